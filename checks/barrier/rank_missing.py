@@ -1,0 +1,93 @@
+"""Some ranks do not reach a barrier.
+
+What you see
+------------
+The others wait in the first collective, or fail with `Connection closed by peer`, `Connection reset by peer`.
+monitored_barrier() names the missing ones:
+
+    [Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 8000 ms
+
+Why it happens
+--------------
+The process ended (killed by the kernel when memory ran out, by a scheduler's limit, by a crash), is starved of
+processors, or its connections were cut after init.
+
+Fix
+---
+Look at these ranks on their node: are they there, are they running, what do they wait for? For one that was ended by
+signal 9: `dmesg`, the scheduler's log; by another signal: its own output.
+
+When it is harmless
+-------------------
+When the host was overloaded for a moment: run it again.
+
+See also
+--------
+barrier/rank-stopped, store/node-lost, gloo/init-failed
+"""
+
+import re
+
+from distdoctor.blame import LAUNCH, MASTER, PEERS, WAY, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.outcomes import Ended, died, errors, failed, node_names, own_errors, rank_numbers
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (
+    *PEERS,
+    "gloo/init-failed",
+    "nccl/init-failed",
+    "store/node-lost",
+    "store/failed",
+    *LAUNCH,
+    *MASTER,
+    *WAY,
+)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    gone = died(cluster)
+    if gone:
+        yield ended_early(cluster, gone)
+        return
+    ended = failed(cluster, "barrier")
+    if not ended:
+        return
+    # Only rank 0 is told who is missing; what the others say follows from that.
+    ranks = sorted({rank for one in ended for rank in named(one.stage.error, one.stage.detail.get("missing"))})
+    ranks = ranks or list(rank_numbers(own_errors(ended)))
+    nodes = tuple(node.name for node in cluster.nodes if set(node.ranks) & set(ranks))
+    nodes = nodes or node_names(cluster, ended)
+    who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "Some ranks"
+    yield Finding(
+        summary=f"{who} on {together(nodes)} did not pass the barrier.",
+        nodes=nodes,
+        ranks=tuple(ranks),
+        evidence=errors(own_errors(ended)),
+        fixes=(Fix(f"Look at these processes on {together(nodes)}: are they there, and running?", nodes),),
+    )
+
+
+def ended_early(cluster: Cluster, gone: list[Ended]) -> Finding:
+    """The finding about ranks whose process was gone before the barrier, or in it."""
+    names, ranks = node_names(cluster, gone), rank_numbers(gone)
+    who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "A rank"
+    how = together(dict.fromkeys(one.stage.error or "the process ended" for one in gone))
+    return Finding(
+        summary=f"{who} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
+        nodes=names,
+        ranks=ranks,
+        evidence=tuple(
+            f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: {one.stage.error}"
+            for one in gone
+        ),
+        fixes=(Fix(f"Look at what ended it on {together(names)}: dmesg, the scheduler's log, its output.", names),),
+    )
+
+
+def named(error: str | None, missing: object) -> list[int]:
+    """The ranks that rank 0 was told are missing."""
+    if isinstance(missing, list) and missing:
+        return [rank for rank in missing if isinstance(rank, int)]
+    match = re.search(r"Ranks ([\d, ]+) failed to pass", error or "")
+    return [int(rank) for rank in re.findall(r"\d+", match[1])] if match else []

@@ -1,0 +1,60 @@
+"""A rank's process is stopped.
+
+What you see
+------------
+Silence on every rank, up to the timeout of 30 minutes. Nothing names the rank, but for monitored_barrier():
+
+    [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 8000 ms
+
+and if rank 0 is the one that is stopped, not even that.
+
+Why it happens
+--------------
+The process got SIGSTOP or SIGTSTP (Ctrl-Z, a scheduler that suspends jobs, a checkpointing tool, a container that was
+paused), or a debugger or tracer holds it.
+
+Fix
+---
+Let it go on: `kill -CONT PID`; a scheduler resumes what it suspended itself. Look first at who stopped it.
+
+When it is harmless
+-------------------
+Never while the others wait.
+
+See also
+--------
+barrier/rank-missing, store/node-lost
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.outcomes import node_names, rank_numbers, stopped
+
+SEVERITY = "fail"
+HOW = {"T": "stopped by a signal", "t": "held by a tracer or debugger"}
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    ended = stopped(cluster)
+    if not ended:
+        return
+    names, ranks = node_names(cluster, ended), rank_numbers(ended)
+    who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "A rank"
+    yield Finding(
+        summary=f"{who} on {together(names)} {'are' if len(ranks) > 1 else 'is'} stopped, and all others wait.",
+        nodes=names,
+        ranks=ranks,
+        evidence=tuple(
+            f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: state "
+            f"{one.stage.detail['state']} ({HOW[one.stage.detail['state']]})"
+            for one in ended
+        ),
+        fixes=tuple(
+            Fix(
+                f"On {name}, look at who stops the job's processes (a scheduler, a debugger, Ctrl-Z), and let them go "
+                "on: pkill -CONT -f <the job's command>.",
+                (name,),
+            )
+            for name in names
+        ),
+    )

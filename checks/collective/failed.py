@@ -1,0 +1,47 @@
+"""A collective fails.
+
+What you see
+------------
+`Connection closed by peer`, `Read error`, `Timed out waiting ... for recv operation` in the first collectives although
+the process group was made.
+
+Why it happens
+--------------
+A peer ended or was cut off after init; with TORCH_GLOO_LAZY_INIT=1 the connections are only made now; or large packets
+do not get through (an MTU that differs along the way).
+
+Fix
+---
+Look at the rank that ended first: the errors of the others follow from it.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+barrier/rank-missing, collective/wrong-result, store/node-lost
+"""
+
+from distdoctor.blame import LAUNCH, MASTER, PEERS, WAY
+from distdoctor.check_api import Cluster, Finding, Iterator
+from distdoctor.outcomes import fallback
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (
+    "collective/wrong-result",
+    "barrier/rank-missing",
+    *PEERS,
+    "gloo/init-failed",
+    "nccl/init-failed",
+    "store/node-lost",
+    "store/failed",
+    *LAUNCH,
+    *MASTER,
+    *WAY,
+)
+FIX = "Look at the rank that ended first: the errors of the others follow from it."
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from fallback(cluster, "collective", "Collectives fail", FIX)

@@ -1,0 +1,81 @@
+"""The planned backend is not in this build of torch.
+
+What you see
+------------
+init_process_group() raises at once
+
+    RuntimeError: Distributed package doesn't have NCCL built in
+
+(or MPI, XCCL); for UCC an AssertionError without words. Nodes whose torch has it wait for those whose torch does not.
+
+Why it happens
+--------------
+A CPU build of torch (`2.7.0+cpu`) has gloo only, and so have the builds for macOS and Windows. pip takes a CPU build
+where the index, the platform or the Python version has no other. MPI is only in builds from source.
+
+Fix
+---
+Install a build with the backend, the same on every node; or use gloo.
+
+When it is harmless
+-------------------
+Never for a script that names this backend.
+
+See also
+--------
+environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import install_torch
+
+SEVERITY = "fail"
+BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")
+"""What torch itself can be built with; others come from packages that register them when they are imported."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    lacking = {node.name: names for node in cluster.nodes if (names := lacks(node))}
+    if not lacking:
+        return
+    bad = [node for node in cluster.nodes if node.name in lacking]
+    wanted = together(dict.fromkeys(name for its in lacking.values() for name in its))
+    yield Finding(
+        summary=f"The torch of {together(lacking)} is built without {wanted}, which the job plans to use.",
+        nodes=tuple(lacking),
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(evidence(node) for node in bad),
+        fixes=fixes(cluster, bad),
+    )
+
+
+def lacks(node: Node) -> tuple[str, ...]:
+    """The backends that the plan names and the build lacks; ``auto`` names none."""
+    built = node.facts.identity.backends
+    if node.plan.backend == "auto" or not built:
+        return ()
+    return tuple(name for name in node.plan.backends(gpus=False) if name in BUILT_IN and name not in built)
+
+
+def evidence(node: Node) -> str:
+    identity = node.facts.identity
+    built = f"torch {identity.torch} ({f'CUDA {identity.cuda}' if identity.cuda else 'no CUDA'})"
+    return f"{node.name}: --backend {node.plan.backend}; {built} has {together(identity.backends)}"
+
+
+def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
+    names = tuple(node.name for node in bad)
+    rest = (n for n in cluster.nodes if n.name not in names and n.facts.identity.backends and n.facts.identity.torch)
+    good = next(rest, None)
+    everyone = tuple(node.name for node in cluster.nodes)
+    if good is not None and good.facts.identity.torch:
+        command = install_torch(good.facts.identity.torch)
+        return (
+            Fix(f"Install the build of torch that {good.name} has.", names, commands=(command,)),
+            Fix("Or use gloo, on every node.", everyone, 2, flags={"--backend": "gloo"}),
+        )
+    return (
+        Fix("Use gloo, on every node: in the script, backend='gloo'.", everyone, flags={"--backend": "gloo"}),
+        Fix("Or install a build of torch that has the backend, the same on every node.", everyone, 2),
+    )

@@ -1,0 +1,70 @@
+"""A variable is set by a name that torch gave up.
+
+What you see
+------------
+`Environment variable NCCL_BLOCKING_WAIT is deprecated; use TORCH_NCCL_BLOCKING_WAIT instead`, once per rank. Where the
+new name is set, too, the old one is ignored without a word.
+
+Why it happens
+--------------
+torch 2.2 renamed its own NCCL_* variables to TORCH_NCCL_*, to keep them apart from NCCL's. Launch scripts have kept the
+old names.
+
+Fix
+---
+Use the new name.
+
+When it is harmless
+-------------------
+As long as this version of torch still reads the old name, and with a backend other than NCCL: it is then reported for
+information only.
+
+See also
+--------
+environment/misspelled-variable, environment/setting-mismatch
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import plans_nccl
+from distdoctor.probes.known_variables import DEPRECATED
+
+SEVERITY = "warn"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node.name: names for node in cluster.nodes if (names := old_names(node))}
+    if not found:
+        return
+    nodes = [node for node in cluster.nodes if node.name in found]
+    every = list(dict.fromkeys(name for its in found.values() for name in its))
+    used = any(plans_nccl(node) for node in nodes)
+    yield Finding(
+        summary=f"{together(every)} on {together(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
+        f"gave up: {together(DEPRECATED[name] for name in every)} since torch 2.2.",
+        nodes=tuple(found),
+        ranks=tuple(rank for node in nodes for rank in node.ranks),
+        severity="warn" if used else "info",
+        evidence=tuple(line(node, name) for node in nodes for name in found[node.name]),
+        fixes=tuple(fix(node, found[node.name]) for node in nodes),
+    )
+
+
+def old_names(node: Node) -> tuple[str, ...]:
+    return tuple(name for name in DEPRECATED if name in node.facts.variables)
+
+
+def line(node: Node, name: str) -> str:
+    variables, new = node.facts.variables, DEPRECATED[name]
+    if new in variables:
+        return f"{node.name}: {name}={variables[name]} is ignored: {new}={variables[new]} is set, too"
+    return f"{node.name}: {name}={variables[name]}"
+
+
+def fix(node: Node, names: tuple[str, ...]) -> Fix:
+    env: dict[str, str | None] = {}
+    for name in names:
+        env[name] = None
+        if DEPRECATED[name] not in node.facts.variables:
+            env[DEPRECATED[name]] = node.facts.variables[name]
+    return Fix("Use the new name.", (node.name,), env=env)

@@ -1,0 +1,80 @@
+"""Two nodes have the same node rank.
+
+What you see
+------------
+Nothing for minutes, then a timeout on every node: `wait timeout ... keys: /none/torchelastic/role_info/0`, or
+`EADDRINUSE` on the second launcher where both run on one host.
+
+Why it happens
+--------------
+The same command line was run on every node, with a constant --node-rank; usually 0, so that both think they host the
+store.
+
+Fix
+---
+Give each node its own --node-rank, from 0 to nnodes - 1; 0 belongs to the node that MASTER_ADDR names. For
+`distdoctor check` it can be left out: the ranks are then assigned.
+
+When it is harmless
+-------------------
+With torchrun's c10d rendezvous (--rdzv-backend c10d), which ignores --node-rank.
+
+See also
+--------
+environment/duplicate-rank, network/master-not-node0
+"""
+
+from distdoctor.blame import missing_node_ranks, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    claims: dict[int, list[Node]] = {}
+    for node in cluster.nodes:
+        source = node.plan.sources.get("node_rank", "")
+        if node.plan.problems:
+            continue  # its rank may be a consequence of them
+        if node.plan.started == "node" and node.plan.node_rank is not None and source in (*DECLARED, "no master known"):
+            claims.setdefault(node.plan.node_rank, []).append(node)
+    for rank, nodes in sorted(claims.items()):
+        if len(nodes) > 1:
+            yield finding(cluster, rank, nodes)
+
+
+def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
+    blamed = nodes
+    if rank == 0:
+        # The store is where node 0 is meant to be: the claimant there is right.
+        rightful = [n for n in nodes if n.facts.meeting and n.facts.meeting.hosted]
+        if len(rightful) == 1:
+            blamed = [n for n in nodes if n is not rightful[0]]
+    missing = missing_ranks_left(cluster, nodes)
+    lacking = f" Nobody is node {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
+    return Finding(
+        summary=f"{together(n.name for n in nodes)} have the same node rank, {rank}.{lacking}",
+        nodes=tuple(n.name for n in blamed),
+        ranks=tuple(r for n in blamed for r in n.ranks),
+        blame="one-of" if len(blamed) > 1 else "all",
+        evidence=tuple(f"{n.name}: node rank {rank} (from {n.plan.sources['node_rank']})" for n in nodes),
+        fixes=(fix(blamed[-1], missing),),
+    )
+
+
+def missing_ranks_left(cluster: Cluster, nodes: list[Node]) -> tuple[int, ...]:
+    """The node ranks nobody declared; the meeting may have given one of them to a claimant already."""
+    declared = {n.plan.node_rank for n in cluster.nodes if n.plan.node_rank is not None}
+    total = max((n.plan.nnodes or 0 for n in nodes), default=0)
+    return tuple(r for r in range(min(total, 100_000)) if r not in declared) or missing_node_ranks(cluster)
+
+
+def fix(node: Node, missing: tuple[int, ...]) -> Fix:
+    if len(missing) != 1:
+        return Fix("Give each node its own node rank from 0 to nnodes - 1.", (node.name,))
+    text = f"Make {node.name} node {missing[0]}."
+    source = node.plan.sources.get("node_rank", "")
+    if source.startswith("--") or source not in DECLARED:
+        return Fix(text, (node.name,), flags={"--node-rank": str(missing[0])})
+    return Fix(text, (node.name,), env={source: str(missing[0])})

@@ -1,0 +1,72 @@
+"""Two processes claim the same rank.
+
+What you see
+------------
+Usually nothing: the store counts one process too few and all wait for 30 minutes; then
+`Timed out after 1801 seconds waiting for clients. 1/2 clients joined`. With rank 0 twice on one host, `EADDRINUSE`.
+
+Why it happens
+--------------
+RANK was set to a constant, or to the local rank, in a script that runs on several nodes; or a scheduler's launcher was
+itself started once per task.
+
+Fix
+---
+Give each process its own RANK from 0 to WORLD_SIZE - 1: from the scheduler (SLURM_PROCID), or by starting the ranks
+with torchrun, which counts them itself.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-missing
+"""
+
+from distdoctor.blame import missing_ranks, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    claims: dict[int, list[tuple[Node, int]]] = {}
+    for one in cluster.slices:
+        node = cluster.by_key.get(one.key)
+        if one.plan.started == "rank" and one.plan.rank is not None and node is not None:
+            claims.setdefault(one.plan.rank, []).append((node, one.identity.pid))
+    missing = missing_ranks(cluster)
+    for rank, claimants in sorted(claims.items()):
+        if len(claimants) > 1:
+            yield finding(cluster, rank, claimants, missing)
+
+
+def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ...]) -> Finding:
+    nodes = list(dict.fromkeys(node.name for node, _ in claimants))
+    blamed = nodes
+    if rank == 0 and len(nodes) > 1:
+        # The store is where rank 0 is meant to be: the claimant there is right.
+        rightful = [n.name for n, _ in claimants if n.facts.meeting and n.facts.meeting.hosted]
+        if len(set(rightful)) == 1:
+            blamed = [name for name in nodes if name != rightful[0]]
+    unsure = len(blamed) > 1
+    lacking = f" Nobody is rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
+    return Finding(
+        summary=f"Rank {rank} is claimed by {len(claimants)} processes, on {together(nodes)}.{lacking}",
+        nodes=tuple(blamed),
+        ranks=(rank,),
+        blame="one-of" if unsure else "all",
+        evidence=tuple(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),
+        fixes=(fix(blamed[-1], rank, missing),),
+    )
+
+
+def fix(node: str, rank: int, missing: tuple[int, ...]) -> Fix:
+    if len(missing) == 1:
+        return Fix(
+            f"Set RANK to {missing[0]} in one of the processes that have {rank}.",
+            (node,),
+            env={"RANK": str(missing[0])},
+        )
+    return Fix("Give each process its own RANK from 0 to WORLD_SIZE - 1, or start the ranks with torchrun.", (node,))

@@ -1,0 +1,105 @@
+"""The file of --init-method file:// is not one file that all nodes can write.
+
+What you see
+------------
+Silence, then `Wait timeout` on every node: each waits for the others in a file of its own. Where the folder is missing
+or closed to this user, the ranks there may fail with `No such file or directory` or wait as well.
+
+Why it happens
+--------------
+The path lies on a local disk (/tmp, /dev/shm, a container's own layers), or the shared file system is not mounted on
+one of the nodes.
+
+Fix
+---
+Use env:// or tcp://, which need no file; or a path on a file system that all nodes share.
+
+When it is harmless
+-------------------
+With all ranks on one host.
+
+See also
+--------
+environment/stale-init-file
+"""
+
+from distdoctor.blame import address_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.facts import InitFile
+
+SEVERITY = "fail"
+LOCAL = {"tmpfs", "ramfs", "overlay", "aufs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "rootfs"}
+"""Types of file systems that one kernel has to itself."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    nodes = [node for node in cluster.nodes if file_of(node) is not None]
+    lacking = [node for node in nodes if closed(node)]
+    if lacking:
+        yield finding(cluster, lacking, f"{path(lacking[0])} cannot be written on {together(n.name for n in lacking)}.")
+        return
+    if len({node.host for node in nodes}) > 1 and not shared(nodes):
+        hosts = together(node.name for node in nodes)
+        yield finding(cluster, nodes, f"{path(nodes[0])} is not one file for {hosts}: each has its own.")
+
+
+def file_of(node: Node) -> InitFile | None:
+    return node.facts.host.init_file if node.facts.host else None
+
+
+def path(node: Node) -> str:
+    file = file_of(node)
+    return file.path if file else ""
+
+
+def closed(node: Node) -> bool:
+    file = file_of(node)
+    return file is not None and not (file.folder_exists and file.writable)
+
+
+def shared(nodes: list[Node]) -> bool:
+    """Whether it is one file, or may be one: False only where that is ruled out."""
+    files = [(node, file) for node in nodes if (file := file_of(node)) is not None]
+    if len({file.path for _, file in files}) > 1:
+        return False
+    if len({node.facts.identity.boot_id for node, _ in files}) == 1:
+        # Containers or namespaces of one kernel: its numbers for devices and files can be compared.
+        inodes = {file.inode for _, file in files if file.inode is not None}
+        return len({file.device for _, file in files}) == 1 and len(inodes) < 2
+    return not any(file.filesystem in LOCAL for _, file in files)
+
+
+def finding(cluster: Cluster, bad: list[Node], summary: str) -> Finding:
+    return Finding(
+        summary=summary,
+        nodes=tuple(node.name for node in bad),
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line(node) for node in cluster.nodes if file_of(node) is not None),
+        fixes=fixes(cluster),
+    )
+
+
+def line(node: Node) -> str:
+    file = file_of(node)
+    assert file is not None
+    if not file.folder_exists:
+        return f"{node.name}: the folder of {file.path} does not exist"
+    if not file.writable:
+        return f"{node.name}: {file.path} may not be written by {node.facts.identity.user or 'this user'}"
+    number = f", device {file.device}" if file.device is not None else ""
+    return f"{node.name}: {file.path} is on {file.filesystem or 'a file system of unknown type'}{number}"
+
+
+def fixes(cluster: Cluster) -> tuple[Fix, ...]:
+    everyone = tuple(node.name for node in cluster.nodes)
+    shared_path = Fix("Or use a path on a file system that all nodes share and may write.", everyone, 2)
+    sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]
+    if all(source.startswith(("--", "PET_", "MASTER_ADDR")) for source in sources):
+        return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={"--init-method": None}), shared_path
+    address = address_of(cluster.node0, cluster) if cluster.node0 else None
+    if address is None:
+        return Fix("Use --init-method tcp:// with node 0's address instead.", everyone), shared_path
+    host = f"[{address}]" if ":" in address else address
+    method = f"tcp://{host}:{cluster.plan.master_port or 29500}"
+    flags: dict[str, str | None] = {"--init-method": method, "--master-addr": None}
+    return Fix("Meet at node 0's address.", everyone, flags=flags), shared_path

@@ -1,0 +1,106 @@
+"""A launch variable has a value that makes no sense.
+
+What you see
+------------
+Depends on the value. `ValueError: invalid literal for int() with base 10` without the variable's name,
+`port number missing`, `Port could not be cast to integer`; for an address with a scheme, a port or a space in it
+
+    The IPv6 network addresses of (tcp://host0:29500, 29500) cannot be retrieved (gai error: -2 ...)
+
+and for a RANK that is negative or not below WORLD_SIZE nothing at all: a silent hang.
+
+Why it happens
+--------------
+A value copied from a URL, a placeholder that was never filled in, brackets round an IPv6 address, a stray space from a
+script, a rank counted from 1, a port above 65535.
+
+Fix
+---
+Correct the value: MASTER_ADDR is a bare host name or address, MASTER_PORT a number from 1 to 65535, RANK a number from
+0 to WORLD_SIZE - 1.
+
+When it is harmless
+-------------------
+Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not.
+
+See also
+--------
+environment/missing-variable, environment/world-size-mismatch, network/master-unresolvable
+"""
+
+from distdoctor.blame import missing_node_ranks, missing_ranks, together
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node, PlanProblem, is_loopback
+
+SEVERITY = "fail"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [(node, problem) for node in cluster.nodes for problem in invalid(node)]
+    if not bad:
+        return
+    names = tuple(dict.fromkeys(node.name for node, _ in bad))
+    said = list(dict.fromkeys(f"{p.variable}={p.value!r} {p.why}" for _, p in bad))
+    more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
+    yield Finding(
+        summary=f"{said[0]}{more}, on {together(names)}.",
+        nodes=names,
+        ranks=tuple(dict.fromkeys(rank for node, _ in bad for rank in node.ranks)),
+        evidence=tuple(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
+        fixes=tuple(fix(cluster, node, problem) for node, problem in bad),
+    )
+
+
+def invalid(node: Node) -> list[PlanProblem]:
+    """The node's problems with a value. Without the number of nodes its node rank cannot be wrong."""
+    problems = [p for p in node.plan.problems if p.value is not None]
+    if any(p.variable == "PET_NNODES" for p in problems):
+        return [p for p in problems if p.variable not in ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")]
+    return problems
+
+
+def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
+    variable, meant = value(cluster, node, problem)
+    if meant is None:
+        return Fix(f"Correct {problem.variable}: it {problem.why}.", (node.name,))
+    return Fix(f"Set {variable} to {meant}.", (node.name,), env={variable: meant})
+
+
+def value(cluster: Cluster, node: Node, problem: PlanProblem) -> tuple[str, str | None]:
+    """(variable, value) that put it right, as far as the value itself or the other nodes tell."""
+    variable = problem.variable
+    plans = [other.plan for other in cluster.nodes if other is not node and not other.plan.problems]
+    if problem.suggestion is not None:
+        return variable, problem.suggestion
+    if variable == "RANK":
+        larger = [p.world_size for p in plans if p.world_size and node.plan.world_size]
+        if _number(problem.value) is not None and any(_number(problem.value) in range(size) for size in larger):
+            return "WORLD_SIZE", str(max(larger))
+        return variable, _sole(missing_ranks(cluster), cluster)
+    if variable in ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK"):
+        return variable, _sole(missing_node_ranks(cluster), cluster)
+    field = {
+        "WORLD_SIZE": "world_size",
+        "LOCAL_WORLD_SIZE": "nproc_per_node",
+        "PET_NNODES": "nnodes",
+        "PET_NPROC_PER_NODE": "nproc_per_node",
+        "MASTER_PORT": "master_port",
+        "PET_MASTER_PORT": "master_port",
+        "MASTER_ADDR": "master_addr",
+        "PET_MASTER_ADDR": "master_addr",
+    }.get(variable)
+    values = [getattr(plan, field) for plan in plans] if field else []
+    usable = [str(v) for v in values if v is not None and not is_loopback(str(v))]
+    default = str(DEFAULT_PORT) if variable.endswith("MASTER_PORT") else None
+    return variable, usable[0] if usable else default
+
+
+def _sole(missing: tuple[int, ...], cluster: Cluster) -> str | None:
+    # One node's facts alone cannot tell which ranks the others have, unless the job has no more than this.
+    return str(missing[0]) if len(missing) == 1 and len(cluster.slices) > 1 else None
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int(text or "")
+    except ValueError:
+        return None

@@ -1,0 +1,84 @@
+"""Nodes look for the store in different places.
+
+What you see
+------------
+Node 0 waits in silence; the others print, after one to thirty minutes,
+
+    The client socket has timed out after 60000ms while trying to connect to (10.77.0.99, 29500)
+
+Why it happens
+--------------
+MASTER_ADDR or MASTER_PORT (--master-addr, --master-port, --rdzv-endpoint) was changed on one node only, or each node
+names itself.
+
+Fix
+---
+Name the same address and port on every node: node 0's, as the others reach it.
+
+When it is harmless
+-------------------
+Different spellings that lead to the same host are fine and are not reported; so are localhost on node 0 itself and
+different interfaces of node 0.
+
+See also
+--------
+network/master-resolves-differently, network/master-not-node0, network/port-refused
+"""
+
+from distdoctor.blame import address_of, master_fixes
+from distdoctor.check_api import Cluster, Finding, Iterator, Node
+from distdoctor.masters import Target, rightful, split_names
+from distdoctor.masters import targets as leads
+
+SEVERITY = "fail"
+FOLLOWS = ("network/master-not-node0", "environment/invalid-variable", "environment/missing-variable")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    targets = leads(cluster)
+    # One name with several addresses is a name service's fault (network/master-resolves-differently), and no setting's.
+    split = {node.name for nodes in split_names(cluster, targets).values() for node in nodes}
+    nodes = [n for n in cluster.nodes if n.name in targets and n.name not in split]
+    if len({targets[n.name] for n in nodes}) > 1:
+        yield finding(cluster, nodes, targets)
+
+
+def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, Target]) -> Finding:
+    right, sure = rightful(nodes, targets)
+    blamed = [n for n in nodes if not sure or targets[n.name] != right]
+    wrong = [n for n in nodes if targets[n.name] != right]
+    parts = [f"{n.plan.master_addr} port {n.plan.master_port} on {n.name}" for n in nodes]
+    return Finding(
+        summary=f"The nodes name different masters: {'; '.join(parts)}.",
+        nodes=tuple(n.name for n in blamed),
+        ranks=tuple(rank for n in blamed for rank in n.ranks),
+        blame="all" if sure else "one-of",
+        evidence=tuple(line(n) for n in nodes),
+        fixes=tuple(fix for n in wrong for fix in master_fixes([n], *correction(cluster, n, nodes, targets, right))),
+    )
+
+
+def correction(
+    cluster: Cluster, node: Node, nodes: list[Node], targets: dict[str, Target], right: Target
+) -> tuple[str, str | None, int | None]:
+    """(text, address or None, port or None) that lead ``node`` to the right place."""
+    place, port = right
+    mine, mine_port = targets[node.name]
+    address = None
+    if mine != place:
+        owner = next((n for n in cluster.nodes if n.host == place), None)
+        given = [n.plan.master_addr for n in nodes if targets[n.name][0] == place and n is not owner]
+        address = given[0] if given else address_of(owner, cluster) if owner else None
+    return "Name the same address and port on every node.", address, port if port != mine_port else None
+
+
+def line(node: Node) -> str:
+    network = node.facts.network
+    addresses = network.master.addresses if network and network.master else ()
+    sources = node.plan.sources
+    resolved = f" = {', '.join(addresses)}" if addresses != (node.plan.master_addr,) else ""
+    hosts = ", hosts the store" if node.facts.meeting and node.facts.meeting.hosted else ""
+    return (
+        f"{node.name}: {node.plan.master_addr}{resolved} (from {sources.get('master_addr', 'default')}) port "
+        f"{node.plan.master_port} (from {sources.get('master_port', 'default')}){hosts}"
+    )

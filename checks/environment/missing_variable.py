@@ -1,0 +1,95 @@
+"""A launch variable is missing.
+
+What you see
+------------
+init_process_group() raises at once
+
+    ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected, but
+    not set
+
+on the processes that lack it; the others wait for them for up to 30 minutes without a word.
+
+Why it happens
+--------------
+env:// takes RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment. torchrun sets all four for each
+process. Started without a launcher, or through ssh, sudo or a container that drops the environment, some are not there.
+
+Fix
+---
+Start the ranks with torchrun, which sets all four. Or set the missing one: RANK differs in every process, the other
+three are the same everywhere.
+
+When it is harmless
+-------------------
+When none of the four is set the process was not meant to be one of several; that is not reported. Scripts that pass
+init_method, rank and world_size themselves need none of them.
+
+See also
+--------
+environment/invalid-variable, environment/duplicate-rank
+"""
+
+from distdoctor.blame import missing_ranks, together
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node, PlanProblem, is_loopback
+from distdoctor.compare import misspelled
+
+SEVERITY = "fail"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = [(node, [p for p in node.plan.problems if p.value is None]) for node in cluster.nodes]
+    bad = [(node, problems) for node, problems in found if problems]
+    if not bad:
+        return
+    variables = list(dict.fromkeys(p.variable for _, problems in bad for p in problems))
+    yield Finding(
+        summary=f"{together(variables)} {'is' if len(variables) == 1 else 'are'} not set on "
+        f"{together(node.name for node, _ in bad)}.",
+        nodes=tuple(node.name for node, _ in bad),
+        ranks=tuple(rank for node, _ in bad for rank in node.ranks),
+        evidence=tuple(f"{node.name}: {line}" for node, problems in bad for line in evidence(node, problems)),
+        fixes=(
+            *(fix for node, problems in bad for fix in fixes(cluster, node, problems)),
+            Fix("Start the ranks with torchrun, which sets all four.", tuple(n.name for n, _ in bad), option=2),
+        ),
+    )
+
+
+def evidence(node: Node, problems: list[PlanProblem]) -> Iterator[str]:
+    shown = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    there = [f"{name}={node.facts.variables[name]}" for name in shown if name in node.facts.variables]
+    for problem in problems:
+        yield f"{problem.variable} is not set" + (f", but {', '.join(there)}" if there else "")
+        for name in misspelled(node, problem.variable):
+            yield f"{name} is set: is that {problem.variable}, misspelled?"
+
+
+def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator[Fix]:
+    known = {p.variable: value(cluster, node, p.variable) for p in problems}
+    env = {name: text for name, text in known.items() if text is not None}
+    if env:
+        yield Fix(f"Set {together(env)} as the other processes have it.", (node.name,), env=dict(env))
+    unknown = [name for name, text in known.items() if text is None]
+    if unknown:
+        yield Fix(f"Set {together(unknown)}: {together(meaning(name) for name in unknown)}.", (node.name,))
+
+
+def value(cluster: Cluster, node: Node, variable: str) -> str | None:
+    """The value it should have, where another node's plan or the roll call tells it."""
+    plans = [other.plan for other in cluster.nodes if other is not node]
+    if variable == "RANK":
+        missing = missing_ranks(cluster)
+        return str(missing[0]) if len(missing) == 1 else None
+    if variable == "WORLD_SIZE":
+        return next((str(plan.world_size) for plan in plans if plan.world_size is not None), None)
+    if variable == "MASTER_ADDR":
+        return next((p.master_addr for p in plans if p.master_addr and not is_loopback(p.master_addr)), None)
+    return next((str(plan.master_port) for plan in plans), str(DEFAULT_PORT))
+
+
+def meaning(variable: str) -> str:
+    return {
+        "RANK": "RANK is this process's number, from 0 to WORLD_SIZE - 1, another one in each process",
+        "WORLD_SIZE": "WORLD_SIZE is the number of processes of the whole job",
+        "MASTER_ADDR": "MASTER_ADDR is the address of the node of rank 0",
+    }.get(variable, f"{variable} is a free port of the node of rank 0")

@@ -1,0 +1,65 @@
+"""Nodes use different rendezvous ids.
+
+What you see
+------------
+Nothing until the rendezvous times out: `RendezvousTimeoutError` after ten minutes with c10d, `wait timeout ... keys:
+/none/torchelastic/role_info/1` with a static rendezvous.
+
+Why it happens
+--------------
+--rdzv-id names the job. torchrun keeps what belongs to one id apart from every other, so that nodes with different ids
+never meet although they talk to the same store. A date, a process id or a random number in the launch script gives
+each node an id of its own.
+
+Fix
+---
+Give all nodes the same --rdzv-id, a fresh one for every job: the scheduler's job number, for example.
+
+When it is harmless
+-------------------
+When two jobs really share the endpoint, each with its own id and its own nodes.
+
+See also
+--------
+environment/world-size-mismatch, environment/master-mismatch
+"""
+
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import split
+
+SEVERITY = "fail"
+FOLLOWS = ("environment/missing-variable", "environment/invalid-variable")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    # Once per rank, the agents that start the ranks have met already.
+    nodes = [node for node in cluster.nodes if node.plan.started == "node"]
+    found = split({node.name: node.plan.run_id for node in nodes})
+    if found is None:
+        return
+    given = [value for value in dict.fromkeys(found.values.values()) if value != "none"]
+    target = found.usual if found.usual in given else given[0]
+    # A majority that gave none at all: the few that gave one differ, but one id for all is what is meant.
+    wrong = [node for node in nodes if node.plan.run_id != target]
+    yield Finding(
+        summary=f"The nodes use different rendezvous ids: {found.said()}.",
+        nodes=found.blamed,
+        ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
+        blame=found.blame,
+        evidence=tuple(line(node) for node in nodes),
+        fixes=tuple(fix(node, target) for node in wrong),
+    )
+
+
+def line(node: Node) -> str:
+    run_id = node.plan.run_id
+    if run_id == "none":
+        return f"{node.name}: no --rdzv-id is given ({node.plan.rdzv_backend} rendezvous)"
+    return f"{node.name}: --rdzv-id {run_id} ({node.plan.rdzv_backend} rendezvous)"
+
+
+def fix(node: Node, target: str) -> Fix:
+    text = "Give all nodes the same rendezvous id."
+    if node.facts.variables.get("PET_RDZV_ID") == node.plan.run_id:
+        return Fix(text, (node.name,), env={"PET_RDZV_ID": target})
+    return Fix(text, (node.name,), flags={"--rdzv-id": target})

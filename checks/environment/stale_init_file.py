@@ -1,0 +1,79 @@
+"""The file of --init-method file:// is there already, with an earlier run in it.
+
+What you see
+------------
+Ranks connect to addresses of the earlier run: `Connection refused` on one of them, silence on the others; or
+`File already exists`. The second try often works, because the failed one has removed the file.
+
+Why it happens
+--------------
+A file store is never emptied at its start: ranks only add to the file, and read what is there as if the others of this
+run had written it. A run that was killed leaves its file behind.
+
+Fix
+---
+Remove the file before each start, or let every run have a path of its own. env:// and tcp:// need no file.
+
+When it is harmless
+-------------------
+When the job runs right now, and the file is its own. An empty file is not reported.
+
+See also
+--------
+environment/init-file-not-shared
+"""
+
+import shlex
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("environment/init-file-not-shared",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if stale(node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    paths = list(dict.fromkeys(path(node) for node in bad))
+    yield Finding(
+        summary=f"{together(paths)} is there already on {together(names)}, with an earlier run in it.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line(node) for node in bad),
+        fixes=fixes(bad),
+    )
+
+
+def stale(node: Node) -> bool:
+    file = node.facts.host.init_file if node.facts.host else None
+    return file is not None and file.exists and file.size > 0
+
+
+def path(node: Node) -> str:
+    assert node.facts.host and node.facts.host.init_file
+    return node.facts.host.init_file.path
+
+
+def line(node: Node) -> str:
+    assert node.facts.host and node.facts.host.init_file
+    file = node.facts.host.init_file
+    return f"{node.name}: {file.path} has {file.size} bytes, last written {age(file.age)} ago"
+
+
+def age(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def fixes(bad: list[Node]) -> tuple[Fix, ...]:
+    # -f: on a shared file system the first node's command removes it for all.
+    text = "Remove the file before the start, if no job that uses it is running."
+    same: dict[str, list[str]] = {}
+    for node in bad:
+        same.setdefault(path(node), []).append(node.name)
+    return tuple(Fix(text, tuple(names), commands=(f"rm -f {shlex.quote(p)}",)) for p, names in same.items())

@@ -1,0 +1,59 @@
+"""Nodes have different numbers of ranks, and NCCL connects them.
+
+What you see
+------------
+Often nothing. Some NCCL versions deadlock in the first collective of such a job, at full GPU load and without a
+message; others run, but wait in every step for the node with the most ranks per network card.
+
+Why it happens
+--------------
+--nproc-per-node was changed on one node, the scheduler gave out fewer devices there, or the driver of one node lost a
+GPU and `--nproc-per-node gpu` counted the rest.
+
+Fix
+---
+Start the same number of ranks on each node.
+
+When it is harmless
+-------------------
+With gloo, and with NCCL versions that are known to work so: the job then is only as fast as its fullest node.
+
+See also
+--------
+gpu/fewer-than-ranks, environment/world-size-mismatch
+"""
+
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import plans_nccl, ranks_on, split
+
+SEVERITY = "warn"
+FOLLOWS = ("gpu/fewer-than-ranks", "environment/invalid-variable", "environment/missing-variable")
+FOLLOWS_ANYWHERE = ("environment/world-size-mismatch", "environment/duplicate-rank")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    if not all(plans_nccl(node) for node in cluster.nodes):
+        return
+    # Of a node started once per rank all ranks may not be here yet.
+    nodes = [n for n in cluster.nodes if n.plan.started == "node" or n.plan.nproc_per_node is not None]
+    found = split({node.name: ranks_on(node) for node in nodes})
+    if found is None:
+        return
+    least = min(found.values.values())
+    yield Finding(
+        summary=f"The nodes have different numbers of ranks: {found.said()}.",
+        nodes=found.blamed,
+        ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
+        blame=found.blame,
+        evidence=tuple(
+            f"{n.name}: {ranks_on(n)} ranks (from {n.plan.sources.get('nproc_per_node', 'the default')})" for n in nodes
+        ),
+        fixes=tuple(fix(node, least) for node in nodes if ranks_on(node) != least),
+    )
+
+
+def fix(node: Node, count: int) -> Fix:
+    text = f"Start {count} ranks on each node."
+    if node.plan.sources.get("nproc_per_node") == "PET_NPROC_PER_NODE":
+        return Fix(text, (node.name,), env={"PET_NPROC_PER_NODE": str(count)})
+    return Fix(text, (node.name,), flags={"--nproc-per-node": str(count)})

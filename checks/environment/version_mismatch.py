@@ -1,0 +1,87 @@
+"""Nodes run different versions of torch, NCCL, CUDA or distdoctor.
+
+What you see
+------------
+Different versions of NCCL refuse each other, or stop in the first collective with `Message truncated : received 1024
+bytes instead of 256`. Different versions of torch mostly start, and then fail where a store's or a collective's
+protocol has changed between them, or give results that differ from node to node.
+
+Why it happens
+--------------
+The environments of the nodes were installed at different times, one node uses another environment, or its image is an
+older one.
+
+Fix
+---
+Install the same versions everywhere.
+
+When it is harmless
+-------------------
+Between two patch releases of torch, with gloo. Different versions of distdoctor alone do a job no harm; but where they
+differ, its own packages often do, too.
+
+See also
+--------
+environment/torch-missing, environment/backend-not-built
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import Split, install_torch, split
+
+SEVERITY = "warn"
+FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
+WHAT = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {what: apart for what in WHAT if (apart := differing(cluster, what)) is not None}
+    if not found:
+        return
+    majority = all(apart.majority for apart in found.values())
+    blamed = {name for apart in found.values() for name in (apart.others if majority else apart.blamed)}
+    nodes = [node for node in cluster.nodes if node.name in blamed]
+    yield Finding(
+        summary=f"{'; '.join(said(what, apart) for what, apart in found.items())}.",
+        nodes=tuple(node.name for node in nodes),
+        ranks=tuple(rank for node in nodes for rank in node.ranks),
+        blame="all" if majority else "one-of",
+        evidence=tuple(line(node) for node in cluster.nodes),
+        fixes=tuple(fixes(cluster, found)),
+    )
+
+
+def differing(cluster: Cluster, what: str) -> Split[str] | None:
+    """How the nodes disagree on a version, of those on which it is known."""
+    known = {node.name: getattr(node.facts.identity, what) for node in cluster.nodes}
+    return split({name: version for name, version in known.items() if version})
+
+
+def said(what: str, apart: Split[str]) -> str:
+    return together(
+        f"{WHAT[what]} {version} on {together(n for n, its in apart.values.items() if its == version)}"
+        for version in dict.fromkeys(apart.values.values())
+    )
+
+
+def line(node: Node) -> str:
+    identity = node.facts.identity
+    parts = [f"{WHAT[what]} {version}" for what in WHAT if (version := getattr(identity, what))]
+    return f"{node.name}: {', '.join(parts)}"
+
+
+def fixes(cluster: Cluster, found: dict[str, Split[str]]) -> Iterator[Fix]:
+    if "distdoctor" in found:
+        apart = found["distdoctor"]
+        target = apart.usual if apart.majority else max(apart.values.values())
+        names = tuple(name for name, version in apart.values.items() if version != target)
+        yield Fix(f"Install distdoctor {target} on all nodes.", names)
+    if "torch" in found:
+        apart = found["torch"]
+        text = f"Install torch {apart.usual} on all nodes."
+        yield Fix(text, apart.others, commands=(install_torch(apart.usual),))
+    elif "nccl" in found or "cuda" in found:
+        others = dict.fromkeys(n for what in ("nccl", "cuda") if what in found for n in found[what].others)
+        usual = next((n for n in cluster.nodes if n.name not in others), cluster.nodes[0])
+        text = f"Install the build of torch, and the NCCL, that {usual.name} has."
+        yield Fix(text, tuple(others))

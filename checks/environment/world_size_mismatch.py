@@ -1,0 +1,84 @@
+"""Nodes disagree on how large the job is.
+
+What you see
+------------
+Those that expect more wait for 30 minutes for somebody who never comes (`1/3 clients joined`); those that expect fewer
+start, then hang or stop with `Invalid rank requested` in the first collective.
+
+Why it happens
+--------------
+The number of nodes was changed in one script only, or WORLD_SIZE was set by hand on one of the hosts.
+
+Fix
+---
+Give all nodes the same --nnodes (or WORLD_SIZE): the number that really take part. Different --nproc-per-node are
+legal; the world size is then the sum.
+
+When it is harmless
+-------------------
+With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous) whose limits both allow the number that came.
+
+See also
+--------
+environment/invalid-variable, store/nodes-missing
+"""
+
+from collections import Counter
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS = ("environment/invalid-variable",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for started, what in (("node", "nnodes"), ("rank", "world_size")):
+        nodes = [n for n in cluster.nodes if n.plan.started == started]
+        everywhere = Counter(getattr(one.plan, what) for one in cluster.slices)
+        values = {n.name: value for n in nodes for value in sizes(cluster, n, what, everywhere)}
+        said = Counter(values.values())
+        if len(said) > 1:
+            yield finding(cluster, [n for n in nodes if n.name in values], values, said, what)
+
+
+def sizes(cluster: Cluster, node: Node, what: str, everywhere: Counter[int | None]) -> list[int]:
+    """The size this node gives; of a node's several ranks the one that differs from the most usual."""
+    plans = [one.plan for one in cluster.slices_of.get(node.name, ())] or [node.plan]
+    found = [value for plan in plans if (value := getattr(plan, what)) is not None]
+    return sorted(found, key=lambda value: everywhere[value])[:1]
+
+
+def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: Counter[int], what: str) -> Finding:
+    (first, count), *rest = said.most_common()
+    majority = count > sum(n for _, n in rest)
+    blamed = [n for n in nodes if not majority or values[n.name] != first]
+    here = sum(1 for _ in cluster.slices) if what == "world_size" else len(cluster.nodes)
+    options = sorted(said, key=lambda value: (value != here, not majority or value != first, value))
+    word = "--nnodes" if what == "nnodes" else "WORLD_SIZE"
+    parts = [f"{value} on {together(n.name for n in nodes if values[n.name] == value)}" for value in sorted(said)]
+    return Finding(
+        summary=f"The nodes disagree on {word}: {'; '.join(parts)}. {here} came.",
+        nodes=tuple(n.name for n in blamed),
+        ranks=tuple(rank for n in blamed for rank in n.ranks),
+        blame="all" if majority else "one-of",
+        evidence=tuple(
+            f"{n.name}: {what} {values[n.name]} (from {n.plan.sources.get(what, 'default')})" for n in nodes
+        ),
+        fixes=tuple(
+            fix(node, what, value, number)
+            for number, value in enumerate(options[:2], start=1)
+            for node in nodes
+            if values[node.name] != value
+        ),
+    )
+
+
+def fix(node: Node, what: str, value: int, option: int) -> Fix:
+    source = node.plan.sources.get(what, "")
+    text = f"Make it {value} on {node.name} too."
+    if what == "world_size":
+        return Fix(text, (node.name,), option, env={"WORLD_SIZE": str(value)})
+    if source == "PET_NNODES":
+        return Fix(text, (node.name,), option, env={"PET_NNODES": str(value)})
+    return Fix(text, (node.name,), option, flags={"--nnodes": str(value)})

@@ -1,0 +1,95 @@
+"""gloo picked an address that the other nodes cannot reach.
+
+What you see
+------------
+The store works, then init_process_group() with gloo hangs or fails on one side with
+
+    connectFullMesh failed with [...] connect [192.168.5.10]:PORT: Network is unreachable
+
+(or `Connection refused`, `No route to host`), while the other side prints nothing.
+
+Why it happens
+--------------
+gloo advertises one address: that of GLOO_SOCKET_IFNAME, else the first one that the host's own name resolves to. On
+hosts with several networks that may be a management network that is not routed to the others.
+
+Fix
+---
+Name the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0`, on each node its own.
+
+When it is harmless
+-------------------
+Of two nodes the one with the numerically larger address connects to the other. If only the address of that one cannot
+be reached the job runs, by luck; the finding is then a warning. Not used at all with backend="nccl".
+
+See also
+--------
+network/wrong-interface, gloo/loopback-address, gloo/interface-not-found
+"""
+
+from distdoctor.blame import primary_interface
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.gloo_rules import initiates
+from distdoctor.outcomes import gloo_blames
+from distdoctor.picked import wrong_picks
+
+SEVERITY = "fail"
+FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "network/ipv6-mismatch")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    elsewhere = {pick.node for pick in wrong_picks(cluster)}  # network/wrong-interface says more of these
+    bad = [
+        (edge.source, edge.target, edge.link)
+        for edge in cluster.graph.misled
+        if "gloo" in edge.link.use and edge.target not in elsewhere
+    ]
+    if not bad:
+        return
+    targets = list(dict.fromkeys(target.name for _, target, _ in bad))
+    blamed = [node for node in cluster.nodes if node.name in targets]
+    picked = ", ".join(f"{node.gloo_address} ({_interface(node)}) on {node.name}" for node in blamed)
+    yield Finding(
+        summary=f"gloo picked {picked}, which other nodes cannot reach; another address of the same nodes they can.",
+        nodes=tuple(node.name for node in blamed),
+        ranks=tuple(rank for node in blamed for rank in node.ranks),
+        links=tuple(dict.fromkeys((node.name, target.name) for node, target, _ in bad)),
+        severity="fail"
+        if any(needed(node, target) for node, target, _ in bad) or gloo_blames(cluster, {k.address for _, _, k in bad})
+        else "warn",
+        evidence=(
+            *(line for node in blamed for line in choice(node)),
+            *(f"{n.name} to {t.name}: {k.address}:{k.port} {k.outcome}" for n, t, k in bad),
+        ),
+        fixes=tuple(fix(node) for node in blamed),
+    )
+
+
+def needed(node: Node, target: Node) -> bool:
+    """Whether gloo makes the connection in this direction: always, where the addresses are equal."""
+    mine, theirs = node.gloo_address or "", target.gloo_address or ""
+    return initiates(mine, theirs) or mine == theirs
+
+
+def choice(node: Node) -> Iterator[str]:
+    picked = node.facts.host.gloo if node.facts.host else None
+    if picked is None:
+        return
+    if picked.reason == "variable":
+        why = f"by GLOO_SOCKET_IFNAME={picked.variable}"
+    else:
+        why = f"the first address of its own name {node.facts.host.own_name.name if node.facts.host else ''}".rstrip()
+    taken = f"{node.gloo_address} on {_interface(node)}"
+    yield f"{node.name}: gloo takes {taken}, {why}; it is reached at {node.reached_at}"
+
+
+def fix(node: Node) -> Fix:
+    interface = primary_interface(node)
+    if interface is None:
+        return Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the others.", (node.name,))
+    text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
+    return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface})
+
+
+def _interface(node: Node) -> str:
+    return node.interface_of(node.gloo_address) or "no interface of it"

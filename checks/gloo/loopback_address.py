@@ -1,0 +1,146 @@
+"""gloo advertises a loopback address to other hosts.
+
+What you see
+------------
+init_process_group() with gloo (which the default backend includes) fails on one side with
+
+    connectFullMesh failed with [...] connect [127.0.1.1]:PORT: Connection refused
+
+a different port on each process, while the other side prints nothing for up to 2.5 hours. NCCL alone works, and so
+does each node on its own.
+
+Why it happens
+--------------
+Without GLOO_SOCKET_IFNAME, gloo looks its own host name up and advertises the first address that it can bind. Debian
+and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts, and where the name has no address at all gloo falls back to
+127.0.0.1. Neither routes nor MASTER_ADDR are consulted. The other hosts then connect to their own loopback.
+
+Which side connects is settled by number: the larger address connects to the smaller. A single node at 127.0.1.1 in a
+10.x network therefore always connects and is never connected to: it works, by luck.
+
+Fix
+---
+Name the interface that reaches the other nodes, on each node its own: `export GLOO_SOCKET_IFNAME=eth0`. Or give the
+host name its real address in /etc/hosts, in place of the 127.0.1.1 line.
+
+When it is harmless
+-------------------
+When all ranks are on one host, and when no gloo group is made (backend="nccl"). With only one such node in a network
+whose addresses are below 127 the job runs; the finding is then a warning.
+
+See also
+--------
+host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
+"""
+
+from distdoctor.blame import address_of, makes_gloo, primary_interface, replace_in_hosts, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+from distdoctor.compare import misspelled
+from distdoctor.gloo_rules import initiates
+from distdoctor.outcomes import failed, gloo_blames, shorten
+
+SEVERITY = "fail"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if concerns(cluster, node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    offered = [node.gloo_address for node in bad]
+    yield Finding(
+        summary=f"gloo on {together(names)} advertises {_addresses(bad)}, which other hosts cannot reach.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        severity="fail" if any(fails(cluster, node) for node in bad) or gloo_blames(cluster, offered) else "warn",
+        evidence=tuple(line for node in bad for line in evidence(node)) + _errors(cluster),
+        fixes=tuple(fix for node in bad for fix in fixes(cluster, node)),
+        because_of="host/hostname-numeric" if all(numbered(node) for node in bad) else None,
+    )
+
+
+def numbered(node: Node) -> bool:
+    """Whether both the node's own name and the master's are digits only, and the nodes did not meet for that."""
+    joined = node.facts.meeting is not None and node.facts.meeting.joined
+    return node.facts.identity.hostname.isdecimal() and (node.plan.master_addr or "").isdecimal() and not joined
+
+
+def concerns(cluster: Cluster, node: Node) -> bool:
+    """Whether this node's gloo offers a loopback address to other hosts."""
+    if not is_loopback(node.gloo_address) or not cluster.multi_host:
+        return False
+    if not makes_gloo(node):
+        return False
+    if len(cluster.nodes) > 1:
+        return bool(cluster.peers(node))
+    # Alone, and everything it talks to is on loopback: the others may well be on this host.
+    return node.reached_at is not None and not is_loopback(node.reached_at)
+
+
+def fails(cluster: Cluster, node: Node) -> bool:
+    """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates)."""
+    mine = node.gloo_address or ""
+    return any(not initiates(mine, peer.gloo_address or "") for peer in cluster.peers(node))
+
+
+def evidence(node: Node) -> Iterator[str]:
+    host = node.facts.host
+    if host is None:
+        return
+    choice = host.gloo
+    if choice and choice.reason == "variable":
+        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {choice.address}"
+        return
+    resolution = host.own_name
+    if resolution.addresses:
+        yield f"{node.name}: its own name {resolution.name} resolves to {', '.join(resolution.addresses)}"
+    else:
+        yield f"{node.name}: its own name {resolution.name} has no address ({resolution.error or 'no answer'})"
+    for line in host.hosts_lines:
+        yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
+    for name in misspelled(node, "GLOO_SOCKET_IFNAME"):
+        yield f"{node.name}: {name} is set, which nothing reads: is that GLOO_SOCKET_IFNAME, misspelled?"
+    if choice and choice.reason == "fallback":
+        yield (
+            f"{node.name}: gloo warns 'Unable to resolve hostname to a (local) address. Using the loopback address as "
+            f"fallback' and takes {choice.address}"
+        )
+
+
+def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
+    interface = primary_interface(node)
+    names = (node.name,)
+    choice = node.facts.host.gloo if node.facts.host else None
+    if interface:
+        text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
+        yield Fix(text, names, env={"GLOO_SOCKET_IFNAME": interface})
+    else:
+        text = f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes."
+        yield Fix(text, names)
+    address = address_of(node, cluster)
+    if choice and choice.reason == "variable":
+        resolved = node.facts.host.own_name.addresses if node.facts.host else ()
+        if resolved and not is_loopback(resolved[0]):
+            yield Fix(
+                f"Or unset it on {node.name}: gloo then takes {resolved[0]}.",
+                names,
+                2,
+                env={"GLOO_SOCKET_IFNAME": None},
+            )
+    elif address:
+        text = f"Or give {node.name} its real address in /etc/hosts."
+        yield Fix(text, names, 2, commands=(replace_in_hosts(node, address),))
+
+
+def _addresses(nodes: list[Node]) -> str:
+    return together(dict.fromkeys(str(node.gloo_address) for node in nodes))
+
+
+def _errors(cluster: Cluster) -> tuple[str, ...]:
+    """What gloo itself said of a loopback address, one line per node."""
+    said = {
+        one.node.name: one
+        for one in reversed(failed(cluster, "gloo"))
+        if any(start in (one.stage.error or "") for start in ("[127.", "[::1]"))
+    }
+    return tuple(f"{name} rank {one.rank.rank}: {shorten(one.stage.error or '')}" for name, one in sorted(said.items()))

@@ -1,0 +1,86 @@
+"""A node has fewer visible GPUs than ranks.
+
+What you see
+------------
+`RuntimeError: CUDA error: invalid device ordinal` on the ranks whose LOCAL_RANK has no device, or, where the script
+wraps around, NCCL's `Duplicate GPU detected`.
+
+Why it happens
+--------------
+--nproc-per-node is larger than the number of devices, CUDA_VISIBLE_DEVICES or the scheduler hides some of them, or the
+driver lost one.
+
+Fix
+---
+Start as many ranks as there are visible devices, or make the hidden ones visible.
+
+When it is harmless
+-------------------
+When the ranks do not use the GPU at all (backend gloo on CPU tensors).
+
+See also
+--------
+gpu/shared-device
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS = ("environment/backend-not-built",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if short(node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    said = together(f"{len(devices(node))} for {ranks(node)} ranks on {node.name}" for node in bad)
+    yield Finding(
+        summary=f"There are fewer visible GPUs than ranks: {said}.",
+        nodes=names,
+        ranks=tuple(
+            r.rank for n in bad for r in n.facts.ranks if r.rank is not None and r.local_rank >= len(devices(n))
+        ),
+        evidence=tuple(evidence(node) for node in bad),
+        fixes=tuple(fix(node) for node in bad),
+    )
+
+
+def short(node: Node) -> bool:
+    looked = [r for r in node.facts.ranks if r.gpu is not None]
+    count = len(devices(node))
+    # Without any device, `auto` is a CPU job.
+    planned = "nccl" in node.plan.backends(gpus=False) or (count > 0 and "nccl" in node.plan.backends(gpus=True))
+    return bool(looked) and planned and count < ranks(node)
+
+
+def devices(node: Node) -> set[str]:
+    """The devices that the node's ranks see, all together."""
+    return {d.uuid or f"index {d.index}" for r in node.facts.ranks if r.gpu for d in r.gpu.visible}
+
+
+def ranks(node: Node) -> int:
+    """How many ranks the node has: those seen, or planned where it was started once per node."""
+    planned = node.plan.nproc_per_node if node.plan.started == "node" else None
+    return planned or len(node.facts.ranks)
+
+
+def evidence(node: Node) -> str:
+    first = next(r.gpu for r in node.facts.ranks if r.gpu)
+    mask = first.cuda_visible_devices
+    shown = f"CUDA_VISIBLE_DEVICES={mask!r}" if mask is not None else "CUDA_VISIBLE_DEVICES is not set"
+    why = f"; {first.reason or first.error}" if first.reason or first.error else ""
+    source = node.plan.sources.get("nproc_per_node", "default")
+    return f"{node.name}: {len(devices(node))} visible, {ranks(node)} ranks (from {source}); {shown}{why}"
+
+
+def fix(node: Node) -> Fix:
+    count = len(devices(node))
+    if count == 0:
+        text = f"On {node.name} no GPU is visible: make them visible, or check the CPU backend."
+        return Fix(text, (node.name,), flags={"--backend": "gloo"})
+    text = f"Start {count} ranks on {node.name}, one per visible GPU."
+    if node.plan.sources.get("nproc_per_node") == "PET_NPROC_PER_NODE":
+        return Fix(text, (node.name,), env={"PET_NPROC_PER_NODE": str(count)})
+    return Fix(text, (node.name,), flags={"--nproc-per-node": str(count)})

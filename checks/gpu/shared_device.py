@@ -1,0 +1,73 @@
+"""Two ranks of a node use the same GPU.
+
+What you see
+------------
+NCCL fails with `ncclInvalidUsage` and `Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3000`.
+
+Why it happens
+--------------
+Each rank was given the same CUDA_VISIBLE_DEVICES, or the launcher gave each rank a mask of one device and the script
+takes LOCAL_RANK modulo the number of devices it sees.
+
+Fix
+---
+One device per rank: let torchrun's LOCAL_RANK choose among all devices of the node, or give each rank another mask.
+
+When it is harmless
+-------------------
+With gloo, or when the ranks do not use the GPU.
+
+See also
+--------
+gpu/fewer-than-ranks
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, RankFacts
+
+SEVERITY = "fail"
+FOLLOWS = ("gpu/fewer-than-ranks",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if "nccl" not in node.plan.backends(gpus=True):
+            continue
+        for device, ranks in sorted(by_device(node).items()):
+            if len(ranks) > 1:
+                yield finding(node, device, ranks)
+
+
+def by_device(node: Node) -> dict[str, list[RankFacts]]:
+    """The ranks on each device, by the device that a script takes: LOCAL_RANK modulo the devices it sees."""
+    groups: dict[str, list[RankFacts]] = {}
+    for rank in node.facts.ranks:
+        if rank.gpu and rank.gpu.visible:
+            device = rank.gpu.visible[rank.local_rank % len(rank.gpu.visible)]
+            mask = rank.gpu.cuda_visible_devices
+            name = device.uuid or f"device {device.index} of {mask if mask is not None else 'all'}"
+            groups.setdefault(name, []).append(rank)
+    return groups
+
+
+def finding(node: Node, device: str, ranks: list[RankFacts]) -> Finding:
+    who = together(str(r.rank if r.rank is not None else f"local {r.local_rank}") for r in ranks)
+    masks = list(dict.fromkeys(r.gpu.cuda_visible_devices for r in ranks if r.gpu))
+    return Finding(
+        summary=f"Ranks {who} on {node.name} use the same GPU, {device}.",
+        nodes=(node.name,),
+        ranks=tuple(r.rank for r in ranks if r.rank is not None),
+        evidence=tuple(
+            f"{node.name}: local rank {r.local_rank} sees {len(r.gpu.visible)} device(s), "
+            f"CUDA_VISIBLE_DEVICES={r.gpu.cuda_visible_devices}"
+            for r in ranks
+            if r.gpu
+        ),
+        fixes=(
+            Fix(
+                "Give each rank a device of its own: leave CUDA_VISIBLE_DEVICES to the whole node and take "
+                f"LOCAL_RANK, or set another mask per rank (now {together(str(m) for m in masks)}).",
+                (node.name,),
+            ),
+        ),
+    )

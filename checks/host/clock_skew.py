@@ -1,0 +1,79 @@
+"""The clocks of the nodes differ.
+
+What you see
+------------
+With torchrun's c10d rendezvous nodes are dropped from it again and again (`The node ... has been removed`, or
+RendezvousTimeoutError), and the job never starts. Otherwise only logs whose lines cannot be put in order.
+
+Why it happens
+--------------
+No time service runs on one of the nodes, or it cannot reach its servers. In the c10d rendezvous every node writes its
+own clock as its sign of life, every 5 s, and takes another for dead whose last sign is 15 s old by its own clock.
+
+Fix
+---
+Let chrony, systemd-timesyncd or ntpd set the clocks.
+
+When it is harmless
+-------------------
+With a static rendezvous or without torchrun: the finding is then a warning.
+
+See also
+--------
+environment/rendezvous-id-mismatch
+"""
+
+import statistics
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "warn"
+NOTICED = 5.0
+DEAD = 15.0
+"""Seconds: keep-alive interval (5 s) times the attempts (3) of torch's dynamic rendezvous."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    clocks = {node.name: clock for node in cluster.nodes if (clock := ahead(cluster, node)) is not None}
+    if len(clocks) < 2:
+        return
+    spread = max(clocks.values()) - min(clocks.values()) - slack(cluster)
+    if spread <= NOTICED:
+        return
+    usual = statistics.median_low(clocks.values())
+    off = [name for name, clock in clocks.items() if abs(clock - usual) > NOTICED]
+    sure = len(clocks) - len(off) > len(off)
+    blamed = [node for node in cluster.nodes if node.name in clocks and (not sure or node.name in off)]
+    names = tuple(node.name for node in blamed)
+    yield Finding(
+        summary=f"The clocks of {together(names)} differ{' from the others' if sure else ''} by {spread:.0f} s.",
+        nodes=names,
+        ranks=tuple(rank for node in blamed for rank in node.ranks),
+        blame="all" if sure else "one-of",
+        severity="fail" if spread > DEAD and cluster.plan.rdzv_backend == "c10d" else "warn",
+        evidence=tuple(line(name, clock) for name, clock in clocks.items()),
+        fixes=(
+            Fix("Let the time service set the clock, as root.", names, commands=("timedatectl set-ntp true",)),
+            Fix("Or, where chrony runs already, let it step at once.", names, 2, commands=("chronyc -a makestep",)),
+        ),
+    )
+
+
+def ahead(cluster: Cluster, node: Node) -> float | None:
+    """Seconds by which this node's clock is ahead of node 0's; None where it was not compared."""
+    mesh = node.facts.mesh
+    if mesh is not None and mesh.clock_offset is not None:
+        return -mesh.clock_offset
+    return 0.0 if node is cluster.node0 else None
+
+
+def slack(cluster: Cluster) -> float:
+    """How far off the comparison may be."""
+    return max((n.facts.mesh.clock_error or 0.0 for n in cluster.nodes if n.facts.mesh), default=0.0)
+
+
+def line(name: str, clock: float) -> str:
+    if clock == 0:
+        return f"{name}: the clock the others are compared with"
+    return f"{name}: {abs(clock):.1f} s {'ahead of' if clock > 0 else 'behind'} node 0"

@@ -1,0 +1,90 @@
+"""Name look-ups take seconds.
+
+What you see
+------------
+A start that is 10 to 30 s slower than it should be, with nothing in the log; a warning that the hostname of the client
+socket cannot be retrieved. Each rank pays it again.
+
+Why it happens
+--------------
+A name server of /etc/resolv.conf does not answer, and every question is first put to it, for 5 s twice by default.
+Every client of a TCPStore asks for the name of the address it has connected to, also where MASTER_ADDR is a number, and
+asks for it as IPv4 mapped into IPv6, which no ordinary line of /etc/hosts answers.
+
+Fix
+---
+Repair or remove the dead name server. Until then: lines in /etc/hosts for what is asked.
+
+When it is harmless
+-------------------
+The job starts all the same.
+
+See also
+--------
+network/master-unresolvable, host/hostname-unresolvable
+"""
+
+from distdoctor.blame import append_hosts_line, node0_name, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
+from distdoctor.facts import Resolution
+
+SEVERITY = "warn"
+FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable", "gloo/loopback-address")
+SLOW = 1.5
+"""Seconds. A look-up that is answered takes milliseconds, also on a busy machine."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node.name: slow for node in cluster.nodes if (slow := lookups(node))}
+    if not found:
+        return
+    bad = [node for node in cluster.nodes if node.name in found]
+    worst = max(look.seconds for slow in found.values() for _, look in slow)
+    yield Finding(
+        summary=f"Name look-ups take {worst:.1f} s{' or more' if given_up(found) else ''} on {together(found)}.",
+        nodes=tuple(found),
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line(node, what, look) for node in bad for what, look in found[node.name]),
+        fixes=(
+            *(fix for node in bad for fix in fixes(cluster, node, found[node.name])),
+            Fix("Or repair or remove the name server in /etc/resolv.conf that does not answer.", tuple(found), 2),
+        ),
+    )
+
+
+def lookups(node: Node) -> list[tuple[str, Resolution]]:
+    """The look-ups that took long, each with what it was for."""
+    host, network = node.facts.host, node.facts.network
+    tried = (
+        ("own name", host.own_name if host else None),
+        ("master", network.master if network else None),
+        ("reverse", network.reverse if network else None),
+    )
+    return [(what, look) for what, look in tried if look is not None and (look.timed_out or look.seconds > SLOW)]
+
+
+def given_up(found: dict[str, list[tuple[str, Resolution]]]) -> bool:
+    return any(look.timed_out for slow in found.values() for _, look in slow)
+
+
+def line(node: Node, what: str, look: Resolution) -> str:
+    asked = f"the name of {look.name}" if what == "reverse" else f"{look.name} ({what})"
+    if look.timed_out:
+        return f"{node.name}: looking up {asked} had no answer after {look.seconds:.1f} s"
+    return f"{node.name}: looking up {asked} took {look.seconds:.1f} s"
+
+
+def fixes(cluster: Cluster, node: Node, slow: list[tuple[str, Resolution]]) -> Iterator[Fix]:
+    commands = []
+    for what, look in slow:
+        if what == "reverse":
+            parsed = parse(look.name)
+            # A name of its own: it must not become another address of node 0's real name.
+            if parsed is not None:
+                asked = look.name if parsed.version == 6 else f"::ffff:{look.name}"
+                commands.append(append_hosts_line(asked, f"{node0_name(cluster, node)}-store"))
+        elif look.addresses:
+            commands.append(append_hosts_line(look.addresses[0], look.name))
+    if commands:
+        text = f"Answer what is asked on {node.name} from /etc/hosts."
+        yield Fix(text, (node.name,), commands=tuple(dict.fromkeys(commands)))

@@ -1,0 +1,76 @@
+"""A node's own host name means a loopback address.
+
+What you see
+------------
+Nothing, as long as no library looks its own host name up to tell others where it is. gloo does: see
+gloo/loopback-address. So do torchrun's c10d rendezvous on node 0, and RPC frameworks.
+
+Why it happens
+--------------
+Debian and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts.
+
+Fix
+---
+Give the name its real address in /etc/hosts, in place of the loopback one.
+
+When it is harmless
+-------------------
+When all ranks are on one host, and when GLOO_SOCKET_IFNAME is set: it is then not looked at.
+
+See also
+--------
+gloo/loopback-address, host/hostname-unresolvable
+"""
+
+from distdoctor.blame import address_of, replace_in_hosts, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+
+SEVERITY = "warn"
+FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-unreachable")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if loopback(node) is not None and matters(cluster, node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    means = together(dict.fromkeys(str(loopback(node)) for node in bad))
+    yield Finding(
+        summary=f"The own host name of {together(names)} means {means}.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line for node in bad for line in evidence(node)),
+        fixes=tuple(fix(cluster, node) for node in bad),
+    )
+
+
+def loopback(node: Node) -> str | None:
+    """The loopback address that is the first usable one of the own name; None if it is another, or not looked at."""
+    host = node.facts.host
+    if host is None or (host.gloo and host.gloo.reason == "variable"):
+        return None
+    usable = [a for a in host.own_name.addresses if is_loopback(a) or a in node.addresses]
+    return usable[0] if usable and is_loopback(usable[0]) else None
+
+
+def matters(cluster: Cluster, node: Node) -> bool:
+    """Whether other hosts take part; one node judged alone that talks over loopback only has them beside it."""
+    if len(cluster.nodes) > 1:
+        return bool(cluster.peers(node))
+    return cluster.multi_host and node.reached_at is not None and not is_loopback(node.reached_at)
+
+
+def evidence(node: Node) -> Iterator[str]:
+    host = node.facts.host
+    if host is not None:
+        yield f"{node.name}: {host.own_name.name} resolves to {', '.join(host.own_name.addresses)}"
+        for line in host.hosts_lines:
+            yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
+
+
+def fix(cluster: Cluster, node: Node) -> Fix:
+    address = address_of(node, cluster)
+    if address is None:
+        return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,))
+    command = replace_in_hosts(node, address)
+    return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,), commands=(command,))

@@ -1,0 +1,109 @@
+"""A host name of digits only is taken for an IPv4 address.
+
+What you see
+------------
+Time-outs to an address that nobody has, with the name beside it:
+
+    failed to connect to 0.104.99.143:29500 (6841231, 29500)
+
+Why it happens
+--------------
+The name look-up reads a name of digits only as an IPv4 address written as one number, before any hosts file or name
+server is asked: 6841231 is 0.104.99.143. Container platforms give such names.
+
+Fix
+---
+Name node 0 by its address, or give it a name with a letter in it.
+
+When it is harmless
+-------------------
+When the name is the host's own only, and every backend is told its interface: nothing then looks the name up.
+
+See also
+--------
+network/master-unresolvable, host/hostname-unresolvable, gloo/loopback-address
+"""
+
+from distdoctor.blame import address_of, master_fixes, primary_interface, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("environment/missing-variable", "environment/invalid-variable")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    lost = [node for node in cluster.nodes if master_is_number(cluster, node)]
+    if lost:
+        yield master_finding(cluster, lost)
+    named = [node for node in cluster.nodes if node.facts.identity.hostname.isdecimal() and matters(cluster, node)]
+    if named and not lost:
+        yield own_finding(named)
+
+
+def master_is_number(cluster: Cluster, node: Node) -> bool:
+    """Whether MASTER_ADDR is digits only here, and the address that makes is no node's."""
+    network, meeting, master = node.facts.network, node.facts.meeting, node.plan.master_addr
+    if master is None or not master.isdecimal() or network is None or network.master is None:
+        return False
+    if network.master_is_own or (meeting and meeting.joined):
+        return False
+    owned = {parse(address) for other in cluster.nodes for address in other.addresses}
+    return not any(parse(address) in owned for address in network.master.addresses)
+
+
+def matters(cluster: Cluster, node: Node) -> bool:
+    """Whether other hosts take part, and gloo looks the name up."""
+    host = node.facts.host
+    if host is None or (host.gloo and host.gloo.reason == "variable"):
+        return False
+    return bool(cluster.peers(node)) or (len(cluster.nodes) == 1 and cluster.multi_host)
+
+
+def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
+    masters = list(dict.fromkeys(str(node.plan.master_addr) for node in lost))
+    names = tuple(node.name for node in lost)
+    owner = next((n for n in cluster.nodes if n.facts.identity.hostname in masters), cluster.node0)
+    address = address_of(owner, cluster) if owner else None
+    text = "Name node 0 by its address."
+    fixes = master_fixes(lost, text, address=address) if address else (Fix(text, names),)
+    own = tuple(own_fix(n) for n in cluster.nodes if n.facts.identity.hostname.isdecimal() and matters(cluster, n))
+    return Finding(
+        summary=f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",
+        nodes=names,
+        ranks=tuple(rank for node in lost for rank in node.ranks),
+        evidence=tuple(line(node) for node in lost),
+        fixes=(*fixes, *own),
+    )
+
+
+def line(node: Node) -> str:
+    network = node.facts.network
+    found = network.master.addresses if network and network.master else ()
+    source = node.plan.sources.get("master_addr", "default")
+    return f"{node.name}: {node.plan.master_addr} (from {source}) means {', '.join(found) or 'no address'}"
+
+
+def own_finding(named: list[Node]) -> Finding:
+    names = tuple(node.name for node in named)
+    return Finding(
+        summary=f"The own host name of {together(names)} is digits only, and so means an IPv4 address.",
+        nodes=names,
+        ranks=tuple(rank for node in named for rank in node.ranks),
+        severity="warn",
+        evidence=tuple(own_line(node) for node in named),
+        fixes=tuple(own_fix(node) for node in named),
+        because_of="gloo/loopback-address",
+    )
+
+
+def own_line(node: Node) -> str:
+    found = node.facts.host.own_name.addresses if node.facts.host else ()
+    return f"{node.name}: {node.facts.identity.hostname} means {', '.join(found) or 'no address'}"
+
+
+def own_fix(node: Node) -> Fix:
+    interface = primary_interface(node)
+    text = "Tell gloo the interface, so that it does not look the name up."
+    if interface is None:
+        return Fix("Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes.", (node.name,))
+    return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface})

@@ -1,0 +1,71 @@
+"""A node's own host name has no address.
+
+What you see
+------------
+gloo warns on every rank of the node and falls back to 127.0.0.1:
+
+    Warning: Unable to resolve hostname to a (local) address. Using the loopback address as fallback.
+
+With torchrun's c10d rendezvous the other nodes print `The IPv6 network addresses of (host0, PORT) cannot be retrieved`.
+
+Why it happens
+--------------
+The name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images. A look-up
+that times out (a name server that does not answer) ends the same way, seconds later each time.
+
+Fix
+---
+Add the name with the node's real address to /etc/hosts.
+
+When it is harmless
+-------------------
+When all ranks are on one host, and for gloo when GLOO_SOCKET_IFNAME is set.
+
+See also
+--------
+gloo/loopback-address, host/hostname-loopback, network/master-unresolvable
+"""
+
+from distdoctor.blame import address_of, append_hosts_line, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+
+SEVERITY = "warn"
+FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if node.facts.host and not node.facts.host.own_name.addresses]
+    bad = [node for node in bad if matters(cluster, node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    yield Finding(
+        summary=f"The own host name of {together(names)} has no address.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(evidence(node) for node in bad),
+        fixes=tuple(fix(cluster, node) for node in bad),
+    )
+
+
+def matters(cluster: Cluster, node: Node) -> bool:
+    """Whether other hosts take part; one node judged alone that talks over loopback only has them beside it."""
+    if len(cluster.nodes) > 1:
+        return bool(cluster.peers(node))
+    return cluster.multi_host and node.reached_at is not None and not is_loopback(node.reached_at)
+
+
+def evidence(node: Node) -> str:
+    assert node.facts.host is not None
+    name = node.facts.host.own_name
+    if name.timed_out:
+        return f"{node.name}: looking up {name.name} timed out after {name.seconds:.1f} s"
+    return f"{node.name}: looking up {name.name} failed: {name.error or 'no address'}"
+
+
+def fix(cluster: Cluster, node: Node) -> Fix:
+    address = address_of(node, cluster)
+    if address is None:
+        return Fix(f"Add {node.name} with its real address to /etc/hosts.", (node.name,))
+    command = append_hosts_line(address, node.facts.identity.hostname)
+    return Fix(f"Give {node.name} its address in /etc/hosts.", (node.name,), commands=(command,))

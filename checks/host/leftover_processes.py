@@ -1,0 +1,85 @@
+"""Ranks of an earlier run are still there.
+
+What you see
+------------
+`EADDRINUSE` on node 0 where one of them holds the port; `CUDA out of memory` on a GPU that should be free; a job at
+half its speed; or a store of the old run that new ranks join by mistake.
+
+Why it happens
+--------------
+The launcher was killed (SIGKILL, out of memory) and its ranks were not: they wait for each other, or train on.
+
+Fix
+---
+End them, once it is certain that nobody waits for their results.
+
+When it is harmless
+-------------------
+When they are a job that still runs and was meant to outlive its launcher (started with nohup, without torchrun).
+
+See also
+--------
+network/port-in-use, store/foreign-store
+"""
+
+from distdoctor.blame import other_port_fixes, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.facts import Leftover
+
+SEVERITY = "warn"
+FOLLOWS = ("network/port-in-use", "store/foreign-store", "network/foreign-service", "store/silent")
+SHOWN = 4
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node.name: left for node in cluster.nodes if (left := leftovers(node))}
+    if not found:
+        return
+    bad = [node for node in cluster.nodes if node.name in found]
+    count = len({(node.host, one.pid) for node in bad for one in found[node.name]})
+    yield Finding(
+        summary=f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "
+        f"on {together(found)}.",
+        nodes=tuple(found),
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line for node in bad for line in lines(node, found[node.name])),
+        fixes=tuple(fixes(cluster, bad, found)),
+    )
+
+
+def leftovers(node: Node) -> tuple[Leftover, ...]:
+    return node.facts.host.leftovers if node.facts.host else ()
+
+
+def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:
+    for one in left[:SHOWN]:
+        rank = f", rank {one.rank}" if one.rank else ""
+        ports = f", listens on {together(map(str, one.ports[:4]))}" if one.ports else ""
+        yield f"{node.name}: pid {one.pid} of {one.user or '?'}{rank}, {age(one.age)} old{ports}: {one.command[:100]}"
+    if len(left) > SHOWN:
+        yield f"{node.name}: and {len(left) - SHOWN} more"
+
+
+def age(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def fixes(cluster: Cluster, bad: list[Node], found: dict[str, tuple[Leftover, ...]]) -> Iterator[Fix]:
+    port = cluster.plan.master_port
+    option = 1
+    if any(port in one.ports for left in found.values() for one in left):
+        bind = next((n.facts.network.bind for n in bad if n.facts.network and n.facts.network.bind), None)
+        yield from other_port_fixes(cluster, bind.free_port if bind else None)
+        option = 2
+    for node in bad:
+        mine = [one for one in found[node.name] if one.user == node.facts.identity.user]
+        if mine:
+            command = f"kill {' '.join(str(one.pid) for one in mine)}"
+            text = "If nobody waits for their results any more, end them."
+            yield Fix(text, (node.name,), option, commands=(command,))
+        others = list(dict.fromkeys(one.user or "?" for one in found[node.name] if one not in mine))
+        if others:
+            yield Fix(f"Ask {together(others)} to end theirs.", (node.name,), option)

@@ -1,0 +1,74 @@
+"""Too little memory may be locked for RDMA.
+
+What you see
+------------
+`ibv_reg_mr failed` or `ibv_create_qp failed ... Cannot allocate memory` from NCCL, on nodes with InfiniBand or RoCE.
+
+Why it happens
+--------------
+An RDMA adapter needs its buffers locked in memory. The limit of this shell, of the scheduler's daemon or of the
+container is below what NCCL registers.
+
+Fix
+---
+`ulimit -l unlimited`; the hard limit in /etc/security/limits.conf, for SLURM LimitMEMLOCK=infinity in slurmd's unit
+file, for docker --ulimit memlock=-1.
+
+When it is harmless
+-------------------
+Without RDMA, with NCCL_IB_DISABLE=1 and for processes that hold CAP_IPC_LOCK, as root does outside containers.
+
+See also
+--------
+nccl/init-failed
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import plans_nccl
+from distdoctor.facts import Limits
+
+SEVERITY = "warn"
+ENOUGH = 1 << 30
+"""Bytes; NCCL registers some megabytes per connection and channel."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    if not cluster.multi_host:
+        return
+    bad = [node for node in cluster.nodes if low(node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    yield Finding(
+        summary=f"On {together(names)} too little memory may be locked for RDMA.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line(node) for node in bad),
+        fixes=(
+            Fix(
+                "Lift the limit where the job is started (slurmd: LimitMEMLOCK=infinity; docker: --ulimit memlock=-1).",
+                names,
+                commands=("ulimit -l unlimited",),
+            ),
+        ),
+    )
+
+
+def limits(node: Node) -> Limits | None:
+    return node.facts.host.limits if node.facts.host else None
+
+
+def low(node: Node) -> bool:
+    its = limits(node)
+    if its is None or not its.rdma_devices or its.locked_memory is None or its.locked_memory == -1:
+        return False
+    if node.facts.variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
+        return False
+    return its.locked_memory < ENOUGH and plans_nccl(node)
+
+
+def line(node: Node) -> str:
+    its = limits(node)
+    assert its is not None and its.locked_memory is not None
+    return f"{node.name}: ulimit -l is {its.locked_memory // 1024} KiB; RDMA devices: {', '.join(its.rdma_devices)}"

@@ -1,0 +1,91 @@
+"""MASTER_PORT lies among the ports that the kernel hands out.
+
+What you see
+------------
+`EADDRINUSE` on node 0 in one start of many, with nothing to be found on the port a moment later.
+
+Why it happens
+--------------
+Every outgoing connection takes a port of net.ipv4.ip_local_port_range. One that has just been given MASTER_PORT, or is
+still being closed, keeps the store from it.
+
+Fix
+---
+Take a port below the range, 29500 for example; or reserve this one on node 0.
+
+When it is harmless
+-------------------
+When the launcher itself has picked a free port, as torchrun does; that is not reported.
+
+See also
+--------
+network/port-in-use, host/ports-exhaustible
+"""
+
+from distdoctor.blame import claims_node0, master_fixes
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "warn"
+FOLLOWS = ("network/port-in-use", "network/foreign-service", "store/foreign-store", "host/port-privileged")
+FOLLOWS_ANYWHERE = ("environment/master-mismatch", "host/ports-exhaustible")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if claims_node0(node) and picked_by_hand(node) and (found := inside(node)) is not None:
+            yield finding(cluster, node, found)
+
+
+def picked_by_hand(node: Node) -> bool:
+    """Whether a person chose the port: not torchrun for its ranks, and not "any free port"."""
+    plan = node.plan
+    if plan.agent_store or plan.master_port == 0 or "TORCHELASTIC_RUN_ID" in node.facts.variables:
+        return False
+    source = plan.sources.get("master_port", "")
+    return source.startswith(("--", "PET_", "MASTER_PORT"))
+
+
+def inside(node: Node) -> tuple[int, int] | None:
+    """The range where it holds MASTER_PORT and that is not reserved, else None."""
+    limits = node.facts.host.limits if node.facts.host else None
+    if limits is None or limits.port_range is None:
+        return None
+    low, high = limits.port_range
+    port = node.plan.master_port
+    return (low, high) if low <= port <= high and not reserved(limits.reserved_ports, port) else None
+
+
+def reserved(text: str, port: int) -> bool:
+    """Whether ``text`` (``8080,29500-29510``) holds the port."""
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if low.isdecimal() and int(low) <= port <= int(high if high.isdecimal() else low):
+            return True
+    return False
+
+
+def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
+    port, (low, high) = node.plan.master_port, found
+    source = node.plan.sources.get("master_port", "default")
+    limits = node.facts.host.limits if node.facts.host else None
+    kept = limits.reserved_ports if limits else ""
+    value = ",".join(filter(None, (kept, str(port))))
+    reserve = Fix(
+        f"Or reserve it on {node.name}, as root.",
+        (node.name,),
+        2,
+        commands=(f"sysctl -w net.ipv4.ip_local_reserved_ports={value}",),
+    )
+    options: tuple[Fix, ...] = (reserve,)
+    if not low <= DEFAULT_PORT <= high:
+        text = f"Use a port outside that range, the same on every node, for example {DEFAULT_PORT}."
+        options = (*master_fixes(cluster.nodes, text, port=DEFAULT_PORT), reserve)
+    else:
+        options = (Fix(reserve.text.replace("Or reserve", "Reserve"), reserve.nodes, commands=reserve.commands),)
+    return Finding(
+        summary=f"MASTER_PORT {port} lies among the ports that {node.name} hands out to any connection.",
+        nodes=(node.name,),
+        ranks=node.ranks,
+        evidence=(f"{node.name}: port {port} (from {source}); net.ipv4.ip_local_port_range is {low} to {high}",),
+        fixes=options,
+    )

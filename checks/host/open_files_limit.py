@@ -1,0 +1,93 @@
+"""Too few files may be open at once.
+
+What you see
+------------
+`Too many open files` (errno 24) from the store, gloo, NCCL or a DataLoader; often on one rank only, while the others
+wait for it.
+
+Why it happens
+--------------
+Every connection is an open file. A rank holds one to every other rank in gloo, several to each in NCCL, one to the
+store, and some twenty for Python and torch. The limit is that of the shell, the scheduler's daemon or the container's
+runtime that started the job.
+
+Fix
+---
+Raise it where the job is started: `ulimit -n 65536`; the hard limit in /etc/security/limits.conf, in the scheduler's
+unit file (LimitNOFILE=) or with docker run --ulimit nofile=65536.
+
+When it is harmless
+-------------------
+When it is enough for this job, but little above that, it is a warning: DataLoader workers and checkpoints need files,
+too.
+
+See also
+--------
+store/failed, gloo/init-failed
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import ranks_planned
+from distdoctor.complaints import complaints
+from distdoctor.facts import Limits
+
+SEVERITY = "fail"
+EACH = 20
+"""What a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
+COMFORT = 128
+USUAL = 65536
+SAID = ("Too many open files", "Errno 24", "EMFILE")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    need = EACH + ranks_planned(cluster)
+    hit, comfort = complaints(cluster, SAID), max(COMFORT, 2 * need)
+    bad = [n for n in cluster.nodes if n.name in hit or ((its := limit(n)) is not None and its < comfort)]
+    if not bad:
+        return
+    short = [node for node in bad if node.name in hit or (limit(node) or 0) < need]
+    blamed = short or bad
+    names = tuple(node.name for node in blamed)
+    enough = "" if short else ": enough for this job, but little above that"
+    yield Finding(
+        summary=f"On {together(names)} a process may have {together(said(blamed))} files open{enough}.",
+        nodes=names,
+        ranks=tuple(rank for node in blamed for rank in node.ranks),
+        severity="fail" if short else "warn",
+        evidence=tuple(line for node in blamed for line in (*evidence(node, need), *hit.get(node.name, ()))),
+        fixes=tuple(fix(node, need) for node in blamed),
+    )
+
+
+def limits(node: Node) -> Limits | None:
+    return node.facts.host.limits if node.facts.host else None
+
+
+def limit(node: Node) -> int | None:
+    """The limit on open files; None where it is not known or there is none."""
+    its = limits(node)
+    return its.open_files if its is not None and its.open_files is not None and its.open_files >= 0 else None
+
+
+def said(nodes: list[Node]) -> list[str]:
+    return list(dict.fromkeys(str(limit(node)) if limit(node) is not None else "too few" for node in nodes))
+
+
+def evidence(node: Node, need: int) -> Iterator[str]:
+    its = limits(node)
+    if its is not None:
+        hard = "unlimited" if its.open_files_hard == -1 else its.open_files_hard
+        yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); a rank of this job needs about {need}"
+
+
+def fix(node: Node, need: int) -> Fix:
+    its = limits(node)
+    hard = its.open_files_hard if its is not None else None
+    wanted = max(USUAL, 4 * need)
+    if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need):
+        value = wanted if hard is None or hard == -1 else min(wanted, hard)
+        return Fix("Raise it in the shell that starts the job.", (node.name,), commands=(f"ulimit -n {value}",))
+    text = "Raise the hard limit, as root, and log in again; in a container: docker run --ulimit nofile=65536."
+    lines = rf"* soft nofile {wanted}\n* hard nofile {wanted}\n"
+    return Fix(text, (node.name,), commands=(f"printf '{lines}' >> /etc/security/limits.conf",))

@@ -1,0 +1,63 @@
+"""MASTER_PORT needs a privilege that node 0 lacks.
+
+What you see
+------------
+On node 0 at once `The server socket has failed to listen on any local network address`, with `code: -13, name: EACCES,
+message: permission denied`; on the other nodes nothing for 15 to 30 minutes.
+
+Why it happens
+--------------
+Ports below 1024 (net.ipv4.ip_unprivileged_port_start) are for root and for processes with CAP_NET_BIND_SERVICE.
+
+Fix
+---
+Use a higher port, the same one on every node.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+network/port-not-bindable, network/port-in-use
+"""
+
+from distdoctor.blame import claims_node0, master_fixes
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
+EACCES = 13
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if claims_node0(node) and (start := closed_below(node)) is not None:
+            yield finding(cluster, node, start)
+
+
+def closed_below(node: Node) -> int | None:
+    """The first port that this user may bind, where MASTER_PORT is below it and was not bound; else None."""
+    limits = node.facts.host.limits if node.facts.host else None
+    network, port = node.facts.network, node.plan.master_port
+    if limits is None or limits.unprivileged_port_start is None or limits.may_bind_privileged or node.plan.agent_store:
+        return None
+    bind = network.bind if network else None
+    if bind is not None and (bind.ok or bind.errno != EACCES):
+        return None
+    joined = node.facts.meeting is not None and node.facts.meeting.joined
+    return limits.unprivileged_port_start if 0 < port < limits.unprivileged_port_start and not joined else None
+
+
+def finding(cluster: Cluster, node: Node, start: int) -> Finding:
+    bind = node.facts.network.bind if node.facts.network else None
+    user, port = node.facts.identity.user or "this user", node.plan.master_port
+    free = max(DEFAULT_PORT, start)
+    said = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
+    return Finding(
+        summary=f"Port {port} needs a privilege that {user} lacks on {node.name}: node 0 cannot host the store.",
+        nodes=(node.name,),
+        ranks=node.ranks,
+        evidence=(f"{node.name}: {user} may bind ports from {start} on; MASTER_PORT is {port}", *said),
+        fixes=master_fixes(cluster.nodes, f"Use a port from {start} on, the same on every node.", port=free),
+    )

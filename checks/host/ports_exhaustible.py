@@ -1,0 +1,95 @@
+"""The range of ports for outgoing connections is too narrow.
+
+What you see
+------------
+`Cannot assign requested address` (errno 99) or EADDRINUSE without a port of your own in it, on nodes with many ranks or
+in jobs of many nodes, after most connections have been made.
+
+Why it happens
+--------------
+Every listener on a random port, and every outgoing connection, takes a port of net.ipv4.ip_local_port_range. All ranks
+of a node share it, and a closed connection keeps its port for another minute. The range was narrowed, to open only
+that much in a firewall, or the job has grown beyond it.
+
+Fix
+---
+Widen the range, and open as much in the firewall.
+
+When it is harmless
+-------------------
+When it is enough for this job, but not twice over, it is a warning: a restart within a minute may find none left.
+
+See also
+--------
+host/master-port-ephemeral, mesh/peer-ports-blocked
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import ranks_on, ranks_planned
+from distdoctor.complaints import complaints
+
+SEVERITY = "fail"
+USUAL = (32768, 60999)
+"""Linux's default."""
+EACH = 3
+"""Ports of a rank without any peer: gloo's listener, the store, and one more for the next connection."""
+SAID = ("Cannot assign requested address", "EADDRNOTAVAIL")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    hit, world = complaints(cluster, SAID), ranks_planned(cluster)
+    short = [n for n in cluster.nodes if (w := width(n)) is not None and (w < least(n) or n.name in hit)]
+    tight = [n for n in cluster.nodes if (w := width(n)) is not None and w < most(n, world)]
+    bad = short or tight
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    counts = together(dict.fromkeys(str(width(node)) for node in bad))
+    enough = "" if short else ": perhaps not enough for all connections of this job"
+    yield Finding(
+        summary=f"On {together(names)} there are {counts} ports for outgoing connections{enough}.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        severity="fail" if short else "warn",
+        evidence=tuple(line for node in bad for line in (evidence(node, world), *hit.get(node.name, ()))),
+        fixes=fixes(bad),
+    )
+
+
+def port_range(node: Node) -> tuple[int, int] | None:
+    limits = node.facts.host.limits if node.facts.host else None
+    return limits.port_range if limits else None
+
+
+def width(node: Node) -> int | None:
+    known = port_range(node)
+    return known[1] - known[0] + 1 if known is not None else None
+
+
+def least(node: Node) -> int:
+    """Ports without which the ranks of this node cannot even listen and reach the store."""
+    return EACH * ranks_on(node)
+
+
+def most(node: Node, world: int) -> int:
+    """Ports with which each rank of this node can connect to each other rank, twice over."""
+    return 2 * ranks_on(node) * (EACH + world)
+
+
+def evidence(node: Node, world: int) -> str:
+    low, high = port_range(node) or USUAL
+    return (
+        f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}; {ranks_on(node)} ranks here need "
+        f"{least(node)} at least, and about {most(node, world)} to be safe"
+    )
+
+
+def fixes(bad: list[Node]) -> tuple[Fix, ...]:
+    narrow = [node for node in bad if (width(node) or 0) < USUAL[1] - USUAL[0] + 1]
+    if len(narrow) < len(bad):
+        command = 'sysctl -w net.ipv4.ip_local_port_range="10000 65535"'
+    else:
+        command = f'sysctl -w net.ipv4.ip_local_port_range="{USUAL[0]} {USUAL[1]}"'
+    text = "Widen the range, as root; what a firewall lets through has to be as wide."
+    return (Fix(text, tuple(node.name for node in bad), commands=(command,)),)

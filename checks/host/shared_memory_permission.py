@@ -1,0 +1,65 @@
+"""/dev/shm is missing, or closed to this user.
+
+What you see
+------------
+NCCL: `shm_open failed : Permission denied`. DataLoader workers and multiprocessing: `PermissionError: [Errno 13]`,
+`OSError: [Errno 38] Function not implemented` or `FileNotFoundError` at their first lock.
+
+Why it happens
+--------------
+/dev/shm is not mounted in this container or chroot, or its mode was changed from 1777, which lets every user write.
+
+Fix
+---
+`chmod 1777 /dev/shm`; mount it where it is missing.
+
+When it is harmless
+-------------------
+For a job with gloo whose DataLoaders have no workers; the finding is then a warning.
+
+See also
+--------
+host/shared-memory-small
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import plans_nccl, ranks_on
+from distdoctor.facts import SharedMemory
+
+SEVERITY = "warn"
+MOUNT = "mkdir -p /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node.name: shm for node in cluster.nodes if (shm := closed(node)) is not None}
+    if not found:
+        return
+    bad = [node for node in cluster.nodes if node.name in found]
+    fails = any(plans_nccl(node) and ranks_on(node) > 1 for node in bad)
+    yield Finding(
+        summary=f"/dev/shm cannot be written on {together(found)}.",
+        nodes=tuple(found),
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        severity="fail" if fails else "warn",
+        evidence=tuple(line(node, found[node.name]) for node in bad),
+        fixes=tuple(fix(node, found[node.name]) for node in bad),
+    )
+
+
+def closed(node: Node) -> SharedMemory | None:
+    limits = node.facts.host.limits if node.facts.host else None
+    shm = limits.shared_memory if limits else None
+    return shm if shm is not None and not shm.writable else None
+
+
+def line(node: Node, shm: SharedMemory) -> str:
+    if shm.error:
+        return f"{node.name}: /dev/shm: {shm.error}"
+    return f"{node.name}: {node.facts.identity.user or 'this user'} may not write in /dev/shm"
+
+
+def fix(node: Node, shm: SharedMemory) -> Fix:
+    if shm.error:
+        return Fix("Mount it, as root.", (node.name,), commands=(MOUNT,))
+    return Fix("Let every user write in it, as root.", (node.name,), commands=("chmod 1777 /dev/shm",))

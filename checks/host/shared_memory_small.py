@@ -1,0 +1,100 @@
+"""/dev/shm is too small.
+
+What you see
+------------
+NCCL: `No space left on device` with `Error while creating shared memory segment /dev/shm/nccl-...`. DataLoader workers:
+`unable to allocate shared memory`, `Bus error`, or only `exitcode: -7`, in the first batches.
+
+Why it happens
+--------------
+Docker and Kubernetes give a container 64 MB of shared memory. NCCL keeps the buffers between the ranks of a node in it,
+and DataLoader workers hand every batch over through it. Segments of crashed runs stay and fill it, too.
+
+Fix
+---
+docker: --shm-size=16g or --ipc=host. Kubernetes: an emptyDir with medium Memory at /dev/shm. On a host: mount it anew
+with a larger size; remove what crashed runs have left in it.
+
+When it is harmless
+-------------------
+For a job with gloo whose DataLoaders have no workers: neither needs it. The finding is then a warning that the job
+runs by that luck.
+
+See also
+--------
+host/shared-memory-permission
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import plans_nccl, ranks_on
+from distdoctor.facts import SharedMemory
+
+SEVERITY = "warn"
+MIB = 1 << 20
+SMALL = 64 * MIB
+"""What a container has unless told otherwise."""
+FULL = 16 * MIB
+SEGMENT = 9637888
+"""Bytes of one of NCCL's segments, of which each rank makes at least one."""
+ENOUGH = "16g"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if small(node)]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    yield Finding(
+        summary=f"/dev/shm on {together(names)} {words(bad)}.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        severity="fail" if any(fails(node) for node in bad) else "warn",
+        evidence=tuple(line(node) for node in bad),
+        fixes=(*fixes(bad), Fix("In a container: docker run --shm-size=16g (or --ipc=host); in Kubernetes an emptyDir "
+                                "with medium: Memory, mounted at /dev/shm.", names, 2)),
+    )  # fmt: skip
+
+
+def memory(node: Node) -> SharedMemory | None:
+    limits = node.facts.host.limits if node.facts.host else None
+    return limits.shared_memory if limits else None
+
+
+def small(node: Node) -> bool:
+    shm = memory(node)
+    if shm is None or shm.size is None or shm.free is None or not shm.writable:
+        return False
+    return shm.size <= SMALL or shm.free < FULL
+
+
+def fails(node: Node) -> bool:
+    """Whether NCCL will not find room for the segments of this node's ranks."""
+    shm, ranks = memory(node), ranks_on(node)
+    return shm is not None and shm.free is not None and plans_nccl(node) and ranks > 1 and shm.free < ranks * SEGMENT
+
+
+def words(bad: list[Node]) -> str:
+    sizes = [shm.size for node in bad if (shm := memory(node)) and shm.size is not None]
+    if all(size > SMALL for size in sizes):
+        return "is full"
+    return f"is {together(dict.fromkeys(f'{size / MIB:.0f} MiB' for size in sizes))} large"
+
+
+def line(node: Node) -> str:
+    shm = memory(node)
+    assert shm is not None and shm.size is not None and shm.free is not None
+    backend = "with NCCL" if plans_nccl(node) else "without NCCL"
+    return (
+        f"{node.name}: /dev/shm has {shm.size / MIB:.0f} MiB, {shm.free / MIB:.0f} MiB of it free, for "
+        f"{ranks_on(node)} ranks {backend}"
+    )
+
+
+def fixes(bad: list[Node]) -> Iterator[Fix]:
+    tight = tuple(n.name for n in bad if (shm := memory(n)) and shm.size is not None and shm.size <= SMALL)
+    full = tuple(node.name for node in bad if node.name not in tight)
+    if tight:
+        yield Fix("On a host: make it larger, as root.", tight, commands=(f"mount -o remount,size={ENOUGH} /dev/shm",))
+    if full:
+        yield Fix("Remove what crashed runs have left in it, such as /dev/shm/nccl-* and /dev/shm/torch_*.", full)

@@ -1,0 +1,138 @@
+"""Large packets never arrive.
+
+What you see
+------------
+init_process_group(), the barrier and small collectives work. The first larger one hangs in silence, until
+
+    Timed out waiting 1800000ms for recv operation to complete
+
+Why it happens
+--------------
+The hosts send larger packets than some part of the path carries (jumbo frames on a switch without them; a tunnel, VPN
+or overlay network that takes 50 to 80 bytes for itself), and the ICMP messages that would say so are dropped. Or a
+packet filter drops by length.
+
+Fix
+---
+One MTU along the whole path: lower that of the interfaces to what the path carries. With a filter by length, let the
+packets through.
+
+When it is harmless
+-------------------
+Never for a job that exchanges tensors.
+
+See also
+--------
+mesh/slow-link, mesh/packet-loss, mesh/peer-ports-blocked
+"""
+
+import re
+
+from distdoctor.between import itself_too, reached
+from distdoctor.blame import opening_fix, some
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.firewall import Hook
+from distdoctor.graph import Edge
+from distdoctor.rates import blamed, data_interface
+
+SEVERITY = "fail"
+FOLLOWS = ("network/port-filtered", "mesh/node-isolated", "mesh/partition")
+ETHERNET = 1500
+SMALLEST = 1280
+"""The MTU that every path of IPv6 must carry: tunnels leave room for it."""
+LENGTH = re.compile(r"\blength\b|--length")
+SHOWN = 8
+MAX_LINKS = 64
+
+Blamed = tuple[tuple[Node, ...], bool]
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for common, edges, unsure in blamed(cluster, cluster.graph.stalled, all_pairs=True):
+        yield finding(cluster, edges, common, unsure)
+
+
+def finding(cluster: Cluster, edges: list[Edge], common: tuple[Node, ...], unsure: bool) -> Finding:
+    ruled = {edge: node for edge in edges if (node := dropping(edge)) is not None}
+    nodes, unsure = culprits(cluster, edges, ruled, common, unsure)
+    used = any(set(edge.link.use) & {"gloo", "nccl"} for edge in edges)
+    arrows = some(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
+    size = int(min(edge.link.seconds for edge in edges))
+    what = f"payloads of {size} bytes never arrive" if size > 1 else "large payloads never arrive"
+    return Finding(
+        summary=f"From {arrows}, small payloads pass and {what}.",
+        nodes=tuple(node.name for node in nodes),
+        links=tuple((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS]),
+        blame="one-of" if unsure else "all",
+        severity="fail" if used else "warn",
+        evidence=tuple(evidence(edges, nodes)),
+        fixes=tuple(fixes(cluster, edges, nodes, ruled, unsure)),
+    )
+
+
+def dropping(edge: Edge) -> Node | None:
+    """The end of a link whose packet filter drops by length."""
+    ends: tuple[tuple[Node, Hook], ...] = ((edge.target, "input"), (edge.source, "output"))
+    return next((node for node, hook in ends if rules(node, hook)), None)
+
+
+def rules(node: Node, hook: Hook) -> tuple[str, ...]:
+    filters = node.facts.network.firewall if node.facts.network else None
+    chains = filters.chains if filters else ()
+    return tuple(rule for c in chains if c.hook == hook for rule in c.blocking_rules if LENGTH.search(rule))
+
+
+def culprits(
+    cluster: Cluster, edges: list[Edge], ruled: dict[Edge, Node], common: tuple[Node, ...], unsure: bool
+) -> Blamed:
+    """(nodes to blame, whether it cannot be told which): by filters, by an MTU above the others', by what is common."""
+    accused = set(ruled.values())
+    if len(ruled) == len(edges):
+        return tuple(node for node in cluster.nodes if node in accused), False
+    ends = {node for edge in edges for node in (edge.source, edge.target)}
+    large = {node for node in ends if data_interface(node)[1] > ETHERNET}
+    if all(edge.source in large and edge.target in large for edge in edges):
+        return tuple(node for node in cluster.nodes if node in large), False
+    return common, unsure
+
+
+def evidence(edges: list[Edge], nodes: tuple[Node, ...]) -> Iterator[str]:
+    for edge in edges[:SHOWN]:
+        size = f"{edge.link.seconds:.0f} bytes" if edge.link.seconds > 1 else "a large payload"
+        yield f"{edge.source.name} to {edge.target.name}: {edge.link.address}: connected; {size} never arrived"
+    if len(edges) > SHOWN:
+        yield f"and {len(edges) - SHOWN} other links"
+    ends = dict.fromkeys(node for edge in edges for node in (edge.source, edge.target))
+    for node in list(ends)[:SHOWN]:
+        name, mtu = data_interface(node)
+        if name is not None:
+            yield f"{node.name}: the MTU of {name} is {mtu}"
+    for node in nodes[:SHOWN]:
+        for hook in ("input", "output"):
+            for rule in rules(node, hook):
+                yield f"{node.name}: its packet filter drops by length ({hook}): {rule}"
+
+
+def fixes(
+    cluster: Cluster, edges: list[Edge], nodes: tuple[Node, ...], ruled: dict[Edge, Node], unsure: bool
+) -> Iterator[Fix]:
+    for number, node in enumerate(nodes[:MAX_LINKS], start=1):
+        option = number if unsure else 1
+        if node in ruled.values():
+            hook: Hook = "input" if rules(node, "input") else "output"
+            pairs = [edge for edge in edges if node in (edge.source, edge.target)]
+            others = dict.fromkeys(n for e in pairs for n in (e.source, e.target) if n is not node)
+            peers = dict.fromkeys(address for other in others for address in reached(cluster, other))
+            addresses = [*peers, *itself_too(cluster, node)]
+            yield opening_fix(node, node.name, hook, addresses, None, option)
+            continue
+        name, mtu = data_interface(node)
+        wanted = usual_mtu(cluster, node) if mtu > ETHERNET else SMALLEST
+        text = f"On {node.name}, let {name or 'the interface'} send no packets larger than {wanted} bytes."
+        yield Fix(text, (node.name,), option, commands=(f"ip link set dev {name} mtu {wanted}",) if name else ())
+
+
+def usual_mtu(cluster: Cluster, node: Node) -> int:
+    """For an interface with jumbo frames: the MTU of the nodes without, else Ethernet's."""
+    others = [mtu for peer in cluster.peers(node) if 0 < (mtu := data_interface(peer)[1]) <= ETHERNET]
+    return max(set(others), key=others.count) if others else ETHERNET

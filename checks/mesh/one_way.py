@@ -1,0 +1,56 @@
+"""Connections between nodes work in one direction only.
+
+What you see
+------------
+The store works on every rank, then init_process_group() or the first collective hangs on some ranks, although each
+node can be pinged from everywhere.
+
+Why it happens
+--------------
+A packet filter or a security group that lets connections out and not in (or in and not out) for some of the nodes, a
+route that leads back another way (rp_filter drops it then), or a switch port that loses one direction.
+
+Fix
+---
+Let these nodes connect to each other on all TCP ports, in both directions.
+
+When it is harmless
+-------------------
+gloo connects from the numerically larger address to the smaller only: what is blocked in the other direction does it no
+harm, and would to NCCL. The finding is then a warning.
+
+See also
+--------
+mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
+"""
+
+from distdoctor.between import LUCK, arrows, culprits, finding, severity_of
+from distdoctor.blame import some
+from distdoctor.check_api import Cluster, Finding, Iterator
+
+SEVERITY = "fail"
+FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    graph = cluster.graph
+    if graph.mute:
+        edges = graph.edges_of(graph.mute, len(graph.nodes) * len(graph.mute), inward=False)
+        severity = severity_of(cluster, edges)
+        what = "reaches" if len(graph.mute) == 1 else "reach"
+        summary = f"{some(n.name for n in graph.mute)} {what} no other node on random ports, though others get there."
+        yield finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, graph.mute, severity=severity)
+    for star in graph.stars:
+        if not star.one_way:
+            continue
+        blamed, unsure = culprits(cluster, star)
+        severity = severity_of(cluster, star.edges)
+        summary = f"Connections from {arrows(star.edges)} fail on random ports; in the other direction they work."
+        yield finding(
+            cluster,
+            summary + ("" if severity == "fail" else LUCK),
+            star.edges,
+            blamed,
+            unsure=unsure,
+            severity=severity,
+        )

@@ -1,0 +1,98 @@
+"""A link loses packets.
+
+What you see
+------------
+No message. Init and small collectives take seconds instead of milliseconds now and then, since each lost packet costs
+0.2 s or more; throughput falls to a fraction.
+
+Why it happens
+--------------
+A bad cable or transceiver, a duplex mismatch, a switch port without buffers for what comes at once, a packet filter
+that limits rates, or a shaper.
+
+Fix
+---
+Look at the interface's error and drop counters on both ends, then change the cable.
+
+When it is harmless
+-------------------
+Loss under heavy load is ordinary; this was seen with small messages one after another, where it is not.
+
+See also
+--------
+mesh/slow-link, mesh/mtu-blackhole
+"""
+
+import re
+
+from distdoctor.between import itself_too, reached
+from distdoctor.blame import opening_fix, some
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.rates import Measured, blamed, data_interface, lossy, measured
+
+SEVERITY = "warn"
+SHOWN = 8
+MAX_LINKS = 64
+RANDOM = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = lossy(measured(cluster))
+    for nodes, links, unsure in blamed(cluster, bad):
+        ends = dict.fromkeys(node for link in links for node in (link.source, link.target))
+        ruled = tuple(node for node in ends if rules(node))
+        if ruled:
+            nodes, unsure = ruled, False
+        yield finding(cluster, nodes, sorted(links, key=share, reverse=True), unsure)
+
+
+def rules(node: Node) -> tuple[str, ...]:
+    """The rules of this node's packet filter that drop some packets and not others."""
+    filters = node.facts.network.firewall if node.facts.network else None
+    chains = filters.chains if filters else ()
+    return tuple(rule for chain in chains for rule in chain.blocking_rules if RANDOM.search(rule))
+
+
+def share(link: Measured) -> float:
+    return link.rate.retransmitted / max(link.rate.segments, link.rate.retransmitted, 1)
+
+
+def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[Measured], unsure: bool) -> Finding:
+    worst = links[0]
+    where = f"between {worst.source.name} and {worst.target.name}" if unsure else f"of {some(n.name for n in nodes)}"
+    return Finding(
+        summary=f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
+        f"{worst.rate.retransmitted} of {worst.rate.segments} small segments had to be sent again.",
+        nodes=tuple(node.name for node in nodes),
+        links=tuple((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
+        blame="one-of" if unsure else "all",
+        evidence=(
+            *(line(link) for link in links[:SHOWN]),
+            *(f"{node.name}: its packet filter drops some: {rule}" for node in nodes for rule in rules(node)),
+        ),
+        fixes=tuple(
+            fix(cluster, node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)
+        ),
+    )
+
+
+def line(link: Measured) -> str:
+    trip = f", median round trip {1000 * link.rate.rtt:.1f} ms" if link.rate.rtt is not None else ""
+    return (
+        f"{link.source.name} to {link.target.name}: {link.rate.retransmitted} of {link.rate.segments} small segments "
+        f"sent again{trip}"
+    )
+
+
+def fix(cluster: Cluster, node: Node, option: int) -> Fix:
+    if rules(node):
+        peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in reached(cluster, peer)]
+        peers += itself_too(cluster, node)
+        return opening_fix(node, node.name, "input", peers, None, option)
+    name = data_interface(node)[0] or "the interface"
+    return Fix(
+        f"On {node.name}, look at the errors and drops of {name} (ip -s link show dev {name}; ethtool -S {name}), at "
+        f"tc qdisc show dev {name}, then at cable and switch port.",
+        (node.name,),
+        option,
+    )

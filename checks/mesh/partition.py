@@ -1,0 +1,73 @@
+"""The nodes fall into groups that do not reach each other.
+
+What you see
+------------
+The store works on every rank, then init_process_group() hangs, or fails on all ranks of a rack at once.
+
+Why it happens
+--------------
+Two racks, availability zones, security groups or subnets with a firewall between them that lets only MASTER_PORT
+through; a link between two switches that is down, with another way for the store.
+
+Fix
+---
+Let the groups through to each other on all TCP ports, or take the nodes of one group only.
+
+When it is harmless
+-------------------
+Never: all ranks connect to all others.
+
+See also
+--------
+mesh/node-isolated, mesh/peer-ports-blocked, mesh/one-way
+"""
+
+from distdoctor.between import MAX_LINKS, by_rules, finding, opening
+from distdoctor.blame import some
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.graph import Edge, Graph
+
+SEVERITY = "fail"
+FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    graph = cluster.graph
+    if not graph.groups:
+        return
+    largest, *others = graph.groups
+    smaller = [node for group in others for node in group]
+    equal = len(largest) == len(others[0])
+    place = {node: number for number, group in enumerate(graph.groups) for node in group}
+    edges = crossing(graph, smaller, place)
+    ruled, unknown = by_rules(edges)
+    if ruled and not any(e.source not in ruled and e.target not in ruled for e in unknown[:MAX_LINKS]):
+        blamed, unsure = [node for node in cluster.nodes if node in ruled], False
+    else:
+        blamed, unsure = ([*largest, *smaller], True) if equal else (smaller, False)
+    sides = "; ".join(some((node.name for node in group), 6) for group in graph.groups)
+    yield finding(
+        cluster,
+        f"The nodes are in {len(graph.groups)} groups that do not reach each other on random ports: {sides}.",
+        edges,
+        blamed,
+        unsure=unsure,
+        fixes=tuple(fixes(cluster, graph, edges, ruled, sides)),
+    )
+
+
+def crossing(graph: Graph, smaller: list[Node], place: dict[Node, int]) -> list[Edge]:
+    """Failing links between the groups: enough of them to show, and all that touch the first nodes."""
+    edges = graph.edges_of(smaller, 4 * MAX_LINKS)
+    return [e for e in edges if place.get(e.source, -1) != place.get(e.target, -2)]
+
+
+def fixes(cluster: Cluster, graph: Graph, edges: list[Edge], ruled: set[Node], sides: str) -> Iterator[Fix]:
+    if ruled:
+        yield from opening(cluster, edges, [node for node in cluster.nodes if node in ruled], False)
+    else:
+        text = f"Let these groups through to each other on all TCP ports, in both directions: {sides}."
+        yield Fix(text, tuple(node.name for group in graph.groups for node in group))
+    largest = graph.groups[0]
+    names = some((node.name for node in largest), 6)
+    yield Fix(f"Or take one group only: {names} ({len(largest)} nodes).", tuple(n.name for n in largest), 2)

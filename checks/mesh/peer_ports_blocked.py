@@ -1,0 +1,62 @@
+"""A firewall between the nodes lets MASTER_PORT through and blocks the other ports.
+
+What you see
+------------
+The store works on every rank, then init_process_group() hangs (2.5 hours with gloo where packets are dropped) or says
+`connectFullMesh failed ... Connection refused` on one side; NCCL hangs at its bootstrap.
+
+Why it happens
+--------------
+gloo and NCCL connect the ranks to each other on random ports. A firewall that opens only MASTER_PORT, or a security
+group that does not include itself, blocks these.
+
+Fix
+---
+Let the nodes reach each other on all TCP ports. Or narrow net.ipv4.ip_local_port_range and open that range.
+
+When it is harmless
+-------------------
+gloo connects from the numerically larger address to the smaller only: what is blocked in the other direction does it no
+harm, and would to NCCL. The finding is then a warning.
+
+See also
+--------
+network/port-filtered, mesh/one-way, mesh/node-isolated, gloo/interface-unreachable
+"""
+
+from distdoctor.between import LUCK, arrows, culprits, finding, severity_of
+from distdoctor.blame import some
+from distdoctor.check_api import Cluster, Finding, Iterator, Node
+from distdoctor.graph import Graph
+
+SEVERITY = "fail"
+FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
+SAMPLE = 64
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    graph = cluster.graph
+    if graph.deaf:
+        yield accepting_nothing(cluster, graph, graph.deaf)
+    for star in graph.stars:
+        if star.one_way:
+            continue
+        blamed, unsure = culprits(cluster, star)
+        severity = severity_of(cluster, star.edges)
+        where = f"Connections from {arrows(star.edges)} fail on random ports, though the nodes meet on MASTER_PORT."
+        if len(star.edges) > SAMPLE and star.hub is None:
+            where = (
+                f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
+                "on random ports, with no node or group common to them."
+            )
+        summary = where + ("" if severity == "fail" else LUCK)
+        yield finding(cluster, summary, star.edges, blamed, unsure=unsure, severity=severity)
+
+
+def accepting_nothing(cluster: Cluster, graph: Graph, deaf: tuple[Node, ...]) -> Finding:
+    """The finding about nodes on which every other node's connections fail."""
+    edges = graph.edges_of(deaf, len(graph.nodes) * len(deaf), outward=False)
+    severity = severity_of(cluster, edges)
+    what = "accepts" if len(deaf) == 1 else "accept"
+    summary = f"{some(n.name for n in deaf)} {what} nothing on random ports from any other node."
+    return finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, deaf, severity=severity)

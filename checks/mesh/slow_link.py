@@ -1,0 +1,77 @@
+"""A link is far slower than the others.
+
+What you see
+------------
+No message at all. Every step takes as long as the slowest link: 64 MB of gradients take a minute over 10 Mbit/s. With
+large tensors the timeout ends it in the end.
+
+Why it happens
+--------------
+A port that came up with 100 Mbit/s or half duplex (a bad cable, a worn connector), one of two bonded links down, a
+traffic shaper, a virtual machine whose burst credit is used up, or the wrong network: the management one.
+
+Fix
+---
+Look at the interface's speed and duplex, at shapers on it, then at cable and switch port. Where there is a faster
+network, name its interface in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.
+
+When it is harmless
+-------------------
+When the job sends little between these nodes.
+
+See also
+--------
+mesh/packet-loss, mesh/mtu-blackhole
+"""
+
+from distdoctor.blame import some
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.rates import Measured, blamed, data_interface, measured, slow, usual_speed
+
+SEVERITY = "warn"
+SHOWN = 8
+MAX_LINKS = 64
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    usual = usual_speed(cluster)
+    bad = slow(measured(cluster), usual)
+    for nodes, links, unsure in blamed(cluster, bad):
+        yield finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
+
+
+def finding(nodes: tuple[Node, ...], links: list[Measured], unsure: bool, usual: float | None) -> Finding:
+    slowest = links[0]
+    against = f"{rate(usual)} is usual here" if usual is not None else "there is no third node to compare with"
+    where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some(node.name for node in nodes)
+    what = "The link from" if unsure else "The links of"
+    return Finding(
+        summary=f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.",
+        nodes=tuple(node.name for node in nodes),
+        links=tuple((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
+        blame="one-of" if unsure else "all",
+        evidence=tuple(line(link) for link in links[:SHOWN]),
+        fixes=tuple(fix(node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
+    )
+
+
+def rate(speed: float | None) -> str:
+    """A speed for people: Mbit/s or Gbit/s, as network cards are sold."""
+    bits = 8 * (speed or 0.0)
+    return f"{bits / 1e9:.1f} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.3g} Mbit/s"
+
+
+def line(link: Measured) -> str:
+    usual = link.source.facts.mesh.rate_median if link.source.facts.mesh else None
+    median = f" (median of its links: {rate(usual)})" if usual is not None else ""
+    return f"{link.source.name} to {link.target.name}: {rate(link.speed)}{median}"
+
+
+def fix(node: Node, option: int) -> Fix:
+    name = data_interface(node)[0] or "the interface"
+    return Fix(
+        f"On {node.name}, look at {name}: its speed and duplex (ethtool {name}), a shaper (tc qdisc show dev {name}; "
+        f"tc qdisc del dev {name} root removes it), then cable and switch port.",
+        (node.name,),
+        option,
+    )

@@ -1,0 +1,51 @@
+"""The NCCL process group cannot be made.
+
+What you see
+------------
+`torch.distributed.DistBackendError: NCCL error` in the first collective, or a hang until the watchdog's 10 minutes.
+
+Why it happens
+--------------
+None of the known causes is in the facts. NCCL's own words come with NCCL_DEBUG=INFO.
+
+Fix
+---
+Run the job once with NCCL_DEBUG=INFO and read the first WARN line.
+
+When it is harmless
+-------------------
+When the job uses gloo only; the finding is then a warning.
+
+See also
+--------
+gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
+"""
+
+from distdoctor.blame import LAUNCH, MASTER, WAY
+from distdoctor.causes import LIMITS
+from distdoctor.check_api import Cluster, Finding, Iterator
+from distdoctor.outcomes import fallback
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (
+    "gpu/fewer-than-ranks",
+    "gpu/shared-device",
+    "host/shared-memory-small",
+    "host/shared-memory-permission",
+    "environment/backend-not-built",
+    *LIMITS,
+    "mesh/peer-ports-blocked",
+    "store/node-lost",
+    "store/failed",
+    *LAUNCH,
+    *MASTER,
+    *WAY,
+)
+FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    gpus = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
+    planned = any("nccl" in node.plan.backends(gpus=gpus) for node in cluster.nodes)
+    severity = "fail" if planned else "warn"
+    yield from fallback(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity)

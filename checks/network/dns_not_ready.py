@@ -1,0 +1,76 @@
+"""MASTER_ADDR had no address at first.
+
+What you see
+------------
+At the start, on some nodes, and no more a few seconds later
+
+    The IPv6 network addresses of (job-0, 29500) cannot be retrieved (gai error: -2 - Name or service not known)
+
+A job whose processes give up at once, or a launcher without retries, fails; started again, it runs.
+
+Why it happens
+--------------
+The record is made when the pod is up (a headless Kubernetes service without publishNotReadyAddresses), or a name
+server or an agent that writes /etc/hosts is started together with the job.
+
+Fix
+---
+Name node 0 by its address, or wait for the name before the launch.
+
+When it is harmless
+-------------------
+With PyTorch's own store: it looks the name up again until its timeout.
+
+See also
+--------
+network/master-unresolvable, network/master-resolves-differently
+"""
+
+from distdoctor.blame import append_hosts_line, names_loopback, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "warn"
+FOLLOWS = ("network/master-unresolvable",)
+AT_ONCE = 2.0
+"""Seconds within which a name that is found counts as there from the start."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    late = [n for n in cluster.nodes if n.facts.network and n.facts.network.resolved_after > AT_ONCE]
+    if not late:
+        return
+    names = tuple(node.name for node in late)
+    slowest = max(after(node) for node in late)
+    yield Finding(
+        summary=f"{together(names)} could not resolve MASTER_ADDR {late[0].plan.master_addr} until {slowest:.0f} s "
+        "after the start.",
+        nodes=names,
+        evidence=tuple(line(node) for node in late),
+        fixes=tuple(fix for node in late for fix in fixes(node)),
+    )
+
+
+def after(node: Node) -> float:
+    return node.facts.network.resolved_after if node.facts.network else 0.0
+
+
+def addresses(node: Node) -> tuple[str, ...]:
+    network = node.facts.network
+    return network.master.addresses if network and network.master else ()
+
+
+def line(node: Node) -> str:
+    found = ", ".join(addresses(node))
+    return f"{node.name}: {node.plan.master_addr} had no address for {after(node):.1f} s, then it was {found}"
+
+
+def fixes(node: Node) -> Iterator[Fix]:
+    name = node.plan.master_addr or ""
+    found = addresses(node)
+    if found and not names_loopback(node):
+        text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
+        yield Fix(text, (node.name,), commands=(append_hosts_line(found[0], name),))
+    else:
+        yield Fix(f"On {node.name}, wait for the name {name} before the launch.", (node.name,))
+    wait = f"until getent hosts {name}; do sleep 1; done"
+    yield Fix(f"Or put this before the launch on {node.name}: {wait}", (node.name,), 2)

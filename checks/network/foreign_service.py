@@ -1,0 +1,72 @@
+"""Something that is no store answers on MASTER_ADDR:MASTER_PORT.
+
+What you see
+------------
+On node 0 `EADDRINUSE`; on the others silence, `recvValueWithTimeout failed` or `Connection reset by peer`, because they
+talk to a web server, an ssh daemon or a scheduler.
+
+Why it happens
+--------------
+MASTER_PORT was taken from another service, or that service happened to get the port on node 0.
+
+Fix
+---
+Use another port, the same one on every node.
+
+When it is harmless
+-------------------
+Never, if the service stays.
+
+See also
+--------
+network/port-in-use, store/foreign-store
+"""
+
+from distdoctor.blame import claims_node0, holder_line, node0_name, other_port_fixes, own_leftover
+from distdoctor.check_api import Answer, Cluster, Finding, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    seen = [(node, answer) for node in cluster.nodes if (answer := foreign(node)) is not None]
+    if seen:
+        yield finding(cluster, seen)
+
+
+def foreign(node: Node) -> Answer | None:
+    network, meeting = node.facts.network, node.facts.meeting
+    if network is None or (meeting and meeting.joined):
+        return None
+    for answer in (network.bind.answer if network.bind and not network.bind.ok else None, network.answer):
+        if answer is not None and answer.kind in ("foreign", "closed"):
+            return answer
+    return None
+
+
+def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
+    first, answer = seen[0]
+    owner = next((node for node, _ in seen if claims_node0(node)), None) or cluster.node0
+    name = owner.name if owner else node0_name(cluster, first)
+    network = owner.facts.network if owner else None
+    bind = network.bind if network else None
+    said = f": {answer.sample!r}" if answer.sample else ""
+    what = "closes connections at once" if answer.kind == "closed" else f"answers{said}"
+    holders = bind.holders if bind else ()
+    return Finding(
+        summary=f"What {what} on port {first.plan.master_port} of {name} is no store.",
+        nodes=(name,),
+        evidence=(
+            *(f"{n.name}: {n.plan.master_addr}:{n.plan.master_port} {told(a)}" for n, a in seen),
+            *(f"{name}: {holder_line(holder, first.plan.master_port)}" for holder in holders),
+        ),
+        fixes=(
+            *other_port_fixes(cluster, bind.free_port if bind else None),
+            *((own_leftover(holders, owner, option=2),) if owner and holders else ()),
+        ),
+    )
+
+
+def told(answer: Answer) -> str:
+    return "closes the connection" if answer.kind == "closed" else f"answers {answer.sample!r}"

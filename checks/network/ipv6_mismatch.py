@@ -1,0 +1,154 @@
+"""Some nodes are reached by IPv6 and others by IPv4.
+
+What you see
+------------
+init_process_group() with gloo fails at once on some ranks
+
+    [enforce fail at .../gloo/transport/tcp/address.cc] ss1.ss_family == ss2.ss_family. 10 vs 2
+
+and the others wait. Or nothing at all: a store client tries the IPv6 address of MASTER_ADDR first, and where packets to
+that are dropped it never gets to the IPv4 one. errno 97 (`Address family not supported by protocol`) alone is harmless.
+
+Why it happens
+--------------
+gloo advertises the first address of each host's own name. On a node whose name (in /etc/hosts, or in the name service
+with AAAA records) gives an IPv6 address first that is IPv6, on the others IPv4; the two cannot connect.
+
+Fix
+---
+Name the interface on the nodes that differ: gloo then takes its first address, which is the IPv4 one where there is
+one. Or give the host name one family only in /etc/hosts.
+
+When it is harmless
+-------------------
+Different addresses for gloo when no gloo group is made (backend="nccl"; NCCL_SOCKET_FAMILY is its own setting). An IPv6
+address of MASTER_ADDR that refuses at once costs nothing; one that fails after seconds costs these, and is a warning.
+
+See also
+--------
+network/wrong-interface, gloo/interface-unreachable, network/master-unreachable
+"""
+
+from collections import Counter
+
+from distdoctor.blame import contact_text, makes_gloo, master_fixes, primary_interface, some, together
+from distdoctor.check_api import Cluster, Contact, Finding, Fix, Iterator, Node, is_loopback, parse
+from distdoctor.outcomes import shorten
+
+SEVERITY = "fail"
+FOLLOWS = ("gloo/loopback-address", "network/wrong-interface")
+SAID = "ss_family"
+NOTICED = 1.0
+"""Seconds from which an address that fails is a delay that people notice."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    dead = [node for node in cluster.nodes if dead_first(node)]
+    if dead:
+        yield tried_first(dead)
+    families = {node: family for node in cluster.nodes if (family := gloo_family(node)) is not None}
+    if not cluster.multi_host or len(set(families.values())) < 2:
+        return
+    usual = usual_family(families)
+    blamed = [node for node in families if usual is None or families[node] != usual]
+    parts = [
+        f"IPv{version} on {some(n.name for n in families if families[n] == version)}"
+        for version in sorted(set(families.values()))
+    ]
+    yield Finding(
+        summary=f"gloo picked {together(parts)}: it cannot connect the two.",
+        nodes=tuple(node.name for node in blamed),
+        ranks=tuple(rank for node in blamed for rank in node.ranks),
+        blame="one-of" if usual is None else "all",
+        severity="fail" if cluster.gloo_planned else "warn",
+        evidence=(*(line(node) for node in blamed), *said(families)),
+        fixes=tuple(fix(node, usual or other(families[node])) for node in blamed),
+    )
+
+
+def dead_first(node: Node) -> tuple[Contact, ...]:
+    """The IPv6 addresses of MASTER_ADDR that a store client waits for in vain before it comes to the IPv4 one."""
+    network = node.facts.network
+    if (
+        network is None
+        or network.contact is None
+        or network.contact.outcome != "open"
+        or ":" in network.contact.address
+    ):
+        return ()
+    slow = (c for c in network.passed_over if ":" in c.address and c.seconds >= NOTICED)
+    return tuple(c for c in slow if c.outcome in ("no-answer", "unreachable", "error"))
+
+
+def tried_first(nodes: list[Node]) -> Finding:
+    """The finding about a MASTER_ADDR whose IPv6 address leads nowhere, while its IPv4 address works."""
+    names = tuple(node.name for node in nodes)
+    first, network = dead_first(nodes[0])[0], nodes[0].facts.network
+    working = network.contact.address if network and network.contact else None
+    dropped = any(c.outcome == "no-answer" for node in nodes for c in dead_first(node))
+    return Finding(
+        summary=f"{nodes[0].plan.master_addr} is {first.address} first on {some(names)}, which leads nowhere, and then "
+        f"{working}, which works.",
+        nodes=names,
+        ranks=tuple(rank for node in nodes for rank in node.ranks),
+        severity="fail" if dropped else "warn",
+        evidence=tuple(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
+        fixes=master_fixes(nodes, "Name node 0 by its IPv4 address.", address=working),
+    )
+
+
+def gloo_family(node: Node) -> int | None:
+    """4 or 6: the family of the address that gloo picks on this node; None where it makes no group, or for loopback."""
+    parsed = parse(node.gloo_address)
+    if parsed is None or not makes_gloo(node) or is_loopback(node.gloo_address):
+        return None
+    return parsed.version
+
+
+def usual_family(families: dict[Node, int]) -> int | None:
+    """The family that most nodes' gloo picks; where that is a draw, the one by which most nodes are reached."""
+    reached = Counter(parsed.version for node in families if (parsed := parse(node.reached_at)) is not None)
+    for counts in (Counter(families.values()), reached):
+        ranked = counts.most_common(2)
+        if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
+            return ranked[0][0]
+    return None
+
+
+def other(family: int) -> int:
+    return 4 if family == 6 else 6
+
+
+def line(node: Node) -> str:
+    host = node.facts.host
+    choice = host.gloo if host else None
+    if choice is not None and choice.reason == "variable":
+        return f"{node.name}: gloo takes {node.gloo_address}, by GLOO_SOCKET_IFNAME={choice.variable}"
+    name = host.own_name if host else None
+    resolved = f": its own name {name.name} is {', '.join(name.addresses)}" if name else ""
+    return f"{node.name}: gloo takes {node.gloo_address}{resolved}; it is reached at {node.reached_at}"
+
+
+def said(families: dict[Node, int]) -> Iterator[str]:
+    """What gloo itself said of it, once."""
+    for node in families:
+        for rank in node.facts.ranks:
+            for entry in rank.stages:
+                if entry.error and SAID in entry.error:
+                    yield f"{node.name} rank {rank.rank}: {shorten(entry.error)}"
+                    return
+
+
+def fix(node: Node, family: int) -> Fix:
+    """GLOO_SOCKET_IFNAME takes an interface's first address: only one that begins with the right family helps."""
+    first = primary_interface(node)
+    interfaces = [i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and not i.loopback]
+    interfaces.sort(key=lambda i: i.name != first)
+    for interface in interfaces:
+        parsed = parse(interface.addresses[0]) if interface.addresses else None
+        if parsed is not None and parsed.version == family and not parsed.is_link_local:
+            text = f"On {node.name}, let gloo take the IPv{family} address of {interface.name}."
+            return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface.name})
+    name = node.facts.identity.hostname
+    text = f"On {node.name}, let its own name {name} have an IPv{family} address only (/etc/hosts)."
+    return Fix(text, (node.name,))

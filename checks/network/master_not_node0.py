@@ -1,0 +1,170 @@
+"""MASTER_ADDR is not an address of node 0.
+
+What you see
+------------
+On every node, node 0 included, silence and then
+
+    The client socket has timed out after 60000ms while trying to connect to (192.168.0.1, 29500)
+
+Node 0 hosts its store, and waits for it somewhere else.
+
+Why it happens
+--------------
+A placeholder or an old address; another host's address; localhost on several hosts, where each one then means itself.
+torchrun hosts the store on the node of rank 0 whatever MASTER_ADDR says.
+
+Fix
+---
+Set MASTER_ADDR on every node to an address of node 0 that the others reach.
+
+When it is harmless
+-------------------
+When MASTER_ADDR is forwarded to node 0 (a service address, address translation): the store is then reached, and nothing
+is reported. localhost is right when all nodes are on one host.
+
+See also
+--------
+environment/master-mismatch, network/master-unresolvable, store/nodes-missing
+"""
+
+from distdoctor.blame import address_of, claims_node0, contact_text, master_fixes, names_loopback, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS = (
+    "environment/invalid-variable",
+    "environment/missing-variable",
+    "environment/duplicate-node-rank",
+    "environment/duplicate-rank",
+)
+FOLLOWS_ANYWHERE = ("host/hostname-numeric",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    astray = [node for node in cluster.nodes if not reaches_itself(node)]
+    looped = [node for node in cluster.nodes if means_itself(cluster, node)]
+    bad = [*astray, *(node for node in looped if node not in astray)]
+    if not bad and nobody_hosts(cluster):
+        bad = [
+            n for n in cluster.nodes if n.facts.network and n.facts.network.master and n.facts.network.master.addresses
+        ]
+    # Whoever names the same wrong value is wrong with it.
+    values = {node.plan.master_addr for node in bad}
+    bad = [
+        n for n in cluster.nodes if n in bad or (n.plan.master_addr in values and n.plan.master_addr and not joined(n))
+    ]
+    if bad:
+        yield finding(cluster, bad)
+
+
+def joined(node: Node) -> bool:
+    """Whether the node got into a store of this job that others share."""
+    meeting = node.facts.meeting
+    return bool(meeting and meeting.joined and (not meeting.hosted or len(meeting.arrived) > 1))
+
+
+def reaches_itself(node: Node) -> bool:
+    """False for a node 0 by its own plan that hosts or should host the store, while MASTER_ADDR leads elsewhere."""
+    network, meeting = node.facts.network, node.facts.meeting
+    if network is None or meeting is None or meeting.joined or network.master_is_own is not False:
+        return True
+    if node.plan.agent_store or not claims_node0(node):
+        return True
+    hosting = bool(network.bind and network.bind.ok)
+    return not (meeting.ended or (hosting and meeting.hosted))
+
+
+def means_itself(cluster: Cluster, node: Node) -> bool:
+    """Whether localhost on this node kept it from the others, who are on other hosts."""
+    meeting = node.facts.meeting
+    if meeting is None or not meeting.ended or not names_loopback(node) or not several(node):
+        return False
+    if meeting.waited + 1 < meeting.wait_limit:
+        return False  # the others may be on this host, and still to come
+    if meeting.joined and not meeting.hosted:
+        return False
+    if meeting.hosted and meeting.arrived and (len(meeting.arrived) >= meeting.expected or len(meeting.arrived) > 1):
+        return False
+    if len(cluster.nodes) == 1:
+        # Ranks started by hand do not say how many hosts they are on: on one, localhost is right.
+        return node.plan.nnodes is not None and not alone_for_another_reason(node)
+    # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too.
+    peers = cluster.peers(node)
+    return bool(peers) and (not meeting.hosted or any(names_loopback(peer) for peer in peers))
+
+
+def alone_for_another_reason(node: Node) -> bool:
+    """Whether the port itself is what this node failed at: it could not host, or something else answered."""
+    network = node.facts.network
+    if network is None:
+        return True
+    taken = network.bind is not None and not network.bind.ok
+    return taken or (network.answer is not None and network.answer.kind != "distdoctor")
+
+
+def several(node: Node) -> bool:
+    plan = node.plan
+    return (plan.nnodes or 0) > 1 or (plan.nnodes is None and (plan.world_size or 0) > 1)
+
+
+def nobody_hosts(cluster: Cluster) -> bool:
+    """Whether the facts of several hosts are here, all have waited in vain, and MASTER_ADDR is on none of them."""
+    if len({node.host for node in cluster.nodes}) < 2:
+        return False
+    for node in cluster.nodes:
+        network, meeting = node.facts.network, node.facts.meeting
+        if network is None or meeting is None or meeting.joined or meeting.hosted or not meeting.ended:
+            return False
+        if network.master_is_own is not False or (network.bind is not None):
+            return False
+    return True
+
+
+def finding(cluster: Cluster, bad: list[Node]) -> Finding:
+    names = tuple(node.name for node in bad)
+    values = list(dict.fromkeys(str(node.plan.master_addr) for node in bad))
+    looped = all(names_loopback(node) for node in bad)
+    why = "means each host itself" if looped else "is not an address of node 0"
+    return Finding(
+        summary=f"MASTER_ADDR {together(values)} on {together(names)} {why}.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(line for node in bad for line in evidence(node)),
+        fixes=fixes(cluster, bad),
+    )
+
+
+def evidence(node: Node) -> Iterator[str]:
+    network = node.facts.network
+    if network is None:
+        return
+    resolved = ", ".join(network.master.addresses) if network.master else ""
+    source = node.plan.sources.get("master_addr", "default")
+    yield f"{node.name}: MASTER_ADDR {node.plan.master_addr} (from {source}) is {resolved or 'not resolved'}"
+    addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
+    if claims_node0(node):
+        yield f"{node.name} is node 0 and has {addresses or 'no address'}"
+    if network.contact and network.contact.outcome != "open":
+        yield f"{node.name}: {contact_text(network.contact)}"
+
+
+def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
+    zero = right_node(cluster)
+    address = address_of(zero, cluster) if zero else None
+    if address is None:
+        text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
+        return (Fix(text, tuple(node.name for node in bad)),)
+    assert zero is not None
+    # The node that is node 0 takes the same value, so that all have one.
+    return master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)
+
+
+def right_node(cluster: Cluster) -> Node | None:
+    """Node 0, by its rank where ranks were declared, else the first that took itself for it."""
+    if cluster.node0 is not None:
+        return cluster.node0
+    declared = [n for n in cluster.nodes if n.plan.node_rank == 0 or n.plan.rank == 0]
+    others = declared or [n for n in cluster.nodes if claims_node0(n)]
+    if others:
+        return others[0]
+    return cluster.nodes[0] if len(cluster.nodes) > 1 else None

@@ -1,0 +1,101 @@
+"""MASTER_ADDR is one name that means different hosts on different nodes.
+
+What you see
+------------
+The launch lines are the same everywhere, and yet node 0 waits in silence while others print, after one to thirty
+minutes,
+
+    The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
+
+Why it happens
+--------------
+A line in one node's /etc/hosts (of an older cluster, of a template, `127.0.1.1 host0` cloned to all hosts), or name
+servers that do not agree.
+
+Fix
+---
+Make the name mean node 0 on the nodes where it does not, or name node 0 by its address.
+
+When it is harmless
+-------------------
+Different addresses of the same host are fine and are not reported; so is node 0's own name on loopback on node 0
+itself.
+
+See also
+--------
+environment/master-mismatch, network/master-unresolvable, network/master-not-node0
+"""
+
+import re
+import shlex
+
+from distdoctor.blame import address_of, append_hosts_line, master_fixes, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+from distdoctor.masters import Target, rightful, split_names, targets
+
+SEVERITY = "fail"
+FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = targets(cluster)
+    for name, nodes in split_names(cluster, found).items():
+        yield finding(cluster, name, nodes, found)
+
+
+def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Target]) -> Finding:
+    right, sure = rightful(nodes, found)
+    wrong = [node for node in nodes if found[node.name] != right]
+    blamed = wrong if sure else nodes
+    says = dict.fromkeys(", ".join(addresses(node)) for node in wrong)
+    who = together(node.name for node in wrong)
+    return Finding(
+        summary=f"{name} is {together(says)} on {who}, and another host on the other nodes.",
+        nodes=tuple(node.name for node in blamed),
+        ranks=tuple(rank for node in blamed for rank in node.ranks),
+        blame="all" if sure else "one-of",
+        evidence=tuple(line for node in nodes for line in evidence(node)),
+        fixes=tuple(fixes(cluster, name, nodes, wrong, found, right)),
+    )
+
+
+def addresses(node: Node) -> tuple[str, ...]:
+    network = node.facts.network
+    return network.master.addresses if network and network.master else ()
+
+
+def evidence(node: Node) -> Iterator[str]:
+    hosts = ", and hosts the store" if node.facts.meeting and node.facts.meeting.hosted else ""
+    yield f"{node.name}: {node.plan.master_addr} is {', '.join(addresses(node))}{hosts}"
+
+
+def fixes(
+    cluster: Cluster, name: str, nodes: list[Node], wrong: list[Node], found: dict[str, Target], right: Target
+) -> Iterator[Fix]:
+    address = meant(cluster, nodes, found, right)
+    who = tuple(node.name for node in wrong)
+    if address is None:
+        yield Fix(f"Make {name} mean the same host on {together(who)} as on the other nodes.", who)
+        return
+    text = f"Make {name} mean {address} in /etc/hosts."
+    for node in wrong:
+        yield Fix(text, (node.name,), commands=(in_hosts(node, name, address),))
+    yield from master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
+
+
+def meant(cluster: Cluster, nodes: list[Node], found: dict[str, Target], right: Target) -> str | None:
+    """Node 0's address as those that get there resolve it; else that of the host they get to."""
+    for node in nodes:
+        if found[node.name] == right and node.host != right[0]:
+            return addresses(node)[0]
+    owner = next((node for node in cluster.nodes if node.host == right[0]), None)
+    own = [a for node in nodes if node is owner for a in addresses(node) if not is_loopback(a)]
+    return own[0] if own else address_of(owner, cluster) if owner else None
+
+
+def in_hosts(node: Node, name: str, address: str) -> str:
+    """A command that makes ``name`` mean ``address`` on this node: its old entries go, a new line comes."""
+    gone = re.sub(r"([][.*^$/\\])", r"\\\1", name)
+    edit = shlex.quote(f"s/^\\([^#]*[[:space:]]\\){gone}\\([[:space:]]\\|$\\)/\\1\\2/")
+    taken_off = f'new=$(sed {edit} /etc/hosts) && printf "%s\\n" "$new" > /etc/hosts'
+    return f"{taken_off} && {append_hosts_line(address, name)}"

@@ -1,0 +1,71 @@
+"""There is no way to the address of MASTER_ADDR.
+
+What you see
+------------
+torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 113 - No route to host)`: the errno is
+right, address and port are garbage.
+
+Why it happens
+--------------
+The host is down, the address is nobody's on this network, or a router on the way knows no way on. MASTER_ADDR may
+name an interface of node 0 that the others do not share.
+
+Fix
+---
+Name an address of node 0 in a network that all nodes share, or repair the route.
+
+When it is harmless
+-------------------
+While node 0 boots: the doctor tries again until --wait ends.
+
+See also
+--------
+network/no-route, network/master-not-node0, network/port-rejected, store/nodes-missing
+"""
+
+from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, master_fixes, node0_name, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.way import NODES_MISSING, Shut, has_no_route, shut_nodes, store_at
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    shut = [one for one in shut_nodes(cluster, ("unreachable", "error")) if not has_no_route(one)]
+    if shut:
+        yield finding(cluster, shut)
+
+
+def finding(cluster: Cluster, shut: list[Shut]) -> Finding:
+    zero = store_at(cluster, shut)
+    name = zero.name if zero else node0_name(cluster, shut[0].node)
+    clients = tuple(one.node.name for one in shut)
+    contact = shut[0].contact
+    return Finding(
+        summary=f"There is no way from {together(clients)} to {contact.address} ({name}): errno {contact.errno}.",
+        nodes=tuple(dict.fromkeys((*clients, name))),
+        links=tuple((client, name) for client in clients if client != name),
+        blame="one-of",
+        evidence=tuple(line for one in shut for line in evidence(one)),
+        fixes=fixes(cluster, shut, name),
+        because_of=None if zero else NODES_MISSING,
+    )
+
+
+def evidence(one: Shut) -> Iterator[str]:
+    yield f"{one.node.name}: {contact_text(one.contact)}"
+    route = one.node.facts.network.route if one.node.facts.network else None
+    if route is not None and route.error:
+        yield f"{one.node.name}: no route to {route.target}: {route.error}"
+    elif route is not None:
+        yield f"{one.node.name}: the route to {route.target} leaves by {route.interface} from {route.source}"
+
+
+def fixes(cluster: Cluster, shut: list[Shut], name: str) -> tuple[Fix, ...]:
+    zero = store_at(cluster, shut)
+    other = address_of(zero, cluster) if zero else None
+    if zero is not None and other is not None and other != shut[0].contact.address:
+        return master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
+    text = f"Bring {name} up, or repair the route to {shut[0].contact.address}."
+    return (Fix(text, tuple(one.node.name for one in shut)),)

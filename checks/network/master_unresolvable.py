@@ -1,0 +1,82 @@
+"""MASTER_ADDR has no address on a node.
+
+What you see
+------------
+On the node concerned, at once and then every few seconds for up to 30 minutes,
+
+    The IPv6 network addresses of (host0, 29500) cannot be retrieved (gai error: -2 - Name or service not known)
+
+IPv6 is irrelevant in it: read the name in the parentheses.
+
+Why it happens
+--------------
+A misspelt name, a name known on one node only (/etc/hosts), a name server that is not reached, or a record that does
+not exist yet.
+
+Fix
+---
+Name node 0 by its address, or add its name to /etc/hosts on the nodes that do not know it.
+
+When it is harmless
+-------------------
+While a cluster starts: a Kubernetes record may come seconds after the pod. The doctor tries again until --wait ends.
+
+See also
+--------
+network/master-not-node0, environment/invalid-variable, host/hostname-unresolvable
+"""
+
+from distdoctor.blame import address_of, append_hosts_line, master_fixes, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [
+        n for n in cluster.nodes if n.facts.network and n.facts.network.master and not n.facts.network.master.addresses
+    ]
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    masters = list(dict.fromkeys(str(node.plan.master_addr) for node in bad))
+    yield Finding(
+        summary=f"{together(names)} cannot resolve MASTER_ADDR {together(masters)}.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(evidence(node) for node in bad),
+        fixes=fixes(cluster, bad, masters),
+    )
+
+
+def evidence(node: Node) -> str:
+    assert node.facts.network and node.facts.network.master
+    name = node.facts.network.master
+    source = node.plan.sources.get("master_addr", "default")
+    if name.timed_out:
+        return f"{node.name}: looking up {name.name} (from {source}) timed out after {name.seconds:.1f} s"
+    return f"{node.name}: looking up {name.name} (from {source}) failed: {name.error or 'no address'}"
+
+
+def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:
+    names = tuple(node.name for node in bad)
+    address = next((a for a in (real_address(cluster, master) for master in masters) if a), None)
+    if address is None or len(masters) > 1:
+        line = f"`<its address> {masters[0]}`"
+        text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {together(names)}."
+        return (Fix(text, names),)
+    line = append_hosts_line(address, masters[0])
+    # On a node whose own plan takes it for node 0 the numeric address is right, too.
+    return (
+        Fix(f"Add {masters[0]} with its address to /etc/hosts.", names, commands=(line,)),
+        *master_fixes(bad, "Or name node 0 by its address.", address=address, option=2),
+    )
+
+
+def real_address(cluster: Cluster, master: str) -> str | None:
+    """Node 0's address, where its facts are here."""
+    for node in cluster.nodes:
+        if node.facts.identity.hostname in (master, master.partition(".")[0]):
+            return address_of(node, cluster)
+    return address_of(cluster.node0, cluster) if cluster.node0 else None

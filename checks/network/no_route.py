@@ -1,0 +1,108 @@
+"""This node has no route to another node.
+
+What you see
+------------
+torch prints every few seconds `failed to connect to 2.86.0.0:47756 (errno: 101 - Network is unreachable)`: the errno is
+right, address and port are garbage. gloo says `connect [192.168.7.10]:PORT: Network is unreachable` at once.
+
+Why it happens
+--------------
+The other node's address is in a network that this node is not in, and it has no default route; an interface is down
+or lost its address; or MASTER_ADDR names an interface of node 0 that the others do not share.
+
+Fix
+---
+Name an address of node 0 in a network that all nodes share, or add the route.
+
+When it is harmless
+-------------------
+While a network comes up: the doctor tries again until --wait ends.
+
+See also
+--------
+network/master-unreachable, network/master-not-node0, gloo/interface-unreachable
+"""
+
+from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, master_fixes, node0_name, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.graph import Edge
+from distdoctor.way import NODES_MISSING, Shut, has_no_route, owner, shut_nodes, store_at
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
+SHOWN = 8
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    shut = [one for one in shut_nodes(cluster, ("unreachable", "error")) if has_no_route(one)]
+    if shut:
+        yield to_the_master(cluster, shut)
+    between = cluster.graph.no_route
+    if between:
+        yield to_peers(cluster, between)
+
+
+def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:
+    # Also of a node 0 whose store came too late: that the own kernel knows no way there is proof by itself.
+    zero = store_at(cluster, shut) or owner(cluster, shut)
+    name = zero.name if zero else node0_name(cluster, shut[0].node)
+    clients = tuple(one.node.name for one in shut)
+    address = shut[0].contact.address
+    other = address_of(zero, cluster) if zero else None
+    fixes = tuple(repair(one.node, address) for one in shut)
+    if zero is not None and other is not None and other != address:
+        text = f"Name {name} by an address in a network that the others share."
+        fixes = (
+            *master_fixes(cluster.nodes, text, address=other),
+            *(Fix(f"Or: {fix.text[0].lower()}{fix.text[1:]}", fix.nodes, 2) for fix in fixes),
+        )
+    return Finding(
+        summary=f"{together(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
+        nodes=clients,
+        links=tuple((client, name) for client in clients if client != name),
+        evidence=tuple(line for one in shut for line in evidence(one)),
+        fixes=fixes,
+        because_of=None if zero else NODES_MISSING,
+    )
+
+
+def evidence(one: Shut) -> Iterator[str]:
+    yield f"{one.node.name}: {contact_text(one.contact)}"
+    route = one.node.facts.network.route if one.node.facts.network else None
+    if route is not None and route.error:
+        yield f"{one.node.name}: no route to {route.target}: {route.error}"
+    yield f"{one.node.name}: {has(one.node)}"
+
+
+def has(node: Node) -> str:
+    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    own = [
+        f"{i.name} {address}/{length}{'' if i.up else ' (down)'}"
+        for i in interfaces
+        if not i.loopback
+        for address, length in zip(i.addresses, i.prefix_lengths, strict=False)
+    ]
+    return f"its interfaces are {', '.join(own) or 'loopback only'}"
+
+
+def repair(node: Node, address: str) -> Fix:
+    family = "-6 " if ":" in address else ""
+    text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
+    return Fix(text, (node.name,))
+
+
+def to_peers(cluster: Cluster, edges: tuple[Edge, ...]) -> Finding:
+    names = dict.fromkeys(edge.source.name for edge in edges)
+    targets = dict.fromkeys(edge.target.name for edge in edges)
+    sources = [node for node in cluster.nodes if node.name in names]
+    first = {edge.source.name: edge.link.address for edge in reversed(edges)}
+    return Finding(
+        summary=f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.",
+        nodes=tuple(names),
+        links=tuple((edge.source.name, edge.target.name) for edge in edges[: 8 * SHOWN]),
+        evidence=(
+            *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
+            *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
+        ),
+        fixes=tuple(repair(node, first[node.name]) for node in sources),
+    )

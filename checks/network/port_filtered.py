@@ -1,0 +1,41 @@
+"""A firewall drops what goes to MASTER_PORT.
+
+What you see
+------------
+Nothing for 15 to 30 minutes. With torchrun's c10d rendezvous after a minute
+
+    The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
+
+Why it happens
+--------------
+A packet filter of node 0, of the node itself, or of the cloud between them (security groups) lets ssh through and drops
+the rest.
+
+Fix
+---
+Let the nodes reach each other on all TCP ports: gloo and NCCL use random ones besides MASTER_PORT.
+
+When it is harmless
+-------------------
+Never for a job of several nodes.
+
+See also
+--------
+network/port-rejected, network/port-refused, mesh/peer-ports-blocked
+"""
+
+from distdoctor.blame import LAUNCH
+from distdoctor.check_api import Cluster, Finding, Iterator
+from distdoctor.way import Shut, judge_way
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LAUNCH, "network/master-not-node0")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from judge_way(cluster, ("no-answer",), "gives no answer", host_is_up)
+
+
+def host_is_up(shut: Shut) -> bool:
+    """Whether the host answers on another port: then only this one is silent."""
+    return shut.control is not None and shut.control.outcome in ("refused", "open", "reset")

@@ -1,0 +1,52 @@
+"""Node 0 may not bind MASTER_PORT.
+
+What you see
+------------
+On node 0 at once `The server socket has failed to listen on any local network address`, with `code: -13, name: EACCES`
+for a port below 1024; on the other nodes nothing.
+
+Why it happens
+--------------
+Ports below 1024 need a privilege. Other codes: no IPv4 or IPv6 at all in this container, or a security module.
+
+Fix
+---
+Use a port above 1023, the same one on every node.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+network/port-in-use
+"""
+
+import os
+
+from distdoctor.blame import other_port_fixes
+from distdoctor.check_api import Cluster, Finding, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS = ("store/libuv-missing", "host/port-privileged")
+EADDRINUSE = 98
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        bind = node.facts.network.bind if node.facts.network else None
+        if bind is not None and not bind.ok and bind.errno != EADDRINUSE:
+            yield finding(cluster, node)
+
+
+def finding(cluster: Cluster, node: Node) -> Finding:
+    assert node.facts.network and node.facts.network.bind
+    bind = node.facts.network.bind
+    name = os.strerror(bind.errno) if bind.errno else (bind.error or "no reason given")
+    return Finding(
+        summary=f"{node.name} cannot host the store on port {bind.port}: {name}.",
+        nodes=(node.name,),
+        ranks=node.ranks,
+        evidence=(f"{node.name}: {(bind.error or name)[:300]} (errno {bind.errno})",),
+        fixes=other_port_fixes(cluster, bind.free_port),
+    )

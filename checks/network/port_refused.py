@@ -1,0 +1,41 @@
+"""Nothing listens on MASTER_PORT, or a firewall says so.
+
+What you see
+------------
+torch tries again in silence, and never prints `refused`: after one to thirty minutes
+
+    The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
+
+Why it happens
+--------------
+Node 0 is not started yet, failed, or uses another port. Where node 0 says that it hosts the store there, a firewall
+answers in its place (`reject with tcp reset`).
+
+Fix
+---
+Start node 0, with the same MASTER_PORT; or open the port.
+
+When it is harmless
+-------------------
+While node 0 is not up yet: the doctor tries again until --wait ends.
+
+See also
+--------
+store/nodes-missing, environment/master-mismatch, network/port-filtered
+"""
+
+from distdoctor.blame import LAUNCH, MASTER
+from distdoctor.check_api import Cluster, Finding, Iterator
+from distdoctor.way import Shut, judge_way
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from judge_way(cluster, ("refused", "reset"), "refuses connections", never)
+
+
+def never(shut: Shut) -> bool:
+    """Refused is what a node 0 that is not started yet looks like, too."""
+    return False

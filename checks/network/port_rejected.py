@@ -1,0 +1,39 @@
+"""A firewall rejects what goes to MASTER_PORT.
+
+What you see
+------------
+`No route to host` (errno 113) or `Network is unreachable` at once although the host can be pinged; torch repeats the
+line every few seconds, with an address and a port in it that are garbage.
+
+Why it happens
+--------------
+A packet filter answers with an ICMP error (`reject with icmp ...`), as firewalld does by default.
+
+Fix
+---
+Let the nodes reach each other on all TCP ports: gloo and NCCL use random ones besides MASTER_PORT.
+
+When it is harmless
+-------------------
+Never for a job of several nodes.
+
+See also
+--------
+network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
+"""
+
+from distdoctor.blame import LAUNCH
+from distdoctor.check_api import Cluster, Finding, Iterator
+from distdoctor.way import Shut, judge_way
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LAUNCH, "network/master-not-node0")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from judge_way(cluster, ("rejected",), "is rejected by a firewall", answered)
+
+
+def answered(shut: Shut) -> bool:
+    """An ICMP error came back: only a firewall answers so, whether or not a store is there."""
+    return True

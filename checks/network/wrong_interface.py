@@ -1,0 +1,86 @@
+"""A backend picked an interface that the other hosts do not share.
+
+What you see
+------------
+The store works, then init_process_group() hangs or fails on one side with
+
+    connectFullMesh failed with [...] connect [172.17.0.1]:PORT: Connection refused
+
+NCCL shows its choice with NCCL_DEBUG=INFO: `NET/Socket : Using [0]docker0:172.17.0.1`, a veth, or an fe80 address.
+
+Why it happens
+--------------
+gloo takes GLOO_SOCKET_IFNAME, else the first address of the host's own name; NCCL takes the first interface that is
+neither docker nor lo. On hosts with containers, virtual machines or a VPN that may be docker0, virbr0, a veth or tun0.
+docker0 has the same address, 172.17.0.1, on every host: a peer that connects to it reaches itself.
+
+Fix
+---
+Name the interface that reaches the other nodes: `export GLOO_SOCKET_IFNAME=eth0` (NCCL_SOCKET_IFNAME for nccl), on each
+node its own. In containers, `--network=host`.
+
+When it is harmless
+-------------------
+When the other nodes reach the address: a VPN or an overlay network that all nodes are in is fine. Of two gloo nodes the
+one with the numerically larger address connects; if only the address of that one leads nowhere the job runs, by luck,
+and the finding is a warning.
+
+See also
+--------
+gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
+"""
+
+from distdoctor.blame import primary_interface, some, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.outcomes import gloo_blames
+from distdoctor.picked import VARIABLES, Pick, wrong_picks
+
+SEVERITY = "fail"
+SHOWN = 6
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    wrong = wrong_picks(cluster)
+    if not wrong:
+        return
+    nodes = tuple(dict.fromkeys(pick.node for pick in wrong))
+    said = together(dict.fromkeys(f"{p.backend} picked {p.address} ({p.interface or 'no interface'})" for p in wrong))
+    why = "which other hosts have, too" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
+    fails = any(p.fails and (p.backend == "nccl" or cluster.gloo_planned) for p in wrong)
+    blamed = cluster.gloo_planned and gloo_blames(cluster, {p.address for p in wrong})
+    yield Finding(
+        summary=f"{said} on {some(node.name for node in nodes)}, {why}.",
+        nodes=tuple(node.name for node in nodes),
+        ranks=tuple(rank for node in nodes for rank in node.ranks),
+        links=tuple(dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN])),
+        severity="fail" if fails or blamed else "warn",
+        evidence=tuple(dict.fromkeys(line for pick in wrong for line in evidence(pick))),
+        fixes=tuple(fix(pick) for pick in wrong),
+    )
+
+
+def evidence(pick: Pick) -> Iterator[str]:
+    node, host = pick.node, pick.node.facts.host
+    choice = (host.gloo if pick.backend == "gloo" else host.nccl) if host else None
+    if choice is not None and choice.reason == "variable":
+        why = f"by {VARIABLES[pick.backend]}={choice.variable}"
+    elif pick.backend == "gloo":
+        why = f"the first address of its own name {host.own_name.name if host else ''}".rstrip()
+    else:
+        why = "the first interface that NCCL's rules allow"
+    reached = f"; it is reached at {node.reached_at} ({primary_interface(node)})" if node.reached_at else ""
+    where = f"{pick.address} on {pick.interface or 'no interface of it'}"
+    yield f"{node.name}: {pick.backend} takes {where}, {why}{reached}"
+    if pick.shared_with:
+        yield f"{pick.address} is also an address of {some(n.name for n in pick.shared_with)}, on another host"
+    for edge in pick.unreached[:SHOWN]:
+        yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {edge.link.outcome}"
+
+
+def fix(pick: Pick) -> Fix:
+    node, interface = pick.node, primary_interface(pick.node)
+    if interface is None or interface == pick.interface:
+        text = f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has."
+        return Fix(text, (node.name,))
+    text = f"On {node.name}, tell {pick.backend} the interface that reaches the other nodes."
+    return Fix(text, (node.name,), env={VARIABLES[pick.backend]: interface})

@@ -1,0 +1,36 @@
+"""A rank cannot use the store.
+
+What you see
+------------
+`DistStoreError`, `DistNetworkError` or a time-out in init_process_group() on some ranks, although the node met the
+others in the same store.
+
+Why it happens
+--------------
+The store's host is overloaded or going away, a limit on open files is reached, or the rank's own environment (a cgroup,
+a network namespace) keeps it from node 0.
+
+Fix
+---
+Read the error; look at node 0 first.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+store/nodes-missing, store/node-lost
+"""
+
+from distdoctor.blame import LAUNCH, MASTER, WAY
+from distdoctor.causes import LIMITS
+from distdoctor.check_api import Cluster, Finding, Iterator
+from distdoctor.outcomes import fallback
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LIMITS, *LAUNCH, *MASTER, *WAY, "network/ipv6-mismatch", "store/node-lost", "store/nodes-missing")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from fallback(cluster, "store", "The store cannot be used", "Read the error, and look at node 0 first.")

@@ -1,0 +1,73 @@
+"""Another job's store answers on MASTER_ADDR:MASTER_PORT.
+
+What you see
+------------
+On node 0 `EADDRINUSE`. On the others worse: they join the other job's store, report that init is done, and hang; the
+other job may fail with them.
+
+Why it happens
+--------------
+An earlier run is still there, or two jobs share node 0 and the default port 29500.
+
+Fix
+---
+Use another port, the same one on every node.
+
+When it is harmless
+-------------------
+When the other job ends before this one starts.
+
+See also
+--------
+network/port-in-use, network/foreign-service
+"""
+
+from distdoctor.blame import claims_node0, holder_line, node0_name, other_port_fixes, own_leftover
+from distdoctor.check_api import Cluster, Finding, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    seen = [node for node in cluster.nodes if foreign(node)]
+    if seen:
+        yield finding(cluster, seen)
+
+
+def foreign(node: Node) -> bool:
+    """Whether a store without this run's marker is what the node found."""
+    network, meeting = node.facts.network, node.facts.meeting
+    if network is None or node.plan.agent_store or (meeting and meeting.joined):
+        return False
+    if network.bind and not network.bind.ok and network.bind.answer and network.bind.answer.kind == "tcpstore":
+        return True
+    return bool(network.answer and network.answer.kind == "tcpstore" and meeting and meeting.ours is False)
+
+
+def finding(cluster: Cluster, seen: list[Node]) -> Finding:
+    owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
+    name = owner.name if owner else node0_name(cluster, seen[0])
+    bind = owner.facts.network.bind if owner and owner.facts.network else None
+    port = seen[0].plan.master_port
+    holders = bind.holders if bind else ()
+    return Finding(
+        summary=f"Another job's store answers on port {port} of {name}.",
+        nodes=(name,),
+        evidence=(
+            *(f"{node.name}: {evidence(node)}" for node in seen),
+            *(f"{name}: {holder_line(holder, port)}" for holder in holders),
+        ),
+        fixes=(
+            *other_port_fixes(cluster, bind.free_port if bind else None),
+            *((own_leftover(holders, owner, option=2),) if owner and holders else ()),
+        ),
+    )
+
+
+def evidence(node: Node) -> str:
+    network = node.facts.network
+    answers = (network.bind.answer if network.bind else None, network.answer) if network else ()
+    generation = next((a.generation for a in answers if a and a.generation), None)
+    what = f"a TCPStore of torch {generation}" if generation else "a TCPStore"
+    return f"{node.plan.master_addr}:{node.plan.master_port} is {what}, without this run's mark; it was left untouched"

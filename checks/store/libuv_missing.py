@@ -1,0 +1,56 @@
+"""This torch is built without libuv, which the store asks for.
+
+What you see
+------------
+    torch.distributed.DistStoreError: use_libuv was requested but PyTorch was build without libuv support
+
+in init_process_group() or torchrun's rendezvous, on the nodes with that build.
+
+Why it happens
+--------------
+Since torch 2.4 the TCPStore uses libuv unless told otherwise; some builds (Windows, aarch64, one's own) lack it.
+
+Fix
+---
+`export USE_LIBUV=0` on every node, or install a build with libuv.
+
+When it is harmless
+-------------------
+Never: the store is not made.
+
+See also
+--------
+store/failed, network/port-not-bindable
+"""
+
+import re
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.outcomes import shorten
+
+SEVERITY = "fail"
+SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|supported))|buil[dt] without libuv")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    said = {node.name: text for node in cluster.nodes if (text := error(node)) is not None}
+    if not said:
+        return
+    nodes = [node for node in cluster.nodes if node.name in said]
+    every = tuple(node.name for node in cluster.nodes)
+    yield Finding(
+        summary=f"torch on {together(said)} is built without libuv, which its TCPStore asks for.",
+        nodes=tuple(said),
+        ranks=tuple(rank for node in nodes for rank in node.ranks),
+        evidence=tuple(f"{node.name}: torch {node.facts.identity.torch}: {shorten(said[node.name])}" for node in nodes),
+        fixes=(Fix("Tell the store, on every node, to do without libuv.", every, env={"USE_LIBUV": "0"}),),
+    )
+
+
+def error(node: Node) -> str | None:
+    """What torch said about libuv when this node's store or one of its ranks' was made; None where nothing."""
+    network = node.facts.network
+    texts = [network.bind.error] if network and network.bind else []
+    texts += [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.stage in ("store", "nccl")]
+    return next((text for text in texts if text and SAID.search(text)), None)

@@ -1,0 +1,164 @@
+"""Some nodes never came.
+
+What you see
+------------
+Silence for 15 to 30 minutes, then `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, or a
+RendezvousTimeoutError.
+
+Why it happens
+--------------
+The launch was not started there, died before it got to the store, was given fewer nodes by the scheduler, or it cannot
+reach node 0: then its own report, or its saved facts given to `distdoctor diagnose` with the others', say why.
+
+Fix
+---
+Run the same line on the nodes that are missing, and look at what it says there.
+
+When it is harmless
+-------------------
+When they only come later than --wait: the job itself waits up to 30 minutes.
+
+See also
+--------
+network/port-refused, network/port-filtered, environment/world-size-mismatch, network/master-not-node0
+"""
+
+from distdoctor.blame import LAUNCH, MASTER, WAY, claims_node0, contact_text, node0_name, together
+from distdoctor.causes import CONFLICTS, LIMITS
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, MeetingFacts, Node, Sequence
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (*LAUNCH, *CONFLICTS, *MASTER, *WAY, *LIMITS)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    zero = cluster.node0
+    absent: list[str] = []
+    ranks: tuple[int, ...] = ()
+    evidence: list[str] = []
+    if zero is not None and zero.facts.meeting is not None and incomplete(zero.facts.meeting):
+        absent, ranks = missing(cluster, zero, zero.facts.meeting)
+        evidence += roll_call(cluster, zero, zero.facts.meeting)
+    outside = [node for node in cluster.nodes if shut_out(node)]
+    for node in outside:
+        evidence.append(f"{node.name}: {outside_text(node)}")
+    if outside and zero is None:
+        absent.append(node0_name(cluster, outside[0]))
+    elif outside:
+        absent += [node.name for node in outside if node.name not in absent]
+    absent = list(dict.fromkeys(absent))
+    if not absent:
+        return
+    yield Finding(
+        summary=summary(cluster, zero, outside, absent, ranks),
+        nodes=tuple(absent),
+        ranks=ranks,
+        evidence=tuple(evidence),
+        fixes=(Fix(fix_text(zero, absent, ranks), tuple(absent)),),
+    )
+
+
+def incomplete(meeting: MeetingFacts) -> bool:
+    """Whether node 0's meeting is over and not all came."""
+    return meeting.ended and 0 < len(meeting.arrived) < meeting.expected
+
+
+def shut_out(node: Node) -> bool:
+    """Whether the node has waited in vain for the store of a job of several nodes."""
+    meeting, plan = node.facts.meeting, node.plan
+    if meeting is None or not meeting.ended or meeting.joined or meeting.hosted or claims_node0(node):
+        return False
+    return (plan.nnodes or 0) > 1 or (plan.started == "rank" and (plan.world_size or 0) > 1)
+
+
+def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[str], tuple[int, ...]]:
+    """(names, global ranks) of those that did not come: by their own facts, by rank, else numbered from the top."""
+    count = meeting.expected - len(meeting.arrived)
+    here = [cluster.by_key[key] for key in meeting.arrived if key in cluster.by_key]
+    strangers = [node for node in cluster.nodes if node not in here and node is not zero]
+    if meeting.counts == "ranks":
+        return missing_ranks(cluster, zero, meeting, strangers)
+    names = [node.name for node in strangers[:count]]
+    taken = {node.node_rank for node in here} | {node.node_rank for node in strangers}
+    free = [rank for rank in range(min(meeting.expected, 100_000)) if rank not in taken]
+    rest = count - len(names)
+    return names + [f"node{rank}" for rank in (free[-rest:] if rest > 0 else [])], ()
+
+
+def missing_ranks(
+    cluster: Cluster, zero: Node, meeting: MeetingFacts, strangers: list[Node]
+) -> tuple[list[str], tuple[int, ...]]:
+    arrived = set(meeting.arrived)
+    claimed = {s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None}
+    ranks = tuple(rank for rank in range(min(meeting.expected, 100_000)) if rank not in claimed)
+    per_node = zero.plan.nproc_per_node
+    places = {rank // per_node: rank % per_node for rank in claimed} if per_node else {}
+    names = []
+    for rank in ranks:
+        owner = next((n for n in strangers if rank in n.ranks or n.plan.rank == rank), None)
+        number = rank // per_node if per_node else rank
+        local = next(
+            (
+                n
+                for n in cluster.nodes
+                if per_node and number in places and any(r // per_node == number for r in n.ranks)
+            ),
+            None,
+        )
+        names.append(owner.name if owner else local.name if local else f"node{number}")
+    return list(dict.fromkeys(names)), ranks
+
+
+def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[str]:
+    names = dict.fromkeys(
+        cluster.by_key[k].name if k in cluster.by_key else k.partition(" ")[0] for k in meeting.arrived
+    )
+    yield (
+        f"{zero.name}: {len(meeting.arrived)} of {meeting.expected} {meeting.counts} came in {meeting.waited:.0f} s "
+        f"(--wait {meeting.wait_limit:.0f}): {', '.join(names)}"
+    )
+
+
+def outside_text(node: Node) -> str:
+    """What a node that never got in saw last."""
+    meeting, network = node.facts.meeting, node.facts.network
+    waited = f"waited {meeting.waited:.0f} s for {node.plan.master_addr}:{node.plan.master_port}" if meeting else ""
+    if network is None or network.contact is None:
+        return waited
+    if network.contact.outcome == "open":
+        return f"{waited}; the port is open, but nothing there answers as a store does"
+    return f"{waited}; at last {contact_text(network.contact)}"
+
+
+def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
+    if zero is None:
+        return f"{together(absent)} (node 0) was not reached: {outside_text(outside[0])}."
+    meeting = zero.facts.meeting
+    waited = f" within {meeting.waited:.0f} s" if meeting and meeting.waited else ""
+    if ranks:
+        arrived = set(meeting.arrived) if meeting else set()
+        here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
+        return f"{counted(ranks)} ({together(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
+    came = [node.name for node in cluster.nodes if node.name not in absent]
+    return f"{together(absent)} never came{waited}; here {_is(came)} {together(came)}."
+
+
+def counted(ranks: Sequence[int]) -> str:
+    """``rank 1`` or ``ranks 1, 2 and 3``, at most eight of them by number."""
+    shown = [str(rank) for rank in ranks[:8]]
+    more = [f"{len(ranks) - 8} more"] if len(ranks) > 8 else []
+    return f"rank{'s' if len(ranks) != 1 else ''} {together(shown + more)}"
+
+
+def _is(several: Sequence[object]) -> str:
+    return "is" if len(several) == 1 else "are"
+
+
+def fix_text(zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
+    if zero is None:
+        return f"Start node 0 ({absent[0]}), and look at what it says there."
+    if ranks:
+        return f"Start {counted(ranks)} on {together(absent)}, and look at what it says there."
+    plan = zero.plan
+    line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"
+    return f"Run `{line}` on {together(absent)} (add --node-rank where you give it), and look at what it says there."

@@ -1,0 +1,74 @@
+"""What accepts connections on MASTER_ADDR:MASTER_PORT never answers.
+
+What you see
+------------
+Nothing, for ever: a store client that is connected to a listener which never answers has no timeout at all.
+
+Why it happens
+--------------
+The store's process is stopped (SIGSTOP, a debugger, a frozen container) and the kernel accepts for it; a proxy, a load
+balancer or a port forwarding stands before node 0 and leads nowhere; or another program holds the port.
+
+Fix
+---
+Look at what accepts the connections. If it is not this job's store, use another port, the same one on every node.
+
+When it is harmless
+-------------------
+Never, if it stays silent.
+
+See also
+--------
+network/port-in-use, network/foreign-service, store/foreign-store
+"""
+
+from distdoctor.blame import LAUNCH, claims_node0, hosts_store, node0_name, other_port_fixes, together
+from distdoctor.check_api import Cluster, Finding, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (
+    "network/port-in-use",
+    "network/master-not-node0",
+    "network/master-resolves-differently",
+    "store/foreign-store",
+    "network/foreign-service",
+    *LAUNCH,
+)
+NODES_MISSING = "store/nodes-missing"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    seen = [node for node in cluster.nodes if silent(node)]
+    if seen:
+        yield finding(cluster, seen)
+
+
+def silent(node: Node) -> bool:
+    """Whether all that this node got at the end of its waiting was a connection on which nothing came back."""
+    network, meeting = node.facts.network, node.facts.meeting
+    if network is None or meeting is None or meeting.joined or not meeting.ended:
+        return False
+    if network.bind is not None and not network.bind.ok:
+        return False  # node 0 knows what holds the port
+    opened = network.contact is not None and network.contact.outcome == "open"
+    return opened and network.answer is not None and network.answer.kind == "silent"
+
+
+def finding(cluster: Cluster, seen: list[Node]) -> Finding:
+    owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
+    name = owner.name if owner else node0_name(cluster, seen[0])
+    contact = seen[0].facts.network.contact if seen[0].facts.network else None
+    where = f"{contact.address}:{contact.port}" if contact else f"port {seen[0].plan.master_port}"
+    hosted = ", though node 0 hosts its store" if hosts_store(cluster) else ""
+    return Finding(
+        summary=f"What accepts connections on {where} ({name}) never answers{hosted}.",
+        nodes=(name,),
+        links=tuple((node.name, name) for node in seen if node.name != name),
+        evidence=(
+            *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, nothing came back" for n in seen),
+            f"seen by {together(n.name for n in seen)} until waiting ended",
+        ),
+        fixes=other_port_fixes(cluster, None),
+        # Without node 0's own word it may as well be a left-over there, or a node 0 that is not started yet.
+        because_of=None if owner else NODES_MISSING,
+    )

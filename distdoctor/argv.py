@@ -1,0 +1,53 @@
+"""The command line as people and launchers write it, put into the form that the parser knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+COMMANDS = ("check", "diagnose", "explain", "list")
+
+
+def normalized(arguments: Sequence[str]) -> list[str]:
+    """``_`` for ``-`` in the names of long options, and what a launcher put before the command moved behind it.
+
+    The deprecated torch.distributed.launch starts ``-m distdoctor --local-rank=N check``.
+    """
+    words: list[str] = []
+    for place, word in enumerate(arguments):
+        if word == "--":
+            words.extend(arguments[place:])
+            break
+        words.append(_dashed(word))
+    moved = _take_local_rank(words)
+    if moved and words and words[0] == "check":
+        words[1:1] = moved
+        return words
+    return [*moved, *words]
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` for the nearest of ``known``, empty where none is near."""
+    names = sorted(known)
+    prefixed = [name for name in names if wrong and name.startswith(wrong)]
+    near = prefixed[:1] if len(prefixed) == 1 else get_close_matches(wrong, names, n=1, cutoff=0.6)
+    near = near or [name for name in names if wrong and wrong in name][:1]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _dashed(word: str) -> str:
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def _take_local_rank(words: list[str]) -> list[str]:
+    """The ``--local-rank N`` that stands before the command, removed from ``words``."""
+    if words and words[0].startswith("--local-rank="):
+        return [words.pop(0)]
+    if len(words) > 1 and words[0] == "--local-rank":
+        taken = words[:2]
+        del words[:2]
+        return taken
+    return []

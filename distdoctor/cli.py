@@ -1,0 +1,259 @@
+"""The command line: commands and flags, wired to what does the work.
+
+Light by design: nothing here imports torch, and asyncio, rich and the checks are imported by the command that needs
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn, Optional
+
+import typer
+
+from distdoctor import __version__, output
+from distdoctor.argv import COMMANDS, did_you_mean, normalized
+from distdoctor.exit_status import INCOMPLETE, OK, USAGE
+
+HELP = """Says which node, link or setting keeps a PyTorch distributed job from starting, and the line that fixes it.
+
+Start `distdoctor check` exactly as the job would be started; its launch flags are torchrun's.
+
+\b
+Examples:
+  distdoctor check                            this machine, with its own ranks
+  distdoctor check --nnodes 2                 first node: prints the line for the other one, then waits
+  torchrun --nnodes 2 --nproc-per-node 8 --master-addr A --node-rank 0 -m distdoctor check
+                                              the ranks that torchrun starts, as the job would be
+  distdoctor check --nnodes 4 --master-addr A && torchrun ...
+                                              in the prolog of a cluster job, on every node
+  distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:
+  distdoctor diagnose DIR                     one verdict for nodes that cannot talk to each other
+
+\b
+Exit status:
+  0  nothing at or above --fail-on       2  bad command line or unreadable file
+  1  findings                            3  could not finish (a node never came, a probe crashed)
+  128+n  ended by signal n, with what was known then
+"""
+
+app = typer.Typer(
+    name="distdoctor",
+    help=HELP,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        output.write(f"distdoctor {__version__}\n")
+        raise typer.Exit(OK)
+    if context.invoked_subcommand is None:
+        output.write(context.get_help() + "\n")
+        # Not 0: a script that forgot the word "check" must not read this as a healthy cluster.
+        raise typer.Exit(USAGE)
+
+
+FailOnFlag = Annotated[
+    str, typer.Option("--fail-on", metavar="fail|warn|never", help="Findings that make the exit status 1.")
+]
+IgnoreFlag = Annotated[
+    Optional[list[str]], typer.Option("--ignore", metavar="ID", help="Set this check's findings aside. Repeatable.")
+]
+ChecksFlag = Annotated[
+    Optional[list[Path]],
+    typer.Option("--checks", metavar="DIR", help="Also use the checks of this folder. Repeatable."),
+]
+OutputFlag = Annotated[str, typer.Option("--output", "-o", metavar="text|json", help="Format of the report.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+QuietFlag = Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes.")]
+VerboseFlag = Annotated[
+    int, typer.Option("-v", "--verbose", count=True, show_default=False, help="All evidence, sources and values.")
+]
+
+
+@app.command(
+    help="Check this machine, or its part in a cluster, as the job would use it.",
+    short_help="Check this node as the planned job would use it.",
+)
+def check(
+    nnodes: Annotated[
+        Optional[str], typer.Option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]")
+    ] = None,
+    nproc_per_node: Annotated[
+        Optional[str], typer.Option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]")
+    ] = None,
+    node_rank: Annotated[
+        Optional[int], typer.Option(metavar="N", help="This node's rank. [assigned when nodes meet]")
+    ] = None,
+    master_addr: Annotated[Optional[str], typer.Option(metavar="HOST", help="Where node 0 is.")] = None,
+    master_port: Annotated[Optional[int], typer.Option(metavar="PORT", help="Node 0's port. [29500]")] = None,
+    rdzv_endpoint: Annotated[Optional[str], typer.Option(metavar="HOST:PORT", help="The two above in one.")] = None,
+    rdzv_backend: Annotated[Optional[str], typer.Option(metavar="NAME", help="static or c10d.")] = None,
+    rdzv_id: Annotated[Optional[str], typer.Option(metavar="ID", help="Name of the run.")] = None,
+    rdzv_conf: Annotated[Optional[str], typer.Option(hidden=True)] = None,
+    standalone: Annotated[bool, typer.Option("--standalone", help="One node, on a free port.")] = False,
+    local_rank: Annotated[Optional[int], typer.Option(hidden=True)] = None,
+    init_method: Annotated[
+        Optional[str], typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]")
+    ] = None,
+    backend: Annotated[
+        Optional[str], typer.Option(metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]")
+    ] = None,
+    wait: Annotated[
+        Optional[float],
+        typer.Option(
+            metavar="S", help="Seconds to wait for the other nodes. [60; 600 where you are asked to start them]"
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True)
+    ] = 60.0,
+    until: Annotated[
+        str, typer.Option(metavar="STAGE", help="Last stage to climb; up to network needs no torch.")
+    ] = "collective",
+    try_fixes: Annotated[
+        bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")
+    ] = True,
+    save: Annotated[
+        Optional[Path], typer.Option(metavar="PATH", help="Keep the facts in this file, or folder, for diagnose.")
+    ] = None,
+    fail_on: FailOnFlag = "fail",
+    ignore: IgnoreFlag = None,
+    checks: ChecksFlag = None,
+    output_format: OutputFlag = "text",
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = 0,
+) -> int:
+    from distdoctor.commands import CheckCommand, Telling
+    from distdoctor.plan import Flags
+
+    flags = Flags(
+        nnodes=nnodes,
+        nproc_per_node=nproc_per_node,
+        node_rank=node_rank,
+        master_addr=master_addr,
+        master_port=master_port,
+        rdzv_endpoint=rdzv_endpoint,
+        rdzv_backend=rdzv_backend,
+        rdzv_id=rdzv_id,
+        standalone=standalone,
+        local_rank=local_rank,
+        backend=backend,
+        init_method=init_method,
+    )
+    telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
+    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save).run()
+
+
+@app.command(
+    help="Judge facts that `check --save` kept, those of several nodes together.",
+    short_help="Judge facts kept by --save.",
+)
+def diagnose(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Facts files, or folders of them.")],
+    fail_on: FailOnFlag = "fail",
+    ignore: IgnoreFlag = None,
+    checks: ChecksFlag = None,
+    output_format: OutputFlag = "text",
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = 0,
+) -> int:
+    from distdoctor.commands import Telling, diagnose_files
+
+    telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
+    return diagnose_files(files, telling, ignore or (), checks or ())
+
+
+@app.command(
+    help="Print all that is known about one failure: what you see, why, the fix, when it is harmless.",
+    short_help="Print all that is known about one failure.",
+)
+def explain(
+    check_id: Annotated[str, typer.Argument(metavar="ID", help="A check's id, or the last part of it.")],
+    checks: ChecksFlag = None,
+) -> int:
+    from distdoctor.commands import explain_check
+
+    return explain_check(check_id, checks or ())
+
+
+@app.command("list", help="List every check: its id, severity and title.")
+def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
+    from distdoctor.commands import list_checks
+
+    return list_checks(checks or (), as_json=json)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with the status that the report gives."""
+    output.ensure_streams()
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    output.flush()
+    sys.exit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line. Returns the exit status; nothing is raised and no traceback printed."""
+    words = normalized(arguments)
+    try:
+        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
+            return _bad_usage(f"no command {words[0]!r}{hint}")
+        status = typer.main.get_command(app).main(args=words, prog_name="distdoctor", standalone_mode=False)
+        return status if isinstance(status, int) else OK
+    except typer.TyperException as err:
+        return _bad_usage(_one_line(err))
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except (BrokenPipeError, SystemExit):
+        return OK  # the parser's own end where nobody reads its help any more, which would be status 1
+    except Exception as err:
+        return _crashed(err, words)
+
+
+def _one_line(err: Exception) -> str:
+    """The parser's own complaint as one line, in the style of the others."""
+    possible = getattr(err, "possibilities", None)
+    if possible:
+        wrong = str(getattr(err, "option_name", ""))
+        return f"no option {wrong!r}{did_you_mean(wrong, possible)}"
+    formatted = getattr(err, "format_message", None)
+    text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _bad_usage(text: str) -> int:
+    output.write(f"distdoctor: {text}\n", sys.stderr)
+    return USAGE
+
+
+def _crashed(err: Exception, words: Sequence[str]) -> int:
+    """One line for a fault of our own: a traceback would end with status 1, which means findings."""
+    from distdoctor.plan import UsageError
+
+    if isinstance(err, UsageError):
+        return _bad_usage(str(err))
+    if os.environ.get("DISTDOCTOR_DEBUG") == "1":
+        import traceback
+
+        output.write(traceback.format_exc(), sys.stderr)
+    text = " ".join(str(err).split()) or "no message"
+    output.write(
+        f"distdoctor: crashed: {type(err).__name__}: {text} (please report this with the output of "
+        f"DISTDOCTOR_DEBUG=1 distdoctor {' '.join(words)})\n",
+        sys.stderr,
+    )
+    return INCOMPLETE

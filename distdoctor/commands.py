@@ -1,0 +1,248 @@
+"""What the commands do, once their flags are read. All of it can be called with values, without a command line."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from distdoctor import __version__, output
+from distdoctor.argv import did_you_mean
+from distdoctor.catalog import BadCheck, Check, load
+from distdoctor.exit_status import FAIL_ON, OK, FailOn, exit_status
+from distdoctor.plan import Flags, UsageError
+from distdoctor.report import Report
+from distdoctor.resolve import resolve
+from distdoctor.stages import STAGES
+
+if TYPE_CHECKING:
+    from distdoctor.doctor import Outcome
+    from distdoctor.options import Observer, Options
+
+WAIT_SECONDS = 60.0
+WAIT_FOR_A_PERSON = 600.0
+"""How long node 0 waits where it has just asked a person at a terminal to start the others."""
+
+Runner = Callable[["Options", "Observer", Callable[[Report], None]], "Outcome"]
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How the report is to be told."""
+
+    output: Literal["text", "json"] = "text"
+    quiet: bool = False
+    verbose: int = 0
+    fail_on: FailOn = "fail"
+
+    @classmethod
+    def from_flags(cls, output_format: str, json: bool, quiet: bool, verbose: int, fail_on: str) -> Telling:
+        """The flags made sense of. Raises UsageError."""
+        output_format = _one_of(
+            "--output", "json" if json and output_format == "text" else output_format, ("text", "json")
+        )
+        fail_on = _one_of("--fail-on", fail_on, FAIL_ON)
+        if quiet and verbose:
+            raise UsageError("-q and -v contradict each other; give one of them")
+        return cls(cast(Literal["text", "json"], output_format), quiet, verbose, cast(FailOn, fail_on))
+
+    def show(self, report: Report) -> None:
+        """Write the report to stdout."""
+        if self.output == "json":
+            from distdoctor.render import json
+
+            output.write(json.render(report))
+            return
+        from distdoctor.render import text
+
+        output.write(
+            text.render(
+                report,
+                width=shutil.get_terminal_size().columns if output.is_terminal(sys.stdout) else 0,
+                colour=output.wants_colour(sys.stdout),
+                ascii_only=output.ascii_only(sys.stdout),
+                verbose=self.verbose,
+                quiet=self.quiet,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class CheckCommand:
+    """``distdoctor check`` with its flags."""
+
+    flags: Flags
+    telling: Telling
+    wait: float | None = None
+    timeout: float = 60.0
+    until: str = "collective"
+    try_fixes: bool = True
+    ignore: Sequence[str] = ()
+    folders: Sequence[Path] = ()
+    save: Path | None = None
+
+    def run(self, runner: Runner | None = None) -> int:
+        """Check, tell, and return the exit status. Raises UsageError."""
+        options = self.options()
+        observer = self._observer(options)
+        started = time.monotonic()
+
+        def tell(report: Report) -> None:
+            observer.close()
+            self.telling.show(report)
+
+        try:
+            outcome = (runner or _real_runner())(options, observer, tell)
+        except UsageError:
+            raise
+        except Exception as err:
+            observer.close()
+            if self.telling.output == "json":
+                self.telling.show(_crash_report(err, time.monotonic() - started))
+            raise
+        finally:
+            observer.close()
+        return exit_status(outcome.report, self.telling.fail_on, outcome.exit_signal)
+
+    def options(self) -> Options:
+        """The run these flags ask for. Raises UsageError."""
+        from distdoctor.options import Options
+        from distdoctor.probes.devices import count_cpus, count_gpus
+
+        for flag, seconds in (("--wait", self.wait), ("--timeout", self.timeout)):
+            if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
+                raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
+        until = _one_of("--until", self.until, STAGES)
+        if self.save is not None and not self.save.is_dir():
+            folder = self.save.parent
+            if not folder.is_dir():
+                raise UsageError(f"--save {self.save}: there is no folder {folder}")
+            if not os.access(folder, os.W_OK):
+                raise UsageError(f"--save {self.save}: the folder {folder} cannot be written")
+        checks = load_checks(self.folders)
+        plan = resolve(self.flags, os.environ, count_gpus, count_cpus)
+        wait = self.wait
+        if wait is None:
+            wait = WAIT_FOR_A_PERSON if plan.announce and output.is_terminal(sys.stderr) else WAIT_SECONDS
+        return Options(
+            plan=plan,
+            checks=checks,
+            wait=wait,
+            timeout=self.timeout,
+            until=until,
+            try_fixes=self.try_fixes,
+            ignore=known_ids(self.ignore, checks),
+            save=self.save,
+            command=_own_command(),
+        )
+
+    def _observer(self, options: Options) -> Any:
+        from distdoctor.progress import observer_for
+
+        return observer_for(
+            options.plan,
+            quiet=self.telling.quiet,
+            terminal=output.is_terminal(sys.stderr),
+            ascii_only=output.ascii_only(sys.stderr),
+            colour=output.wants_colour(sys.stderr),
+            write=lambda text: output.write(text, sys.stderr),
+        )
+
+
+def diagnose_files(files: Iterable[Path], telling: Telling, ignore: Sequence[str], folders: Sequence[Path]) -> int:
+    """``distdoctor diagnose``: judge saved facts and tell. Raises UsageError."""
+    from distdoctor.diagnose import BadFile, diagnose, read
+
+    checks = load_checks(folders)
+    patterns = known_ids(ignore, checks)
+    try:
+        report = diagnose(read(files), checks, patterns)
+    except BadFile as err:
+        raise UsageError(str(err)) from None
+    telling.show(report)
+    return exit_status(report, telling.fail_on)
+
+
+def explain_check(check_id: str, folders: Sequence[Path]) -> int:
+    """``distdoctor explain``: print a check's page. Raises UsageError."""
+    checks = {check.id: check for check in load_checks(folders)}
+    wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
+    matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
+    if len(matches) > 1:
+        raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
+    if not matches:
+        raise UsageError(f"no check {check_id!r}{did_you_mean(wanted, checks)} (distdoctor list shows all)")
+    check = checks[matches[0]]
+    output.write(f"{check.id} ({check.severity})\n\n{check.page.rstrip()}\n")
+    return OK
+
+
+def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
+    """``distdoctor list``: every check, by stage. Raises UsageError."""
+    checks = load_checks(folders)
+    if as_json:
+        import json
+
+        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in checks]
+        output.write(json.dumps(entries, indent=2) + "\n")
+        return OK
+    width = max((len(check.id) for check in checks), default=0)
+    lines: list[str] = []
+    for stage in STAGES:
+        members = [check for check in checks if check.stage == stage]
+        if members:
+            lines += ["", stage, *(f"  {c.id:<{width}}  {c.severity}  {c.title}" for c in members)]
+    output.write("\n".join(lines[1:]) + "\n")
+    return OK
+
+
+def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
+    """The built-in checks and those of the folders. Raises UsageError."""
+    try:
+        return load(folders)
+    except BadCheck as err:
+        raise UsageError(str(err)) from None
+
+
+def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
+    """``ids`` (or patterns such as ``gloo/*``) that each mean at least one check. Raises UsageError."""
+    known = [check.id for check in checks]
+    for wanted in ids:
+        if not any(fnmatchcase(check_id, wanted) for check_id in known):
+            raise UsageError(f"--ignore {wanted!r}: no such check{did_you_mean(wanted, known)}")
+    return tuple(ids)
+
+
+def _one_of(flag: str, value: str, known: Sequence[str]) -> str:
+    if value in known:
+        return value
+    hint = did_you_mean(value, known) or f"; one of {', '.join(known)}"
+    raise UsageError(f"{flag} {value!r} is not known{hint}")
+
+
+def _own_command() -> tuple[str, ...]:
+    """How this was started, as the others are to start it."""
+    if Path(sys.argv[0]).name == "__main__.py":
+        return Path(sys.executable).name or "python3", "-m", "distdoctor", "check"
+    return "distdoctor", "check"
+
+
+def _real_runner() -> Runner:
+    from distdoctor.doctor import run
+
+    return run
+
+
+def _crash_report(err: Exception, seconds: float) -> Report:
+    """One JSON document always: also when the doctor itself fails."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    note = f"distdoctor crashed: {type(err).__name__}: {err}"
+    return Report("incomplete", __version__, None, now, round(seconds, 2), {}, (), (), (), notes=(note,))

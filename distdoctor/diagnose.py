@@ -1,0 +1,89 @@
+"""Judging saved facts: what ``distdoctor diagnose FILE...`` does. Never imports torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from distdoctor.assemble import assemble
+from distdoctor.catalog import Check
+from distdoctor.cluster import build
+from distdoctor.facts import SCHEMA_VERSION, BadFacts, FactsFile, NodeFacts, decode
+from distdoctor.judge import judge
+from distdoctor.report import Report
+
+MAX_BYTES = 256 << 20
+"""The largest facts file that is read."""
+SAME_RUN = 3600.0
+"""Facts whose starts are further apart than this many seconds are probably not of one run."""
+
+
+class BadFile(Exception):
+    """A file that is no readable facts file; the text is the one line for the user and names the file."""
+
+
+def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
+    """The facts in these files, and in every ``*.json`` of the folders among them, each process once.
+
+    Raises BadFile.
+    """
+    found: dict[str, NodeFacts] = {}
+    for path in _files(paths):
+        for one in _read_file(path):
+            known = found.get(one.key)
+            if known is None or one.started_at > known.started_at:
+                found[one.key] = one
+    if not found:
+        raise BadFile("there are no facts in the given files")
+    return tuple(found.values())
+
+
+def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Report:
+    """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts."""
+    started = time.monotonic()
+    cluster = build(facts)
+    judgement = judge(cluster, checks, ignore)
+    times = [one.started_at for one in facts if one.started_at]
+    begun = datetime.fromtimestamp(min(times, default=0.0), tz=timezone.utc)
+    notes = []
+    if times and max(times) - min(times) > SAME_RUN:
+        notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
+    return assemble(
+        cluster,
+        judgement,
+        started_at=begun.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - started,
+        notes=notes,
+    )
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.json"))
+            if not inside:
+                raise BadFile(f"{path}: no *.json file in this folder")
+            files += inside
+        else:
+            files.append(path)
+    return files
+
+
+def _read_file(path: Path) -> tuple[NodeFacts, ...]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as err:
+        raise BadFile(f"{path}: {err.strerror or err}") from None
+    if len(data) > MAX_BYTES:
+        raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB, so not a facts file")
+    try:
+        content = decode(data, FactsFile)
+    except BadFacts as err:
+        raise BadFile(f"{path}: not a facts file of distdoctor check --save: {err}") from None
+    if content.schema_version > SCHEMA_VERSION:
+        raise BadFile(f"{path}: written by a newer distdoctor ({content.distdoctor}); update this one to read it")
+    return content.facts

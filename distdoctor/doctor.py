@@ -1,0 +1,328 @@
+"""One run of ``check`` in one process, from the first probe to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from distdoctor import save
+from distdoctor.announcement import line_for_others, with_master
+from distdoctor.assemble import assemble
+from distdoctor.climb import Climber
+from distdoctor.cluster import Cluster, build
+from distdoctor.facts import StageStatus
+from distdoctor.judge import Judgement
+from distdoctor.lead import Lead
+from distdoctor.mailbox import Mailbox
+from distdoctor.meeting import Meeting, Seat
+from distdoctor.member import Member
+from distdoctor.options import Observer, Options
+from distdoctor.probes.connect import connect
+from distdoctor.processes import Zygote, adopt_orphans
+from distdoctor.protocol import Event
+from distdoctor.report import Report
+from distdoctor.stages import position
+from distdoctor.store_client import StoreClient, StoreError, StoreGone
+
+MARGIN_SECONDS = 5.0
+"""No process outlives --wait + --timeout by more than this."""
+READING_SECONDS = 1.5
+"""How long an interrupted node 0 keeps the store open, so that the others can read its report."""
+PARTING_SECONDS = 2.0
+"""How long a node waits for node 0's store to close, so that the port is free when its command returns."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    report: Report
+    exit_signal: int | None
+    """The signal that interrupted it, or None."""
+    prints: bool
+    """Whether this process printed the report (once per rank, only one does)."""
+
+
+def run(options: Options, observer: Observer, tell: Callable[[Report], None]) -> Outcome:
+    """Climb the ladder. ``tell`` gets the report at the moment it is to be printed, where this process prints it.
+
+    Raises UsageError where the plan cannot be carried out here.
+    """
+    adopt_orphans()
+    guard = threading.Timer(options.wait + options.timeout + MARGIN_SECONDS, _overrun)
+    guard.daemon = True
+    guard.start()
+    zygote = Zygote() if position(options.until) > position("network") else None
+    try:
+        return asyncio.run(_Doctor(options, observer, tell, zygote).run())
+    finally:
+        guard.cancel()
+        if zygote is not None:
+            zygote.stop()
+
+
+def _ignore_socket_errors(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio meets outside of any task, such as an accept() without a file descriptor left, is in the facts."""
+    if not isinstance(context.get("exception"), OSError):
+        loop.default_exception_handler(context)
+
+
+def _overrun() -> None:
+    """The last resort: a step that ignored its deadline must not keep the process."""
+    os.write(2, b"distdoctor: could not finish within --wait + --timeout; giving up\n")
+    os._exit(3)
+
+
+class _Doctor:
+    def __init__(
+        self, options: Options, observer: Observer, tell: Callable[[Report], None], zygote: Zygote | None
+    ) -> None:
+        self.options, self.observer, self.tell, self.zygote = with_master(options), observer, tell, zygote
+        self.started = time.monotonic()
+        self.started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.member = Member(self.options, observer, zygote)
+        self.seat: Seat | None = None
+        self.climber: Climber | None = None
+        self.lead: Lead | None = None
+        self.signal: int | None = None
+        self.expired = False
+        self.report: Report | None = None
+        self.printed = False
+
+    async def run(self) -> Outcome:
+        if self.zygote is not None:
+            self.zygote.listen()
+        task = asyncio.ensure_future(self._climb())
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_ignore_socket_errors)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._interrupt, number, task)
+        loop.call_later(self.options.wait + self.options.timeout + 1.0, self._expire, task)
+        try:
+            await task
+        except asyncio.CancelledError:
+            await self._partial()
+        finally:
+            if self.climber is not None:
+                self.climber.close()
+            if self.seat is not None:
+                self.seat.client.close()
+        assert self.report is not None
+        return Outcome(self.report, self.signal, self.printed)
+
+    def _interrupt(self, number: int, task: asyncio.Future[None]) -> None:
+        if self.signal is not None:
+            os._exit(128 + number)  # asked twice: leave at once; the zygote and its children go with us
+        self.signal = number
+        self._cancel(task)
+
+    def _cancel(self, task: asyncio.Future[None]) -> None:
+        """Cancel until it is done: up to Python 3.11, wait_for() swallows a cancel that comes as its work ends."""
+        if not task.done():
+            task.cancel()
+            asyncio.get_running_loop().call_later(0.2, self._cancel, task)
+
+    def _expire(self, task: asyncio.Future[None]) -> None:
+        """--wait and --timeout are spent, perhaps because node 0 still waits for others: tell what is known."""
+        if self.report is None:
+            self.expired = True
+            self._cancel(task)
+
+    # -- the ladder -------------------------------------------------------------------------------------------
+
+    async def _climb(self) -> None:
+        member, until = self.member, position(self.options.until)
+        await member.run_stage("environment", member.environment())
+        if until >= position("host"):
+            if member.leads_node:
+                await member.run_stage("host", member.host())
+            else:
+                member.skip("host", "another process of this node does it")
+        if self.options.plan.announce and until > position("network"):
+            self.observer.announce(line_for_others(self.options), self.options.plan.nnodes or 1)
+        gpu = asyncio.ensure_future(member.run_stage("gpu", member.gpu())) if until >= position("gpu") else None
+        if until >= position("network"):
+            await self._network(gpu)
+        elif gpu is not None:
+            await gpu
+        if self.report is None:
+            await self._finish(self._own_report(member.judge_alone()))
+
+    async def _network(self, gpu: asyncio.Future[StageStatus] | None) -> None:
+        member = self.member
+        if position(self.options.until) == position("network"):
+            if gpu is not None:
+                await gpu
+            await member.run_stage("network", self._network_alone())
+            return
+        meeting = Meeting(member)
+        await member.run_stage("network", self._join(meeting))
+        if gpu is not None:
+            await gpu
+        if self.seat is None:
+            for stage in ("store", "mesh", "gloo", "nccl", "barrier", "collective"):
+                if position(stage) <= position(self.options.until):
+                    member.skip(stage, "needs network", "network")
+            return
+        await self._meet()
+
+    async def _network_alone(self) -> tuple[StageStatus, str]:
+        """Up to here nobody hosts a store: that nothing listens on the port yet is no fault."""
+        member = self.member
+        await asyncio.gather(member.look_up_master(), member.look_around())
+        seen, plan = member.facts.network, self.options.plan
+        if seen is None or seen.master is None or not seen.master.addresses:
+            return "failed", "MASTER_ADDR has no address"
+        if not seen.master_is_own:
+            contact = await connect(seen.master.addresses[0], plan.master_port)
+            if contact.outcome not in ("open", "refused"):
+                member.update_network(contact=contact)
+                return "failed", contact.outcome
+        return "ok", ""
+
+    async def _join(self, meeting: Meeting) -> tuple[StageStatus, str]:
+        await asyncio.gather(self.member.look_up_master(), self.member.look_around())
+        backwards = asyncio.ensure_future(self.member.look_up_backwards())
+        self.seat = await meeting.join()
+        await backwards
+        if self.seat is not None:
+            return "ok", f"{self.seat.address} port {self.seat.port}"
+        seen = self.member.facts.network
+        if seen and seen.bind and not seen.bind.ok:
+            return "failed", seen.bind.error or "cannot listen on MASTER_PORT"
+        return "failed", seen.contact.outcome if seen and seen.contact else "MASTER_ADDR has no address"
+
+    async def _meet(self) -> None:
+        assert self.seat is not None and self.zygote is not None
+        self.member.note_torch(await self.zygote.torch())
+        self.climber = Climber(self.member, self.seat)
+        leading: asyncio.Task[None] | None = None
+        if self.seat.leads:
+            client = await StoreClient.connect(self.seat.address, self.seat.port)
+            mail = Mailbox(client, self.seat.marker.run)
+            self.lead = Lead(self.options, self.observer, mail, self._make_report, self.member.started)
+            leading = asyncio.ensure_future(self.lead.run())
+        try:
+            following = asyncio.ensure_future(self.climber.follow())
+            done, _ = await asyncio.wait(
+                [following, *([leading] if leading else [])], return_when=asyncio.FIRST_EXCEPTION
+            )
+            report = await following if following in done else None
+            if leading is not None and leading in done:
+                leading.result()
+        except StoreGone:
+            report = None
+        finally:
+            for task in (leading, following):
+                if task is not None and not task.done():
+                    task.cancel()
+        if report is None:
+            self.member.update_meeting(host_lost=True, ended=True)
+            return
+        await self._finish(report)
+
+    # -- telling ----------------------------------------------------------------------------------------------
+
+    async def _finish(self, report: Report) -> None:
+        """Print where it is this process's turn, save, and leave together with the others."""
+        self.report = report
+        self._save()
+        if self._prints():
+            self.printed = True
+            self.tell(report)
+        if self.seat is not None and self.climber is not None:
+            await self._part()
+
+    def _prints(self) -> bool:
+        if self.options.plan.started == "node":
+            return True
+        if self.seat is not None and self.report is not None and self.lead is None and self._met():
+            return False
+        return self.lead is not None or self.member.leads_node
+
+    def _met(self) -> bool:
+        meeting = self.member.facts.meeting
+        return bool(meeting and meeting.joined and not meeting.host_lost)
+
+    async def _part(self) -> None:
+        assert self.seat is not None and self.climber is not None
+        try:
+            await self.seat.client.add(self.climber.key("bye"), 1)
+            if self.lead is not None:
+                await self.lead.farewell()
+            elif not self.member.facts.plan.agent_store:
+                await self.seat.client.closed(PARTING_SECONDS)
+            else:
+                end = time.monotonic() + PARTING_SECONDS
+                while time.monotonic() < end and not await self.seat.client.has(self.climber.key("done")):
+                    await asyncio.sleep(0.02)
+        except StoreError:
+            pass
+
+    async def _partial(self) -> None:
+        """Interrupted or out of time: tell what is known so far, and let the others know."""
+        if self.report is not None:
+            return
+        try:
+            await asyncio.wait_for(self._partial_from_all(), 2.0)
+        except (StoreError, asyncio.TimeoutError, OSError):
+            pass
+        if self.report is None:
+            self.report = self._own_report(self.member.judge_alone(), interrupted=True)
+        self._save()
+        if self._prints():
+            self.printed = True
+            self.tell(self.report)
+        if self.lead is not None and self.lead.published:
+            try:
+                await asyncio.wait_for(self._part(), READING_SECONDS)
+            except asyncio.TimeoutError:
+                pass
+
+    async def _partial_from_all(self) -> None:
+        if self.lead is not None and self.lead.mail.members:
+            await self.lead.publish(interrupted=True)
+            cluster = self.lead.cluster()
+            from distdoctor.judge import judge
+
+            judgement = judge(cluster, self.options.checks, self.options.ignore)
+            self.report = self._make_report(cluster, judgement, True)
+        elif self.climber is not None and self.seat is not None:
+            await self.climber.send(Event("left", self.member.facts))
+
+    def _make_report(self, cluster: Cluster, judgement: Judgement, unfinished: bool) -> Report:
+        notes: list[str] = []
+        if self.signal is not None:
+            notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
+        elif unfinished:
+            notes.append("not finished within --wait and --timeout: this is what was known then")
+        report = assemble(
+            cluster,
+            judgement,
+            started_at=self.started_at,
+            seconds=round(time.monotonic() - self.started, 2),
+            notes=tuple(notes),
+            until=self.options.until,
+        )
+        if unfinished and report.verdict in ("pass", "warn"):
+            report = replace(report, verdict="incomplete")
+        return report
+
+    def _own_report(self, judgement: Judgement, interrupted: bool = False) -> Report:
+        return self._make_report(build([self.member.facts]), judgement, interrupted)
+
+    def _save(self) -> None:
+        if self.options.save is None:
+            return
+        facts = (self.lead.own_facts() if self.lead is not None else None) or self.member.facts
+        try:
+            save.write(self.options.save, facts, self.member.leads_node)
+        except OSError as err:
+            self.observer.note(f"cannot save the facts: {err}")

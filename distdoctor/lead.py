@@ -1,0 +1,321 @@
+"""The lead: node 0's other half. It calls the roll, opens each stage for all, tries fixes, judges and publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from distdoctor.cluster import Cluster, build, is_loopback
+from distdoctor.facts import MeetingFacts, NodeFacts, Trial, encode
+from distdoctor.judge import Judgement, judge
+from distdoctor.mailbox import Mailbox, Pulse, Seen
+from distdoctor.numbering import Numbering, number
+from distdoctor.options import Observer, Options
+from distdoctor.protocol import Command, Target
+from distdoctor.report import Report
+from distdoctor.so_far import SO_FAR_AFTER, judge_facts, so_far
+from distdoctor.stages import ALONE, STAGES, position
+from distdoctor.trials import choose
+
+CONFLICT_SECONDS = 1.0
+"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too."""
+SETTLED_SECONDS = 1.5
+"""How long the roll is open before it is news that somebody is missing: others may still import torch."""
+STAGE_SECONDS = {"store": 15.0, "mesh": 8.0, "gloo": 20.0, "nccl": 30.0, "barrier": 8.0, "collective": 15.0}
+DOOMED_SECONDS = 3.0
+"""For a stage of a job that the facts already say will fail: it is climbed for the real error."""
+TRIAL_SECONDS = 5.0
+LATE_SECONDS = 4.0
+"""How long after its seconds a stage's results may still come in."""
+PART_BYTES = 4 * 1024 * 1024
+
+
+class Lead:
+    """Runs in the process of node 0 that hosts the store (under torchrun: rank 0's)."""
+
+    def __init__(
+        self,
+        options: Options,
+        observer: Observer,
+        mail: Mailbox,
+        make_report: Callable[[Cluster, Judgement, bool], Report],
+        started: float,
+    ) -> None:
+        self.options, self.observer, self.mail, self.make_report = options, observer, mail, make_report
+        self.plan = options.plan
+        self.started = started
+        self.roll_ended = False
+        self.waited = 0.0
+        self.expected = 0
+        self.trials: list[Trial] = []
+        self.in_time: set[int] = set()
+        self.timed_out = False
+        self.told = False
+        self.published = False
+
+    async def run(self) -> None:
+        """From the roll call to the published report."""
+        await self._roll_call()
+        self.deadline = time.monotonic() + self.options.timeout
+        if not self._conflicts():
+            await self._climb()
+        await self.publish()
+
+    async def publish(self, interrupted: bool = False) -> None:
+        """Judge all facts and let every member have the report."""
+        if self.published:
+            return
+        self.published = True
+        await self.mail.poll()
+        cluster = self.cluster()
+        judgement = judge(cluster, self.options.checks, self.options.ignore)
+        data = encode(self.make_report(cluster, judgement, interrupted or self.timed_out))
+        parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
+        for place, part in enumerate(parts):
+            await self.mail.client.set(self.mail.key(f"report/{place}"), part)
+        await self.mail.send(Command("report", parts=len(parts)))
+
+    async def farewell(self, seconds: float = 2.0) -> None:
+        """Wait until every member has printed; then let them go."""
+        end = time.monotonic() + seconds
+        there = len(self.mail.present)
+        while time.monotonic() < end and await self.mail.number("bye") < there:
+            await asyncio.sleep(0.01)
+        await self.mail.client.set(self.mail.key("done"), b"1")
+        await self.mail.client.has(self.mail.key("done"))
+
+    def cluster(self) -> Cluster:
+        """All facts so far, with the lead's own record of the meeting in those of node 0."""
+        record = MeetingFacts(
+            joined=True,
+            ours=True,
+            hosted=True,
+            waited=round(self.waited, 2),
+            wait_limit=self.options.wait,
+            ended=self.roll_ended,
+            arrived=tuple(m.facts.key for m in self._arrived()),
+            expected=self.expected,
+            counts="ranks" if self.plan.started == "rank" else "nodes",
+            lost=tuple(m.facts.key for m in self.mail.members.values() if m.lost),
+        )
+        return build(
+            replace(m.facts, meeting=record, trials=tuple(self.trials)) if m is self.mail.own else m.facts
+            for m in self.mail.members.values()
+        )
+
+    def _arrived(self) -> list[Seen]:
+        """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
+        everyone = list(self.mail.members.values())
+        if not self.in_time or len(self.in_time) >= self.expected:
+            return everyone
+        return [m for m in everyone if m.number in self.in_time]
+
+    def own_facts(self) -> NodeFacts | None:
+        """Node 0's facts, with the lead's record in them."""
+        own = self.mail.own
+        if own is None:
+            return None
+        return next((s for s in self.cluster().slices if s.key == own.facts.key), None)
+
+    # -- the roll ---------------------------------------------------------------------------------------------
+
+    async def _roll_call(self) -> None:
+        deadline, conflict, told = self.started + self.options.wait, None, 0.0
+        self.expected = (self.plan.world_size or 1) if self.plan.started == "rank" else (self.plan.nnodes or 1)
+        what = "ranks" if self.plan.started == "rank" else "nodes"
+        began = time.monotonic()
+        while True:
+            changed = await self.mail.poll()
+            now = time.monotonic()
+            self.waited = now - self.started
+            if changed and conflict is None and self._conflicts():
+                conflict = now
+            if conflict is not None and now - conflict > CONFLICT_SECONDS:
+                break
+            if conflict is None and self._all_here():
+                break
+            if now > deadline:
+                break
+            if self.waited > SO_FAR_AFTER and now - began > SETTLED_SECONDS and not self.told:
+                self._tell_so_far(deadline - now)
+            if (changed or now - told > 1.0) and self.expected > 1:
+                told = now
+                names = [m.facts.identity.hostname for m in self.mail.members.values()]
+                self.observer.waiting(names, self.expected, what, deadline - now)
+            await asyncio.sleep(0.02)
+        self.roll_ended = True
+        self.in_time = set(self.mail.members)
+
+    def _tell_so_far(self, left: float) -> None:
+        """Once, who would be missing if waiting ended now."""
+        self.told = True
+        if self.expected == 1 or left < 1.0:
+            return
+        self.roll_ended = True
+        findings = judge_facts(self.cluster().slices, self.options)
+        self.roll_ended = False
+        for finding in findings:
+            self.observer.note(so_far(finding, left))
+
+    def _all_here(self) -> bool:
+        if self.plan.started == "rank":
+            ranks = {m.facts.plan.rank for m in self.mail.members.values()}
+            return len(ranks - {None}) >= self.expected
+        return len(self.mail.members) >= self.expected
+
+    def _conflicts(self) -> bool:
+        """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
+        if not self.mail.members:
+            return False
+        found = judge(self.cluster(), self.options.checks, self.options.ignore).findings
+        return any(f.severity == "fail" and f.check.startswith("environment/") for f in found)
+
+    # -- the climb --------------------------------------------------------------------------------------------
+
+    async def _climb(self) -> None:
+        numbering = number([m for m in self.mail.present if m.number in self.in_time], self.plan, self.mail.own)
+        blocked: str | None = None
+        for stage in STAGES[len(ALONE) : position(self.options.until) + 1]:
+            reason = self._not_needed(stage)
+            needs = blocked if blocked and not (stage == "nccl" and blocked == "gloo") else None
+            if reason is None and needs is not None:
+                reason = f"needs {needs}"
+            if reason is not None:
+                await self.mail.send(Command("skip", stage, reason=reason, blocked_by=needs))
+                continue
+            if not await self._stage(stage, numbering) and (stage != "mesh" or self._fails("mesh/")):
+                blocked = blocked or stage
+            if stage == "gloo":
+                await self._try_fixes(numbering)
+
+    def _not_needed(self, stage: str) -> str | None:
+        nodes = build([m.facts for m in self.mail.members.values()]).nodes
+        if stage == "mesh" and len(nodes) == 1:
+            return "one node: there are no links"
+        if stage == "nccl":
+            without = next((m.facts for m in self.mail.members.values() if not m.gpus), None)
+            if without is not None:
+                gpu = without.ranks[0].gpu if without.ranks else None
+                return f"no GPU: {gpu.reason if gpu else 'not looked at'}"
+            if "nccl" not in self.plan.backends(gpus=True):
+                return f"--backend {self.plan.backend} does not use it"
+        return None
+
+    def _fails(self, stage: str = "") -> bool:
+        """Whether something that makes the job fail is known already (of that stage)."""
+        found = judge(self.cluster(), self.options.checks).findings
+        return any(f.severity == "fail" and f.check.startswith(stage) for f in found)
+
+    async def _stage(self, stage: str, numbering: Numbering) -> bool:
+        seconds = STAGE_SECONDS[stage] + 0.05 * numbering.world
+        if stage != "mesh" and self._fails():
+            seconds = DOOMED_SECONDS + 0.05 * numbering.world
+        command = _opening(stage, numbering, seconds=seconds)
+        if stage == "mesh":
+            own = self.mail.own
+            command = replace(command, targets=self._targets(), lead=own.number if own is not None else 0)
+        return await self._run(command)
+
+    async def _run(self, command: Command) -> bool:
+        """Open a stage for all and wait until all have ended it. Whether it went well everywhere."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            self.timed_out = True
+            return False
+        command = replace(command, seconds=min(command.seconds, left))
+        await self.mail.send(command)
+        mark = (command.stage, command.attempt)
+        end, aborted = time.monotonic() + command.seconds + LATE_SECONDS, False
+        waiting = [m for m in self.mail.members.values() if str(m.number) in command.ranks and not m.lost]
+        pulse = Pulse(self.mail)
+        while True:
+            await self.mail.poll()
+            open_ = [m for m in waiting if mark not in m.results and not (m.left or m.lost)]
+            await pulse.feel(open_)
+            failed = any(
+                mark in m.troubled or m.left or m.lost or (mark in m.results and not m.results[mark].ok)
+                for m in waiting
+            )
+            if failed and not aborted and open_ and command.stage != "mesh":
+                # The others would wait for their full timeout.
+                aborted = True
+                await self.mail.send(Command("abort", command.stage))
+                end = min(end, time.monotonic() + LATE_SECONDS)
+            if not open_ or time.monotonic() > end:
+                break
+            await asyncio.sleep(0.01)
+        for member in open_:
+            member.lost = True
+        return not failed and not open_
+
+    def _targets(self) -> tuple[Target, ...]:
+        """Every node's addresses that its peers would use, each once."""
+        targets: list[Target] = []
+        hosts = {_host(m.facts) for m in self.mail.members.values()}
+        nccl = "nccl" in self.plan.backends(gpus=all(m.gpus for m in self.mail.members.values()))
+        for m in self.mail.members.values():
+            if m.mesh_port is None:
+                continue
+            uses: dict[str, list[str]] = {}
+            for use, address in _addresses(m.facts, nccl):
+                if len(hosts) == 1 or not is_loopback(address):
+                    uses.setdefault(address, []).append(use)
+            targets.extend(
+                Target(m.number, m.facts.key, address, m.mesh_port, tuple(use)) for address, use in uses.items()
+            )
+        return tuple(targets)
+
+    # -- fixes ------------------------------------------------------------------------------------------------
+
+    async def _try_fixes(self, numbering: Numbering) -> None:
+        """Climb gloo and the barrier again with the variables that the root causes' fixes set."""
+        cluster = self.cluster()
+        choice = choose(judge(cluster, self.options.checks, self.options.ignore)) if self.options.try_fixes else None
+        if choice is None:
+            return
+        by_number = {
+            str(m.number): choice.env[node.name]
+            for m in self.mail.present
+            if (node := cluster.by_key.get(m.facts.key)) is not None and node.name in choice.env
+        }
+        started = time.monotonic()
+        command = _opening("trial", numbering, seconds=TRIAL_SECONDS)
+        await self._run(replace(command, attempt=1, env=by_number))
+        results = [m.results.get(("trial", 1)) for m in self.mail.members.values() if not m.left]
+        errors = [result.error for result in results if result is not None and not result.ok]
+        passed = not errors and all(result is not None for result in results)
+        seconds = round(time.monotonic() - started, 2)
+        error = errors[0] if errors else None
+        self.trials = [
+            Trial(check, option, choice.env, ("gloo", "barrier"), passed, seconds, error)
+            for check, option in choice.options.items()
+        ]
+
+
+def _opening(stage: str, numbering: Numbering, *, seconds: float) -> Command:
+    return Command(
+        "stage",
+        stage,
+        seconds=seconds,
+        world=numbering.world,
+        ranks=dict(numbering.ranks),
+        group_ranks=dict(numbering.group_ranks),
+        node_ranks=dict(numbering.node_ranks),
+    )
+
+
+def _host(facts: NodeFacts) -> tuple[str, str, str]:
+    return facts.identity.hostname, facts.identity.boot_id, facts.identity.netns
+
+
+def _addresses(facts: NodeFacts, nccl: bool) -> Iterator[tuple[str, str]]:
+    """(who would use it, address) for every address of a node that its peers connect to."""
+    host, network = facts.host, facts.network
+    choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
+    if nccl:
+        choices.append(("nccl", host.nccl if host else None))
+    for use, choice in choices:
+        if choice is not None and choice.address is not None:
+            yield use, choice.address

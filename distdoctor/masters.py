@@ -1,0 +1,69 @@
+"""Where the nodes look for node 0, as a place and not as a spelling, and which of these places is the right one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from distdoctor.addresses import is_loopback, parse
+from distdoctor.blame import names_loopback
+from distdoctor.cluster import Cluster, Node
+
+Target = tuple[object, int]
+"""(host of the cluster, or addresses that are none of its; port)."""
+
+
+def targets(cluster: Cluster) -> dict[str, Target]:
+    """Where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
+    owners: dict[object, tuple[str, str, str]] = {}
+    for node in reversed(cluster.nodes):
+        owners.update({parse(address): node.host for address in node.addresses})
+    found: dict[str, Target] = {}
+    for node in cluster.nodes:
+        place = _where(cluster, node, owners)
+        if place is not None:
+            found[node.name] = (place, node.plan.master_port)
+    return found
+
+
+def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str, str]]) -> object | None:
+    """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
+    network = node.facts.network
+    addresses = network.master.addresses if network and network.master else ()
+    if not addresses or (names_loopback(node) and cluster.multi_host):
+        return None
+    numbers = [parse(address) for address in addresses]
+    own = {parse(address) for address in node.addresses}
+    if any(is_loopback(address) for address in addresses) or any(number in own for number in numbers):
+        return node.host
+    for number in numbers:
+        if number in owners:
+            return owners[number]
+    return frozenset(map(str, numbers))
+
+
+def split_names(cluster: Cluster, found: Mapping[str, Target]) -> dict[str, list[Node]]:
+    """Host names that lead to different places, each with the nodes that use them on one and the same port."""
+    groups: dict[tuple[str, int], list[Node]] = {}
+    for node in cluster.nodes:
+        name = node.plan.master_addr
+        if node.name in found and name is not None and parse(name) is None:
+            groups.setdefault((name, node.plan.master_port), []).append(node)
+    return {name: nodes for (name, _), nodes in groups.items() if len({found[node.name] for node in nodes}) > 1}
+
+
+def rightful(nodes: Sequence[Node], found: Mapping[str, Target]) -> tuple[Target, bool]:
+    """(the place that is taken for the right one, whether that is sure)."""
+    said = Counter(found[node.name] for node in nodes)
+    arrived = Counter[Target]()
+    for node in nodes:
+        if node.facts.meeting and node.facts.meeting.hosted:
+            arrived[found[node.name]] = max(arrived[found[node.name]], len(node.facts.meeting.arrived), 1)
+    for counts in (arrived, said):
+        ranked = counts.most_common(2)
+        if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
+            return ranked[0][0], True
+    declared = [n for n in nodes if n.plan.node_rank == 0 or n.plan.rank == 0]
+    if len(declared) == 1 and (declared[0].facts.meeting is None or found[declared[0].name] in arrived):
+        return found[declared[0].name], True
+    return found[nodes[0].name], False

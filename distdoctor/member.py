@@ -1,0 +1,238 @@
+"""One started process of the run: what it has seen so far, and the processes it has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
+from distdoctor.cluster import build, is_loopback
+from distdoctor.facts import (
+    AddressChoice,
+    Gpu,
+    GpuFacts,
+    MeetingFacts,
+    NetworkFacts,
+    NodeFacts,
+    RankFacts,
+    RankStage,
+    StageFacts,
+    StageStatus,
+)
+from distdoctor.judge import Judgement, judge
+from distdoctor.options import Observer, Options
+from distdoctor.probes import host, identity, init_file, known_variables, leftovers, names, ports
+from distdoctor.processes import Child, Died, TorchInfo, Zygote
+from distdoctor.stages import position
+
+
+class Member:
+    """This process's facts, growing stage by stage."""
+
+    def __init__(self, options: Options, observer: Observer, zygote: Zygote | None) -> None:
+        self.options, self.observer, self.zygote = options, observer, zygote
+        self.started = time.monotonic()
+        plan = options.plan
+        local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
+        self.facts = NodeFacts(
+            identity=identity.identity(),
+            plan=plan,
+            variables=identity.variables(os.environ),
+            near_misses=known_variables.near_misses(os.environ),
+            ranks=tuple(RankFacts(plan.rank, number) for number in local),
+            meeting=MeetingFacts(wait_limit=options.wait),
+            started_at=time.time(),
+        )
+
+    @property
+    def leads_node(self) -> bool:
+        """Whether this process does the node's probes: started once per node, or local rank 0, or not known to be
+        another."""
+        return self.options.plan.started == "node" or not self.options.plan.local_rank
+
+    def update(self, **changes: Any) -> None:
+        """Put new values into the facts."""
+        self.facts = replace(self.facts, **changes)
+
+    def update_meeting(self, **changes: Any) -> None:
+        """Put new values into the facts about the meeting."""
+        self.update(meeting=replace(self.facts.meeting or MeetingFacts(), **changes))
+
+    def update_network(self, **changes: Any) -> None:
+        """Put new values into the facts about the network."""
+        self.update(network=replace(self.facts.network or NetworkFacts(), **changes))
+
+    def judge_alone(self) -> Judgement:
+        """What the checks say of this process's own facts."""
+        return judge(build([self.facts]), self.options.checks, self.options.ignore)
+
+    def skip(self, stage: str, reason: str, blocked_by: str | None = None) -> None:
+        """Record that ``stage`` is not run here."""
+        self.record(StageFacts(stage, "skipped", 0.0, reason, blocked_by))
+        self.observer.stage_ended(stage, "skipped", 0.0, reason)
+
+    def record(self, entry: StageFacts) -> None:
+        """Record how a stage ended, in place of an earlier record of it."""
+        self.update(stages=(*(s for s in self.facts.stages if s.stage != entry.stage), entry))
+
+    async def run_stage(self, stage: str, work: Awaitable[tuple[StageStatus, str]]) -> StageStatus:
+        """Run one stage's work and record how it ended; a crash of a probe is a result, too."""
+        self.observer.stage_started(stage)
+        started = time.monotonic()
+        status: StageStatus
+        try:
+            status, reason = await work
+        except Exception as err:
+            status, reason = "error", f"{type(err).__name__}: {err}"
+        seconds = round(time.monotonic() - started, 3)
+        self.record(StageFacts(stage, status, seconds, reason))
+        self.observer.stage_ended(stage, status, seconds, reason)
+        return status
+
+    # -- the stages that need no other node -------------------------------------------------------------------
+
+    async def environment(self) -> tuple[StageStatus, str]:
+        """The launch variables: the plan has looked at them."""
+        problems = self.options.plan.problems
+        if not problems:
+            return "ok", ""
+        return "failed", "; ".join(f"{p.variable}: {p.why}" for p in problems)
+
+    async def host(self) -> tuple[StageStatus, str]:
+        """Names, interfaces, and the address gloo will pick."""
+        facts = await host.probe(self.facts.identity.hostname, self.facts.variables)
+        plan = self.options.plan
+        facts = replace(facts, init_file=init_file.probe(plan.init_method))
+        self.update(host=facts)
+        if facts.gloo and facts.gloo.address is None:
+            return "failed", f"GLOO_SOCKET_IFNAME={facts.gloo.variable}: no such interface"
+        return "ok", ""
+
+    async def gpu(self) -> tuple[StageStatus, str]:
+        """The devices this process's ranks see, asked in a process of its own."""
+        if self.zygote is None:
+            return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
+        torch = await self.zygote.torch()
+        self.note_torch(torch)
+        if torch.version is None:
+            return "skipped", "torch is missing"
+        child = self.zygote.spawn("distdoctor:gpu")
+        try:
+            answer = await asyncio.wait_for(child.call("gpu"), 30.0)
+        except (asyncio.TimeoutError, Died) as err:
+            child.kill()
+            error = "no answer from the driver within 30 s" if isinstance(err, asyncio.TimeoutError) else str(err)
+            answer = {"ok": False, "error": error}
+        finally:
+            child.close()
+        mask = os.environ.get("CUDA_VISIBLE_DEVICES")
+        devices = tuple(Gpu(**device) for device in answer.get("visible", ()))
+        seen = GpuFacts(devices, answer.get("reason"), mask, answer.get("error"))
+        self.update(ranks=tuple(replace(rank, gpu=seen) for rank in self.facts.ranks))
+        if seen.error:
+            return "error", seen.error
+        return ("ok", f"{len(devices)} visible") if devices else ("skipped", f"no GPU: {seen.reason}")
+
+    def note_torch(self, torch: TorchInfo) -> None:
+        """Put into the facts what torch is here."""
+        self.update(
+            identity=replace(
+                self.facts.identity,
+                torch=torch.version,
+                torch_error=torch.error,
+                cuda=torch.cuda,
+                backends=torch.backends,
+                nccl=torch.nccl,
+            )
+        )
+
+    @property
+    def gpus(self) -> int:
+        """How many devices the first rank here sees."""
+        gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
+        return len(gpu.visible) if gpu else 0
+
+    async def look_up_master(self) -> None:
+        """Resolve MASTER_ADDR and note the route there and the address this node is reached at."""
+        plan, ours = self.facts.plan, self.facts.host.interfaces if self.facts.host else ()
+        if plan.master_addr is None:
+            self.update_network(primary=host.reachable_address(ours))
+            return
+        master = await names.resolve(plan.master_addr)
+        if not master.addresses:
+            self.update_network(master=master, master_is_own=None, primary=host.reachable_address(ours))
+            return
+        own = any(host.owned(address, ours) for address in master.addresses)
+        target = master.addresses[0]
+        way = host.route(target, plan.master_port, ours)
+        primary: AddressChoice | None
+        interface = next((i.name for i in ours if target in i.addresses), None) if own else None
+        # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name.
+        if is_loopback(target) or host.is_bridge(interface) or (not own and way.source is None):
+            primary = host.reachable_address(ours)
+        elif own:
+            primary = AddressChoice(target, interface, "MASTER_ADDR")
+        else:
+            primary = AddressChoice(way.source, way.interface, "route")
+        self.update_network(
+            master=master,
+            master_is_own=own,
+            route=way,
+            primary=primary,
+            master_name=None if own else (names.name_in_hosts(target) or _unless_numeric(plan.master_addr)),
+        )
+
+    async def look_around(self) -> None:
+        """Note this host's packet filter and what an earlier run has left on it."""
+        port = self.options.plan.master_port
+        rules, left = await asyncio.gather(
+            names.in_thread(ports.firewall, 10.0), names.in_thread(lambda: leftovers.probe(port), 10.0)
+        )
+        self.update_network(firewall=rules)
+        if self.facts.host is not None:
+            self.update(host=replace(self.facts.host, leftovers=left))
+
+    async def look_up_backwards(self) -> None:
+        """Note the reverse look-up of the master's address, which each store client makes."""
+        master = self.facts.network.master if self.facts.network else None
+        if master is not None and master.addresses:
+            self.update_network(reverse=await names.reverse(master.addresses[0]))
+
+    # -- ranks ------------------------------------------------------------------------------------------------
+
+    def note_ranks(self, node_rank: int | None, ranks: tuple[int, ...]) -> None:
+        """Put the ranks assigned at the meeting into the facts."""
+        if len(ranks) == len(self.facts.ranks):
+            self.update(
+                node_rank=node_rank,
+                ranks=tuple(replace(r, rank=number) for r, number in zip(self.facts.ranks, ranks, strict=True)),
+            )
+
+    def note_rank_stages(self, entries: dict[int, RankStage]) -> None:
+        """Put how a stage ended for each rank (by its place here) into the facts."""
+        self.update(
+            ranks=tuple(
+                replace(rank, stages=(*(s for s in rank.stages if s.stage != entries[i].stage), entries[i]))
+                if i in entries
+                else rank
+                for i, rank in enumerate(self.facts.ranks)
+            )
+        )
+
+    def note_pids(self, children: list[Child]) -> None:
+        """Put the ranks' process ids into the facts."""
+        self.update(ranks=tuple(replace(r, pid=c.pid) for r, c in zip(self.facts.ranks, children, strict=False)))
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether the run climbs high enough to need torch."""
+        return position(self.options.until) > position("network")
+
+
+def _unless_numeric(name: str) -> str | None:
+    from distdoctor.cluster import parse
+
+    return None if parse(name) else name

@@ -1,0 +1,138 @@
+"""How the stages of the ranks ended: what the checks that fall back on them have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from distdoctor.blame import together
+from distdoctor.cluster import Cluster, Node
+from distdoctor.facts import RankFacts, RankStage
+from distdoctor.findings import Finding, Fix
+
+SHOWN = 300
+"""Characters of an error's text that are shown."""
+LINES = 6
+STOPPED = ("T", "t")
+"""The states of a stopped process (proc(5)): by a signal, by a tracer."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One rank's stage that did not end well."""
+
+    node: Node
+    rank: RankFacts
+    stage: RankStage
+
+
+def failed(cluster: Cluster, stage: str) -> list[Ended]:
+    """The ranks for which ``stage`` failed."""
+    return [
+        Ended(node, rank, entry)
+        for node in cluster.nodes
+        for rank in node.facts.ranks
+        for entry in rank.stages
+        if entry.stage == stage and entry.status in ("failed", "error")
+    ]
+
+
+def stopped(cluster: Cluster) -> list[Ended]:
+    """The ranks whose process was stopped when a stage ended, in their first such stage."""
+    return _first(cluster, lambda entry: entry.detail.get("state") in STOPPED)
+
+
+def died(cluster: Cluster) -> list[Ended]:
+    """The ranks whose process ended by itself or from outside, but not by the doctor's hand, in the stage it was in."""
+    ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))
+    return [one for one in ended if one.stage.detail.get("died")]
+
+
+def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[Ended]:
+    """Each rank with the first of its stages that is wanted."""
+    found = []
+    for node in cluster.nodes:
+        for rank in node.facts.ranks:
+            entry = next((entry for entry in rank.stages if entry.detail and wanted(entry)), None)
+            if entry is not None:
+                found.append(Ended(node, rank, entry))
+    return found
+
+
+def own_errors(ended: list[Ended]) -> list[Ended]:
+    """Those with an error of their own; all of them where every one was only ended from outside."""
+    return [one for one in ended if not one.stage.detail.get("killed")] or ended
+
+
+def gloo_blames(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
+    """Whether gloo failed on any rank with a text that names one of ``addresses``."""
+    texts = [one.stage.error or "" for one in failed(cluster, "gloo")]
+    return any(f"[{address}]" in text for address in addresses for text in texts)
+
+
+def rank_numbers(ended: list[Ended]) -> tuple[int, ...]:
+    """The global ranks concerned, each once, in order."""
+    return tuple(sorted({one.rank.rank for one in ended if one.rank.rank is not None}))
+
+
+def node_names(cluster: Cluster, ended: list[Ended]) -> tuple[str, ...]:
+    """The nodes concerned, each once, in the cluster's order."""
+    names = {one.node.name for one in ended}
+    return tuple(node.name for node in cluster.nodes if node.name in names)
+
+
+def errors(ended: list[Ended]) -> tuple[str, ...]:
+    """What was said, each text once with the ranks that said it."""
+    groups: dict[str, list[Ended]] = {}
+    for one in ended:
+        groups.setdefault(shorten(one.stage.error or "no text"), []).append(one)
+    lines = []
+    for text, ones in groups.items():
+        who = together(
+            str(one.rank.rank if one.rank.rank is not None else f"local {one.rank.local_rank}") for one in ones
+        )
+        nodes = together(dict.fromkeys(one.node.name for one in ones))
+        lines.append(f"rank{'s' if len(ones) > 1 else ''} {who} on {nodes}: {text}")
+    return (*lines[:LINES], *((f"and {len(lines) - LINES} other texts",) if len(lines) > LINES else ()))
+
+
+def shorten(text: str) -> str:
+    """An error on one line, without the C++ source path before it, its gloo ports put right."""
+    text = re.sub(r"\[\S*?/(?:third_party|torch|gloo|c10)/\S+\]\s*", "", text)
+    text = re.sub(r"(?s)\s*Exception raised from .*", "", text)
+    return " ".join(ports_right(text).split())[:SHOWN]
+
+
+def ports_right(text: str) -> str:
+    """gloo prints the ports of remote addresses with their two bytes swapped (``remote=[10.0.0.5]:41904`` is 45219)."""
+
+    def right(match: re.Match[str]) -> str:
+        port = int(match[2])
+        return f"{match[1]}{(port & 0xFF) << 8 | port >> 8}" if port <= 0xFFFF else match[0]
+
+    return re.sub(r"(remote=\[[0-9a-fA-F.:%\w]+\]:)(\d+)", right, text)
+
+
+def fallback(cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail") -> Iterator[Finding]:
+    """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``."""
+    ended = own_errors(failed(cluster, stage))
+    if not ended:
+        return
+    names = node_names(cluster, ended)
+    yield Finding(
+        summary=f"{what} on {together(names)}: {shorten(ended[0].stage.error or 'no text')[:160]}",
+        nodes=names,
+        ranks=rank_numbers(ended),
+        evidence=errors(ended),
+        fixes=(Fix(fix, names),),
+        severity="warn" if severity == "warn" else "fail",
+        because_of=_ended_rank(cluster),
+    )
+
+
+def _ended_rank(cluster: Cluster) -> str | None:
+    """The check that says why ranks fail together, where one of them is stopped or gone."""
+    if stopped(cluster):
+        return "barrier/rank-stopped"
+    return "barrier/rank-missing" if died(cluster) else None

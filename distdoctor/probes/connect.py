@@ -1,0 +1,124 @@
+"""One connect(), and exactly how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import struct
+import time
+
+from distdoctor.facts import ConnectOutcome, Contact
+
+CONNECT_SECONDS = 3.3
+"""Long enough for the SYN and two repetitions of it (Linux repeats after 1 and 3 s): one lost packet is no fault."""
+_IP_RECVERR, _IPV6_RECVERR = 11, 25
+_RECVERR = {
+    socket.AF_INET: (socket.IPPROTO_IP, _IP_RECVERR),
+    socket.AF_INET6: (socket.IPPROTO_IPV6, _IPV6_RECVERR),
+}
+_ORIGIN_ICMP, _ORIGIN_ICMP6 = 2, 3
+_ICMP_FROM_FIREWALL = {(3, 3), (3, 9), (3, 10), (3, 13)}
+_ICMP6_FROM_FIREWALL = {(1, 1), (1, 4), (1, 5), (1, 6)}
+
+
+def parse_extended_error(data: bytes) -> tuple[int, int, int, str | None]:
+    """(origin, type, code, offender's address) of a struct sock_extended_err (linux/errqueue.h) and what follows it."""
+    _, origin, kind, code = struct.unpack_from("=IBBB", data)
+    offender = None
+    if len(data) >= 24:
+        family = struct.unpack_from("=H", data, 16)[0]
+        if family == socket.AF_INET:
+            offender = socket.inet_ntop(socket.AF_INET, data[20:24])
+        elif family == socket.AF_INET6 and len(data) >= 40:
+            offender = socket.inet_ntop(socket.AF_INET6, data[24:40])
+    return origin, kind, code, offender
+
+
+async def open_socket(
+    address: str, port: int, seconds: float, max_segment: int | None = None
+) -> tuple[Contact, socket.socket | None]:
+    """Connect to address:port within ``seconds``; the connected socket (non-blocking) where that worked.
+
+    ``max_segment``: bytes; neither side then sends larger TCP segments on this connection.
+
+    With IP_RECVERR the kernel keeps the ICMP message behind an error, which tells a firewall's answer (reject) from
+    the host's own (nothing listens) where both are ECONNREFUSED.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    started = time.monotonic()
+
+    def contact(outcome: ConnectOutcome, number: int | None = None, icmp: bool = False) -> Contact:
+        return Contact(address, port, outcome, number, round(time.monotonic() - started, 4), icmp)
+
+    try:
+        opened = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as err:
+        return contact("error", err.errno), None
+    opened.setblocking(False)
+    level, option = _RECVERR[family]
+    try:
+        opened.setsockopt(level, option, 1)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if max_segment is not None:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, max_segment)
+        await asyncio.wait_for(asyncio.get_running_loop().sock_connect(opened, (address, port)), seconds)
+    except asyncio.TimeoutError:
+        opened.close()
+        return contact("no-answer"), None
+    except OSError as err:
+        outcome, icmp = _outcome(opened, err.errno or 0, address)
+        opened.close()
+        return contact(outcome, err.errno, icmp), None
+    except BaseException:
+        opened.close()
+        raise
+    try:
+        to_itself = opened.getsockname() == opened.getpeername()
+    except OSError:  # ENOTCONN: it was reset as soon as it was open
+        opened.close()
+        return contact("reset", errno.ECONNRESET), None
+    if to_itself:
+        # TCP's simultaneous open: an ephemeral port can connect to itself where nothing listens.
+        opened.close()
+        return contact("refused", errno.ECONNREFUSED), None
+    return contact("open"), opened
+
+
+async def connect(address: str, port: int, seconds: float = CONNECT_SECONDS) -> Contact:
+    """Connect, close again, and say how it ended."""
+    contact, opened = await open_socket(address, port, seconds)
+    if opened is not None:
+        opened.close()
+    return contact
+
+
+def _outcome(failed: socket.socket, number: int, address: str) -> tuple[ConnectOutcome, bool]:
+    origin, kind, code, offender = _queued_error(failed)
+    icmp = origin in (_ORIGIN_ICMP, _ORIGIN_ICMP6)
+    firewall = (origin == _ORIGIN_ICMP and (kind, code) in _ICMP_FROM_FIREWALL) or (
+        origin == _ORIGIN_ICMP6 and (kind, code) in _ICMP6_FROM_FIREWALL
+    )
+    if icmp and (firewall or offender == address):
+        # A host that itself says "unreachable" of its own address is up and has a firewall that says so.
+        return "rejected", True
+    if number == errno.ECONNREFUSED:
+        return "refused", icmp
+    if number == errno.ECONNRESET:
+        return "reset", icmp
+    if number in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN):
+        return "unreachable", icmp
+    if number == errno.ETIMEDOUT:
+        return "no-answer", icmp
+    return "error", icmp
+
+
+def _queued_error(failed: socket.socket) -> tuple[int, int, int, str | None]:
+    try:
+        _, ancillary, _, _ = failed.recvmsg(1, 512, socket.MSG_ERRQUEUE)
+    except OSError:
+        return 0, 0, 0, None
+    for level, kind, data in ancillary:
+        if (level, kind) in ((socket.IPPROTO_IP, _IP_RECVERR), (socket.IPPROTO_IPV6, _IPV6_RECVERR)):
+            return parse_extended_error(data)
+    return 0, 0, 0, None

@@ -1,0 +1,134 @@
+"""The host: its interfaces, what its own name resolves to, and the address gloo will pick from them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Mapping, Sequence
+
+import psutil
+
+from distdoctor import gloo_rules, nccl_rules
+from distdoctor.cluster import parse
+from distdoctor.facts import AddressChoice, HostFacts, Interface, Route
+from distdoctor.probes import limits
+from distdoctor.probes.names import RESOLVE_SECONDS, hosts_lines, in_thread, resolve
+
+BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
+VIRTUAL = re.compile(r"(docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|podman|vmnet|dummy)")
+"""Names of interfaces that other hosts do not share; never picked as the address to be reached at."""
+
+
+async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
+    """This host's facts."""
+    ours = interfaces()
+    own_name, fqdn = await asyncio.gather(resolve(hostname), _fqdn(hostname))
+    first_label = hostname.partition(".")[0]
+    lines = hosts_lines(lambda fields: hostname in fields[1:] or first_label in fields[1:])
+    return HostFacts(
+        own_name,
+        ours,
+        lines,
+        gloo_rules.predict(variables, own_name, ours, can_bind),
+        nccl_rules.predict(variables, ours),
+        fqdn,
+        limits.probe(),
+    )
+
+
+async def _fqdn(hostname: str) -> str | None:
+    try:
+        return await in_thread(lambda: socket.getfqdn(hostname), RESOLVE_SECONDS)
+    except asyncio.TimeoutError:
+        return None
+
+
+def interfaces() -> tuple[Interface, ...]:
+    """Every interface with its addresses, in the order of getifaddrs()."""
+    stats = psutil.net_if_stats()
+    found = []
+    for name, entries in psutil.net_if_addrs().items():
+        addresses, lengths = [], []
+        for entry in entries:
+            if entry.family in (socket.AF_INET, socket.AF_INET6):
+                addresses.append(entry.address.partition("%")[0])
+                lengths.append(_prefix_length(entry.netmask))
+        stat = stats.get(name)
+        loopback = any((parsed := parse(a)) is not None and parsed.is_loopback for a in addresses)
+        up, mtu = bool(stat and stat.isup), stat.mtu if stat else 0
+        found.append(Interface(name, tuple(addresses), tuple(lengths), up, loopback, mtu))
+    return tuple(found)
+
+
+def _prefix_length(netmask: str | None) -> int:
+    parsed = parse(netmask)
+    return bin(int(parsed)).count("1") if parsed else 0
+
+
+def can_bind(address: str) -> bool:
+    """Whether a socket of this process can be bound to ``address``, hence whether the host owns it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe_socket:
+            probe_socket.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def owned(address: str, ours: Sequence[Interface]) -> bool:
+    """Whether ``address`` is on one of the interfaces, or any loopback address."""
+    parsed = parse(address)
+    return parsed is not None and (parsed.is_loopback or any(parsed == parse(a) for i in ours for a in i.addresses))
+
+
+def route(target: str, port: int, ours: Sequence[Interface]) -> Route:
+    """The source address and interface the kernel picks towards ``target``. A UDP connect(): no packet is sent."""
+    family = socket.AF_INET6 if ":" in target else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
+            probe_socket.connect((target, port or 1))
+            source = str(probe_socket.getsockname()[0]).partition("%")[0]
+    except OSError as err:
+        return Route(target, error=err.strerror or str(err))
+    return Route(target, source, next((i.name for i in ours if source in i.addresses), None))
+
+
+def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
+    """The address by which other hosts most probably reach this one: that of the default route, else the first global
+    address on an interface that is up and not virtual. None where there is only loopback."""
+    candidates = [
+        (interface.name, address)
+        for interface in ours
+        if interface.up and not interface.loopback
+        for address in interface.addresses
+        if (parsed := parse(address)) and not parsed.is_link_local and not parsed.is_loopback
+    ]
+    candidates.sort(key=lambda pair: (bool(VIRTUAL.match(pair[0])), ":" in pair[1]))
+    defaults = default_route_interfaces()
+    for name, address in candidates:
+        if name in defaults and not VIRTUAL.match(name):
+            return AddressChoice(address, name, "default route")
+    return AddressChoice(candidates[0][1], candidates[0][0], "first interface") if candidates else None
+
+
+def is_bridge(interface: str | None) -> bool:
+    """Whether an interface of this name joins the containers and virtual machines of this host, and not other hosts.
+    Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
+    return bool(BRIDGE.match(interface or ""))
+
+
+def default_route_interfaces() -> set[str]:
+    """The interfaces with a default route, from /proc/net/route and /proc/net/ipv6_route."""
+    ipv4 = {c[0] for c in _rows("/proc/net/route") if len(c) > 7 and c[1] == "00000000" and c[7] == "00000000"}
+    ipv6 = {c[9] for c in _rows("/proc/net/ipv6_route") if len(c) > 9 and c[0] == "0" * 32 and c[1] == "00"}
+    return ipv4 | ipv6 - {"lo"}
+
+
+def _rows(path: str) -> list[list[str]]:
+    try:
+        with open(path) as lines:
+            return [line.split() for line in lines]
+    except OSError:
+        return []

@@ -1,0 +1,79 @@
+"""What the kernel lets this process use: file descriptors, locked memory, shared memory, ports."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from distdoctor.facts import Limits, SharedMemory
+
+CAP_NET_BIND_SERVICE = 10
+
+
+def probe() -> Limits:
+    """This process's limits."""
+    files, files_hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Limits(
+        open_files=files,
+        open_files_hard=files_hard,
+        locked_memory=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        shared_memory=shared_memory(),
+        port_range=_port_range(),
+        unprivileged_port_start=_number("/proc/sys/net/ipv4/ip_unprivileged_port_start"),
+        may_bind_privileged=_has_capability(CAP_NET_BIND_SERVICE),
+        rdma_devices=_names("/sys/class/infiniband"),
+        reserved_ports=_text("/proc/sys/net/ipv4/ip_local_reserved_ports")[:500],
+    )
+
+
+def shared_memory(path: str = "/dev/shm") -> SharedMemory:
+    """The file system in memory that NCCL, gloo's shared-memory users and DataLoader workers allocate from."""
+    try:
+        stat = os.statvfs(path)
+    except OSError as err:
+        return SharedMemory(error=err.strerror, writable=False)
+    writable = os.access(path, os.W_OK | os.X_OK)
+    return SharedMemory(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize, writable)
+
+
+def _port_range() -> tuple[int, int] | None:
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+            low, high = file.read().split()
+            return int(low), int(high)
+    except (OSError, ValueError):
+        return None
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _has_capability(number: int) -> bool:
+    try:
+        with open("/proc/self/status") as file:
+            for line in file:
+                if line.startswith("CapEff:"):
+                    return bool(int(line.split()[1], 16) >> number & 1)
+    except (OSError, ValueError):
+        pass
+    return False
+
+
+def _names(folder: str) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(os.listdir(folder)))
+    except OSError:
+        return ()

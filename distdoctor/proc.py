@@ -1,0 +1,66 @@
+"""Processes as /proc shows them: their state and the TCP sockets they listen on.
+
+psutil shows no sockets for a process in another network namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+STOPPED = ("T", "t")
+"""The states of a process that was stopped by a signal or by a tracer (proc(5))."""
+_LISTEN = "0A"
+
+
+def process_state(pid: int) -> str | None:
+    """The letter that /proc/PID/stat shows for the process's state; None where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
+
+
+def listening(pid: int | str) -> list[tuple[str, int]]:
+    """(address, port) of every TCP socket that process ``pid`` (or ``self``) listens on; [] where it cannot be read."""
+    mine = _inodes(pid)
+    found = []
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/{pid}/net/{table}") as lines:
+                rows = lines.readlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            columns = row.split()
+            if columns[3] == _LISTEN and columns[9] in mine:
+                found.append(_endpoint(columns[1]))
+    return found
+
+
+def _inodes(pid: int | str) -> set[str]:
+    inodes: set[str] = set()
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return inodes
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    return inodes
+
+
+def _endpoint(text: str) -> tuple[str, int]:
+    """``0100007F:7383`` as an address and a port: words in host byte order (proc_net_tcp(5))."""
+    address, _, port = text.partition(":")
+    words = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
+    packed = struct.pack(f"={len(words)}I", *words)
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    name = socket.inet_ntop(family, packed)
+    return name.removeprefix("::ffff:") if "." in name else name, int(port, 16)

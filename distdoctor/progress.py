@@ -1,0 +1,198 @@
+"""What is said on stderr while a run goes on: the observers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from distdoctor.render.words import clean, fold
+
+if TYPE_CHECKING:
+    from distdoctor.plan import Plan
+
+HEARTBEAT = 10.0
+"""Seconds of silence after which a line says what is being waited for."""
+
+_WORDS = {"ok": "ok", "failed": "FAILED", "skipped": "skipped", "error": "ERROR"}
+
+
+def announcement(line: str, nnodes: int) -> str:
+    """The block that tells the user what to run on the other nodes."""
+    others = nnodes - 1
+    where = "the other node" if others == 1 else f"each of the other {others} nodes"
+    return f"This host is node 0. Run this on {where} (not here):\n\n    {clean(line)}\n"
+
+
+class Plain:
+    """For a stderr that is no terminal: one line per event, and a heartbeat in long waits.
+
+    ``write`` gets whole lines; ``quiet`` leaves only notes and the announcement.
+    """
+
+    def __init__(self, write: Callable[[str], None], *, quiet: bool = False) -> None:
+        self._write, self._quiet = write, quiet
+        self._lock = threading.Lock()
+        self._last = time.monotonic()
+        self._doing = ""
+        self._began = self._last
+        self._present: tuple[str, ...] | None = None
+        self._closed = threading.Event()
+        if not quiet:
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def stage_started(self, stage: str) -> None:
+        """Remember what is being done, for the heartbeat."""
+        with self._lock:
+            self._doing, self._began = stage, time.monotonic()
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """One line for the stage."""
+        with self._lock:
+            self._doing = ""
+        if not self._quiet:
+            self._say(f"{stage}: {_WORDS.get(status, status)}, {seconds:.2f} s" + (f" ({reason})" if reason else ""))
+
+    def note(self, text: str) -> None:
+        """Say it at once, also when quiet."""
+        for line in text.splitlines():
+            self._say(line)
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """Say what to run on the other nodes, also when quiet."""
+        with self._lock:
+            self._last = time.monotonic()
+            self._write(announcement(line, nnodes) + "\n")
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """One line whenever somebody came, and one every HEARTBEAT seconds."""
+        if self._quiet:
+            return
+        changed = self._present != tuple(present)
+        if changed or time.monotonic() - self._last >= HEARTBEAT:
+            self._present = tuple(present)
+            self._say(roll_call(present, expected, what, left))
+
+    def close(self) -> None:
+        """End the heartbeat. Nothing is said after this."""
+        self._closed.set()
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            self._last = time.monotonic()
+            if not self._closed.is_set():
+                self._write(f"distdoctor: {clean(line)}\n")
+
+    def _beat(self) -> None:
+        while not self._closed.wait(1.0):
+            with self._lock:
+                silent, doing, began = time.monotonic() - self._last, self._doing, self._began
+            if doing and silent >= HEARTBEAT:
+                self._say(f"{doing}: still at it after {time.monotonic() - began:.0f} s")
+
+
+class Terminal:
+    """For a person at a terminal: one line that lives, and notes that stay above it."""
+
+    def __init__(self, write: Callable[[str], None], *, ascii_only: bool = False, colour: bool = True) -> None:
+        self._write = write
+        self._frames = "|/-\\" if ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+        self._colour = colour
+        self._lock = threading.Lock()
+        self._text = ""
+        self._began = time.monotonic()
+        self._drawn = False
+        self._closed = threading.Event()
+        threading.Thread(target=self._spin, name="spinner", daemon=True).start()
+
+    def stage_started(self, stage: str) -> None:
+        """Show the stage."""
+        self._show(stage)
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """The report tells how each stage ended; here only a failure is shown, at once."""
+        if status in ("failed", "error"):
+            self.note(f"{stage}: {_WORDS[status]}" + (f" ({reason})" if reason else ""))
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._above("".join(f"{clean(line)}\n" for line in text.splitlines()))
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """The block for the other nodes, which stays."""
+        self._above("\n" + announcement(line, nnodes) + "\n")
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """Who is here, and how long the others have left."""
+        self._show(roll_call(present, expected, what, left))
+
+    def close(self) -> None:
+        """Clear the line; nothing is drawn after this."""
+        with self._lock:
+            self._closed.set()
+            self._erase()
+
+    def _show(self, text: str) -> None:
+        with self._lock:
+            if text.partition(",")[0] != self._text.partition(",")[0]:
+                self._began = time.monotonic()
+            self._text = clean(text)
+
+    def _above(self, text: str) -> None:
+        with self._lock:
+            if not self._closed.is_set():
+                self._erase()
+                self._write(text)
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write("\r\x1b[K")
+            self._drawn = False
+
+    def _spin(self) -> None:
+        import shutil
+
+        turn = 0
+        while not self._closed.wait(0.1):
+            turn += 1
+            with self._lock:
+                if not self._text or self._closed.is_set():
+                    continue
+                frame = self._frames[turn % len(self._frames)]
+                took = time.monotonic() - self._began
+                line = f"{self._text}" + (f" {took:.0f} s" if took >= 1 else "")
+                width = shutil.get_terminal_size().columns - 3
+                styled = f"\x1b[36m{frame}\x1b[0m" if self._colour else frame
+                self._write(f"\r\x1b[K{styled} {line[:width]}")
+                self._drawn = True
+
+
+class Silent:
+    """For the ranks that print nothing."""
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return _nothing
+
+
+def _nothing(*_arguments: Any) -> None:
+    return None
+
+
+def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> str:
+    """Who is here and who is awaited, in one line."""
+    who = f": {fold(present)}" if present else ""
+    return f"waiting for {what}, {len(present)} of {expected} here{who} (waits {max(left, 0):.0f} s more)"
+
+
+def observer_for(
+    plan: Plan, *, quiet: bool, terminal: bool, ascii_only: bool, colour: bool, write: Callable[[str], None]
+) -> Any:
+    """The observer for this process: of the ranks of one job, only the first of the node speaks."""
+    if plan.started == "rank" and (plan.local_rank or 0) != 0:
+        return Silent()
+    if quiet or (plan.started == "rank" and plan.rank not in (0, None)):
+        return Plain(write, quiet=True)
+    if terminal:
+        return Terminal(write, ascii_only=ascii_only, colour=colour)
+    return Plain(write)

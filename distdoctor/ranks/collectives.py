@@ -1,0 +1,57 @@
+"""The collectives that every job uses, compared with the exact values they must give."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distdoctor.ranks.child import State
+
+ELEMENTS = 4096
+"""Length of the float64 vectors that are exchanged."""
+
+
+def run(state: State) -> dict[str, Any]:
+    """all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results."""
+    import torch
+    import torch.distributed as dist
+
+    rank, world = state.rank, state.world
+    mine = torch.arange(ELEMENTS, dtype=torch.float64) + rank
+    base = torch.arange(ELEMENTS, dtype=torch.float64)
+    seconds: dict[str, float] = {}
+    wrong: list[str] = []
+
+    def compare(name: str, started: float, *pairs: tuple[Any, Any]) -> None:
+        seconds[name] = time.monotonic() - started
+        if not all(torch.equal(got, expected) for got, expected in pairs):
+            wrong.append(name)
+
+    started = time.monotonic()
+    total = mine.clone()
+    dist.all_reduce(total)
+    compare("all_reduce", started, (total, base * world + world * (world - 1) / 2))
+
+    started = time.monotonic()
+    sent = mine.clone()
+    dist.broadcast(sent, src=0)
+    compare("broadcast", started, (sent, base))
+
+    started = time.monotonic()
+    parts = [torch.empty(ELEMENTS, dtype=torch.float64) for _ in range(world)]
+    dist.all_gather(parts, mine)
+    compare("all_gather", started, *((part, base + peer) for peer, part in enumerate(parts)))
+
+    if world > 1:
+        started = time.monotonic()
+        received = torch.empty(ELEMENTS, dtype=torch.float64)
+        request = dist.isend(mine, (rank + 1) % world)
+        dist.recv(received, (rank - 1) % world)
+        if request is not None:
+            request.wait()
+        compare("send_recv", started, (received, base + (rank - 1) % world))
+
+    if wrong:
+        return {"ok": False, "error": f"wrong results: {', '.join(wrong)}", "wrong": wrong, "times": seconds}
+    return {"times": seconds}

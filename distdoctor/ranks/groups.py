@@ -1,0 +1,75 @@
+"""Process groups in a rank's process: gloo, nccl and the monitored barrier."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from distdoctor.proc import listening
+
+if TYPE_CHECKING:
+    from distdoctor.ranks.child import State
+
+
+def gloo(state: State, prefix: str, timeout: float) -> dict[str, Any]:
+    """init_process_group("gloo") on the store of this rank. Returns the address and port it listens on."""
+    import torch.distributed as dist
+
+    before = listening("self")
+    dist.init_process_group(
+        "gloo",
+        store=dist.PrefixStore(prefix, state.store),
+        rank=state.rank,
+        world_size=state.world,
+        timeout=timedelta(seconds=timeout),
+    )
+    return _gloo_address([pair for pair in listening("self") if pair not in before])
+
+
+def listening_now() -> dict[str, Any]:
+    """The address this process listens on, for an init that failed: gloo binds before it connects."""
+    return _gloo_address(listening("self"))
+
+
+def _gloo_address(pairs: list[tuple[str, int]]) -> dict[str, Any]:
+    return {"address": pairs[0][0], "port": pairs[0][1]} if pairs else {}
+
+
+def barrier(state: State, timeout: float) -> dict[str, Any]:
+    """monitored_barrier(wait_all_ranks=True). Where it fails on rank 0, ``missing`` holds the ranks it names."""
+    import torch.distributed as dist
+
+    try:
+        dist.monitored_barrier(timeout=timedelta(seconds=timeout), wait_all_ranks=True)
+    except RuntimeError as err:
+        named = re.search(r"Ranks ([\d, ]+) failed to pass", str(err))
+        missing = [int(rank) for rank in re.findall(r"\d+", named[1])] if named else []
+        return {"ok": False, "error": f"{type(err).__name__}: {err}"[:2000], "missing": missing}
+    return {}
+
+
+def nccl(
+    state: State, host: str, port: int, prefix: str, rank: int, world: int, device: int, timeout: float
+) -> dict[str, Any]:
+    """init_process_group("nccl") on ``device`` and one all_reduce with the exact result compared."""
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(device)
+    store = dist.TCPStore(host, port, None, False, timedelta(seconds=timeout), False)
+    dist.init_process_group(
+        "nccl",
+        store=dist.PrefixStore(prefix, store),
+        rank=rank,
+        world_size=world,
+        timeout=timedelta(seconds=timeout),
+    )
+    value = torch.full((1024,), float(rank + 1), device="cuda")
+    dist.all_reduce(value)
+    torch.cuda.synchronize()
+    expected = world * (world + 1) / 2
+    if not bool((value == expected).all()):
+        error = f"all_reduce gave {value[0].item()} instead of {expected}"
+        return {"ok": False, "error": error, "wrong": ["all_reduce"]}
+    return {"device": torch.cuda.get_device_name(device)}

@@ -1,0 +1,93 @@
+"""Fixes as lines to paste: equal ones merged, grouped by the nodes they are for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from distdoctor.findings import Finding, Fix
+from distdoctor.render.evidence import OWN, with_names, without_own_name
+from distdoctor.render.page import Page
+from distdoctor.render.words import clean, fold
+from distdoctor.report import Report
+
+INDENT = "      "
+
+
+def write_fixes(page: Page, report: Report, finding: Finding) -> None:
+    """Write the remedies of ``finding``: the best first, the others as ``or``."""
+    options: dict[int, list[Fix]] = {}
+    for fix in finding.fixes:
+        options.setdefault(fix.option, []).append(fix)
+    for place, option in enumerate(sorted(options)):
+        heading = "fix" if place == 0 else "or"
+        for text, fixes in _by_text(options[option]).items():
+            _write_one(page, report, heading, text, fixes)
+            heading = "and"
+        said = _tried(report, finding, option, options[option])
+        if said:
+            page.line((f"    {said[1]}", said[0]))
+
+
+def lines(fix: Fix) -> list[str]:
+    """What to paste, one line each, ready for a shell."""
+    exports = [
+        f"unset {clean(name)}" if value is None else f"export {clean(name)}={clean(shlex.quote(value))}"
+        for name, value in fix.env.items()
+    ]
+    flags = [
+        f"leave {clean(name)} out" if value is None else f"{clean(name)} {clean(shlex.quote(value))}"
+        for name, value in fix.flags.items()
+    ]
+    return [*exports, *(clean(command) for command in fix.commands), *flags]
+
+
+def _by_text(fixes: Sequence[Fix]) -> dict[str, list[Fix]]:
+    """The fixes of one option by what they say, the node's own name aside."""
+    groups: dict[str, list[Fix]] = {}
+    for fix in fixes:
+        text = without_own_name(fix.text, fix.nodes[0]) if len(fix.nodes) == 1 else fix.text
+        # The line says already for which nodes it is, and that it is another way.
+        text = re.sub(rf"^(?:Or |On {OWN}, )+", "", text)
+        groups.setdefault(text, []).append(fix)
+    return groups
+
+
+def _write_one(page: Page, report: Report, heading: str, text: str, fixes: Sequence[Fix]) -> None:
+    same: dict[tuple[str, ...], list[str]] = {}
+    for fix in fixes:
+        same.setdefault(tuple(lines(fix)), []).extend(fix.nodes)
+    everyone = list(dict.fromkeys(node for nodes in same.values() for node in nodes))
+    said = clean(with_names(text, everyone))
+    if len(same) == 1:
+        page.prose(f"{heading}{_for(everyone, report)}: {said}", "  ", "    ")
+    else:
+        page.prose(f"{heading}: {said}", "  ", "    ")
+    for commands, nodes in same.items():
+        if len(same) > 1 and nodes:
+            page.line(f"    on {fold(nodes)}:")
+        for command in commands:
+            page.line((INDENT + command, "bold"))
+
+
+def _for(nodes: Sequence[str], report: Report) -> str:
+    everyone = {node.name for node in report.nodes}
+    if not nodes or len(everyone) == 1:
+        return ""
+    return f" on every node ({fold(nodes)})" if set(nodes) == everyone else f" on {fold(nodes)}"
+
+
+def _tried(report: Report, finding: Finding, option: int, fixes: Sequence[Fix]) -> tuple[str, str] | None:
+    """The style and the words for what came of trying this option, None where it was not tried."""
+    outcomes = {fix.verified for fix in fixes if fix.env}
+    if not outcomes or outcomes == {None}:
+        return None
+    if False in outcomes:
+        return "yellow", "tried, did not help"
+    for trial in report.details.get("trials", ()):
+        if (trial.get("check"), trial.get("option")) == (finding.check, option) and trial.get("stages"):
+            stages = [clean("gloo init" if stage == "gloo" else stage) for stage in trial["stages"]]
+            joined = " and ".join(part for part in (", ".join(stages[:-1]), stages[-1]) if part)
+            return "green", f"verified: {joined} {'pass' if len(stages) > 1 else 'passes'} with it"
+    return "green", "verified: tried here, and what failed passes with it"

@@ -1,0 +1,98 @@
+"""The report as JSON: one document, with the field names that programs depend on. Changes are additive only."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from distdoctor.findings import Finding, Fix
+from distdoctor.report import Report, ReportNode, ReportStage
+
+
+def render(report: Report) -> str:
+    """The document, indented, in ASCII, with a newline at its end."""
+    return json.dumps(_plain(document(report)), indent=2, allow_nan=False) + "\n"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The document as plain values."""
+    return {
+        "schema_version": report.schema_version,
+        "verdict": report.verdict,
+        "distdoctor": report.distdoctor,
+        "torch": report.torch,
+        "started_at": report.started_at,
+        "seconds": report.seconds,
+        "plan": report.plan,
+        "nodes": [_node(node) for node in report.nodes],
+        "stages": [_stage(stage) for stage in report.stages],
+        "findings": [_finding(finding) for finding in report.findings],
+        "ignored": [_finding(finding) for finding in report.ignored],
+        "notes": list(report.notes),
+        "details": report.details,
+    }
+
+
+def _node(node: ReportNode) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "node_rank": node.node_rank,
+        "arrived": node.arrived,
+        "hostname": node.hostname,
+        "ranks": list(node.ranks),
+        "address": node.address,
+        "torch": node.torch,
+        "distdoctor": node.distdoctor,
+    }
+
+
+def _stage(stage: ReportStage) -> dict[str, Any]:
+    return {
+        "stage": stage.stage,
+        "node": stage.node,
+        "status": stage.status,
+        "seconds": stage.seconds,
+        "reason": stage.reason,
+        "blocked_by": stage.blocked_by,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id or finding.check,
+        "check": finding.check,
+        "severity": finding.severity,
+        "title": finding.title,
+        "summary": finding.summary,
+        "nodes": list(finding.nodes),
+        "ranks": list(finding.ranks),
+        "links": [list(link) for link in finding.links],
+        "blame": finding.blame,
+        "evidence": list(finding.evidence),
+        "because_of": finding.because_of,
+        "fixes": [_fix(fix) for fix in finding.fixes],
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "option": fix.option,
+        "text": fix.text,
+        "env": dict(fix.env),
+        "flags": dict(fix.flags),
+        "commands": list(fix.commands),
+        "nodes": list(fix.nodes),
+        "verified": fix.verified,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with what JSON cannot say (NaN, infinity, tuples as keys) as null or text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

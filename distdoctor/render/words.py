@@ -1,0 +1,64 @@
+"""Small pieces of text that every renderer needs: safe data, folded node names, spans of time."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories that move the cursor, reorder text or cannot be printed."""
+
+
+def clean(text: object) -> str:
+    r"""``text`` with everything that could act on a terminal written out (``\x1b``): data comes from other nodes."""
+    return "".join(_shown(char) if unicodedata.category(char) in _HIDDEN else char for char in str(text))
+
+
+def fold(names: Iterable[str]) -> str:
+    """Node names as one word where they allow it: ``gpu[01-08]``; else separated by commas."""
+    unique = list(dict.fromkeys(names))
+    if len(unique) < 2:
+        return clean("".join(unique))
+    folded = _folded(unique) if all(_FOLDABLE.fullmatch(name) for name in unique) else None
+    return folded or ", ".join(clean(name) for name in unique)
+
+
+def ranks(numbers: Iterable[int]) -> str:
+    """``rank 3`` or ``ranks 0-3,6``."""
+    ordered = sorted(set(numbers))
+    spans: list[list[int]] = []
+    for number in ordered:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return f"rank {text}" if len(ordered) == 1 else f"ranks {text}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _shown(char: str) -> str:
+    code = ord(char)
+    if char == "\t":
+        return "    "
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _folded(names: list[str]) -> str | None:
+    # ClusterShell looks "@group" up by running site commands: no resolver, and only names without its operators.
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    try:
+        nodes = NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP)
+        if set(nodes) != set(names):
+            return None
+        text = re.sub(r",(?![^\[]*\])", ", ", str(nodes))
+        return text if len(text) <= len(", ".join(names)) else None
+    except (NodeSetException, ValueError):
+        return None

@@ -1,0 +1,170 @@
+"""Why a node does not get to a store that is there: what the checks network/port-* have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from distdoctor.blame import (
+    address_of,
+    blame_of,
+    claims_node0,
+    contact_text,
+    filter_evidence,
+    hosts_store,
+    node0_name,
+    opening_fix,
+    suspect,
+    together,
+)
+from distdoctor.cluster import Cluster, Node, parse
+from distdoctor.facts import Contact
+from distdoctor.findings import Finding, Fix
+
+NODES_MISSING = "store/nodes-missing"
+ENETUNREACH = 101
+
+
+@dataclass(frozen=True)
+class Shut:
+    """A node whose connections to MASTER_ADDR:MASTER_PORT ended in the outcome looked for."""
+
+    node: Node
+    contact: Contact
+    control: Contact | None
+
+
+def shut_nodes(cluster: Cluster, outcomes: Collection[str]) -> list[Shut]:
+    """The nodes that did not get into the store, and whose last contact ended so."""
+    found = []
+    for node in cluster.nodes:
+        network, meeting = node.facts.network, node.facts.meeting
+        if network is None or network.contact is None or network.contact.outcome not in outcomes:
+            continue
+        if meeting and (meeting.joined or meeting.hosted):
+            continue
+        # Node 0 that could not host, or that MASTER_ADDR does not lead to, has another failure than a shut port.
+        own = claims_node0(node) and network.bind
+        if not own or (network.bind and network.bind.ok and network.master_is_own):
+            found.append(Shut(node, network.contact, network.control))
+    return found
+
+
+def store_at(cluster: Cluster, shut: list[Shut]) -> Node | None:
+    """Node 0, where its facts are here and say that it hosted the store where these nodes looked for it, meanwhile."""
+    zero = hosts_store(cluster)
+    if zero is None:
+        return None
+    own = {parse(address) for address in zero.addresses}
+    for one in shut:
+        if parse(one.contact.address) not in own or not _meanwhile(zero, one.node) or one.node.host == zero.host:
+            return None
+        if one.contact.port != zero.plan.master_port:
+            return None
+    return zero
+
+
+def owner(cluster: Cluster, shut: list[Shut]) -> Node | None:
+    """Node 0, where its facts are here and the address that these nodes tried is its own."""
+    zero = cluster.node0
+    own = {parse(address) for address in zero.addresses} if zero is not None else set()
+    return zero if all(parse(one.contact.address) in own for one in shut) else None
+
+
+def has_no_route(one: Shut) -> bool:
+    """Whether it is this node's own kernel that knows no way to the address."""
+    network = one.node.facts.network
+    refused_here = one.contact.errno == ENETUNREACH and not one.contact.icmp
+    return refused_here or bool(network and network.route and network.route.error)
+
+
+def _meanwhile(zero: Node, node: Node) -> bool:
+    """Whether the store was there while ``node`` still looked for it, by their clocks; True where that is not known.
+
+    A node 0 that takes its time (a slow import of torch) refuses connections until then as one that is not started.
+    """
+    spans = []
+    for one in (zero, node):
+        waited = one.facts.meeting.waited if one.facts.meeting else 0.0
+        if not one.facts.started_at or not waited:
+            return True
+        bind = one.facts.network.bind if one.facts.network else None
+        start = one.facts.started_at + (bind.after if bind is not None and one is zero else 0.0)
+        spans.append((start, one.facts.started_at + waited))
+    (start, end), (other_start, other_end) = spans
+    return start <= other_end and other_start <= end
+
+
+def judge_way(
+    cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[Shut], bool]
+) -> Iterator[Finding]:
+    """The finding about the nodes whose last contact ended in one of ``outcomes``.
+
+    ``told`` says what that means (``PORT ... ``); ``at_once`` whether one of them alone proves it, without node 0's
+    own word that it hosts the store. What is not proven is told as a consequence of store/nodes-missing.
+    """
+    shut = shut_nodes(cluster, outcomes)
+    zero = store_at(cluster, shut)
+    proven = shut if zero is not None else [one for one in shut if at_once(one)]
+    if proven:
+        yield _blocked(cluster, proven, zero or owner(cluster, proven), told)
+    rest = [one for one in shut if one not in proven]
+    if rest:
+        yield _unproven(cluster, rest, told)
+
+
+def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
+    name = node0_name(cluster, shut[0].node)
+    return Finding(
+        summary=_summary(shut, name, told),
+        nodes=(name,),
+        links=tuple((one.node.name, name) for one in shut if one.node.name != name),
+        evidence=tuple(_line(one) for one in shut),
+        fixes=(Fix(f"Start node 0 ({name}), with the same MASTER_PORT as the others.", (name,)),),
+        because_of=NODES_MISSING,
+    )
+
+
+def _blocked(cluster: Cluster, shut: list[Shut], zero: Node | None, told: str) -> Finding:
+    name = zero.name if zero else node0_name(cluster, shut[0].node)
+    port = shut[0].contact.port
+    sides = {suspect(one.node, zero, port) for one in shut}
+    side = next(iter(sides)) if len(sides) == 1 else "either"
+    others = [n for n in cluster.nodes if n is not zero]
+    if side == "either" and len(shut) > 1 and len(shut) == len(others):
+        side = "to"  # several nodes, and none of them gets there
+    clients = tuple(one.node.name for one in shut)
+    blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
+    evidence = [_line(one) for one in shut]
+    fixes: list[Fix] = []
+    if side != "from":
+        peers = [address for one in shut if (address := one.node.reached_at or address_of(one.node, cluster))]
+        fixes.append(opening_fix(zero, name, "input", peers, port))
+        evidence += (
+            filter_evidence(zero, "input", port) if zero else [f"{name}: its firewall's rules are not known here"]
+        )
+    if side != "to":
+        for one in shut:
+            option = 1 if side == "from" else 2
+            fixes.append(opening_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
+            evidence += filter_evidence(one.node, "output", port)
+    return Finding(
+        summary=_summary(shut, name, told),
+        nodes=blamed,
+        links=tuple((client, name) for client in clients if client != name),
+        blame=blame_of(side),
+        evidence=tuple(evidence),
+        fixes=tuple(fixes),
+    )
+
+
+def _summary(shut: list[Shut], name: str, told: str) -> str:
+    contact = shut[0].contact
+    return f"From {together(one.node.name for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
+
+
+def _line(one: Shut) -> str:
+    line = f"{one.node.name}: {contact_text(one.contact)}"
+    if one.control is not None:
+        line += f"; on another port the same host {contact_text(one.control).partition(' ')[2]}"
+    return line

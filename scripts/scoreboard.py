@@ -1,0 +1,132 @@
+"""The scoreboard: every fault of the table, what was named, who was blamed, how soon, and whether the fix works.
+
+    python scripts/scoreboard.py [--only PATTERN]
+
+PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). Beside each case stands plain PyTorch's own
+time to its first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where
+there is no lab.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.lab.cases import Case
+from tests.lab.cluster import why_not
+from tests.lab.field_cases import ALL_CASES
+from tests.lab.runner import Result, examine, unfit
+from tests.lab.torch_times import torch_time
+
+NAME, NAMED, BLAMED, TORCH = 64, 40, 26, 27
+"""Widths of the columns."""
+
+
+def chosen(pattern: str | None) -> list[Case]:
+    """The cases whose names hold the pattern or match it; all without one."""
+    if pattern is None:
+        return list(ALL_CASES)
+    return [case for case in ALL_CASES if pattern in case.name or fnmatch.fnmatch(case.name, pattern)]
+
+
+def cell(text: str, width: int) -> str:
+    """The text in a column: cut where it is too long."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def row(case: Case, result: Result) -> str:
+    """The line of one case."""
+    named = " + ".join(dict.fromkeys(finding["check"] for finding in result.named)) or "nothing"
+    nodes = [f"{'|' if f['blame'] == 'one-of' else ','}".join(f["nodes"]) for f in result.named]
+    seconds = f"{result.seconds:5.1f} s" if result.seconds is not None else "      -"
+    columns = (cell(case.name, NAME), cell(named, NAMED), cell(" + ".join(nodes), BLAMED), seconds)
+    return "  ".join((*columns, "fixed" if result.cured else "NOT  ", cell(torch_time(case), TORCH), word(result)))
+
+
+def word(result: Result) -> str:
+    """Whether the case is exact."""
+    return "NOT EXACT" if result.complaints else "exact"
+
+
+def heading() -> str:
+    """The line above all others."""
+    columns = (cell("case", NAME), cell("named", NAMED), cell("blamed", BLAMED), "seconds", "fix  ")
+    return "  ".join((*columns, cell("plain PyTorch's first error", TORCH), ""))
+
+
+def progress(text: str) -> None:
+    """What is being run, on a terminal only; the next line takes its place."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def say(text: str) -> None:
+    """A line of the scoreboard, at once."""
+    progress("")
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def run(case: Case) -> Result:
+    """The case, run to its end whatever happens to the lab."""
+    try:
+        return examine(case)
+    except (RuntimeError, OSError) as err:
+        return Result([f"{type(err).__name__}: {err}"], [], None, False)
+
+
+def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float) -> str:
+    """The lines below: how many are exact, the median time to the verdict and the slowest."""
+    exact = sum(not result.complaints for _, result in results)
+    lines = [f"{exact} of {len(results)} exact, {skipped} skipped, in {seconds:.0f} s"]
+    for what, few in (("2 and 3 nodes", True), ("4 and 5 nodes", False)):
+        times = [(r.seconds, c.name) for c, r in results if r.seconds is not None and (size(c) <= 3) is few]
+        if times:
+            slowest, name = max(times)
+            median = statistics.median(seconds for seconds, _ in times)
+            lines.append(
+                f"{what}: median {median:.1f} s to the verdict, slowest {slowest:.1f} s ({name}), of {len(times)}"
+            )
+    return "\n".join(lines)
+
+
+def size(case: Case) -> int:
+    """Nodes of the case's cluster."""
+    return case.hosts if isinstance(case.hosts, int) else len(case.hosts)
+
+
+def main(words: list[str]) -> int:
+    """Run the table and print it. Gives the exit status."""
+    parser = argparse.ArgumentParser(description="Run the table of faults and print the scoreboard.")
+    parser.add_argument("--only", metavar="PATTERN", help="only the cases whose names hold or match this")
+    cases = chosen(parser.parse_args(words).only)
+    reason = "no case has such a name" if not cases else why_not()
+    if reason is not None:
+        sys.stderr.write(f"{reason}\n")
+        return 2
+    began, results, skipped = time.monotonic(), [], 0
+    say(heading())
+    for number, case in enumerate(cases, start=1):
+        if reason := unfit(case.needs):
+            skipped += 1
+            say(f"{cell(case.name, NAME)}  skipped: {reason}")
+            continue
+        progress(f"{number} of {len(cases)}: {case.name}")
+        result = run(case)
+        results.append((case, result))
+        say(row(case, result))
+        for complaint in result.complaints:
+            say(f"    {complaint}")
+    say(tally(results, skipped, time.monotonic() - began))
+    return 1 if not results or any(r.complaints or not r.cured for _, r in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

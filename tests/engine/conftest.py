@@ -1,0 +1,35 @@
+"""Real stores and a real zygote, one of each for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.running import Running
+from tests.engine.servers import RealStore
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes more than some seconds; left out by -m 'not long'")
+
+
+@pytest.fixture(scope="session", params=["libuv", "legacy"])
+def store(request: pytest.FixtureRequest) -> Iterator[RealStore]:
+    """A TCPStore of torch, with each of its two servers."""
+    real = RealStore(request.param)
+    yield real
+    real.close()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Running]:
+    """One zygote for the tests that leave it whole. Its environment names an interface that is not there."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "nosuch0"
+    try:
+        running = Running()
+    finally:
+        del os.environ["GLOO_SOCKET_IFNAME"]
+    yield running
+    running.close()

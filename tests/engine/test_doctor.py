@@ -1,0 +1,231 @@
+"""Whole runs of ``check`` on this machine, as a user starts them: reports, deadlines, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distdoctor.stages import STAGES
+from tests.engine.namespaces import ROOT
+from tests.engine.servers import unused_port
+
+NEEDS_NO_TORCH = STAGES[:4]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    launch = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "NODE_", "MASTER_", "PET_", "TORCHELASTIC", "GLOO_", "NCCL_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(launch)}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **changes}
+
+
+@contextmanager
+def started(*flags: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """A running ``check --json``; killed at the end where it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distdoctor", "check", "--json", *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**variables),
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 100.0) -> tuple[int, dict[str, Any]]:
+    """Its status and its report."""
+    out, err = process.communicate(timeout=seconds)
+    assert "Traceback" not in err, err
+    report = json.loads(out)
+    assert report["schema_version"] == 1
+    return process.returncode, report
+
+
+def check(*flags: str, **variables: str) -> tuple[int, dict[str, Any]]:
+    with started(*flags, **variables) as process:
+        return ended(process)
+
+
+def node(rank: int, port: int, *flags: str, nnodes: int = 2) -> tuple[str, ...]:
+    """The flags of one of several nodes on this machine."""
+    return (
+        *("--nnodes", str(nnodes), "--node-rank", str(rank)),
+        *("--master-addr", "127.0.0.1", "--master-port", str(port), "--nproc-per-node", "1"),
+        *flags,
+    )
+
+
+def listens(port: int, seconds: float = 60.0) -> None:
+    """Return once something listens there."""
+    deadline = time.monotonic() + seconds
+    hexed = f":{port:04X}"
+    while True:
+        rows = [line.split() for t in ("tcp", "tcp6") for line in Path(f"/proc/net/{t}").read_text().splitlines()[1:]]
+        if any(row[1].endswith(hexed) and row[3] == "0A" for row in rows):
+            return
+        assert time.monotonic() < deadline, f"nobody listens on {port}"
+        time.sleep(0.02)
+
+
+def family(pid: int) -> list[int]:
+    """The process and all below it."""
+    found = [pid]
+    below: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            below.setdefault(int(entry.read_text().rpartition(")")[2].split()[1]), []).append(int(entry.parent.name))
+        except (OSError, IndexError):
+            continue
+    for one in found:
+        found.extend(below.get(one, []))
+    return found
+
+
+def nothing_left(pids: list[int], port: int | None = None) -> None:
+    """None of the processes is there any more, and the port can be listened on."""
+    deadline = time.monotonic() + 5
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.02)
+    if port is not None:
+        with socket.create_server(("", port)):
+            pass
+
+
+def stages(report: dict[str, Any]) -> dict[str, str]:
+    return {entry["stage"]: entry["status"] for entry in report["stages"]}
+
+
+def failures(report: dict[str, Any]) -> list[str]:
+    """The checks that found something of severity fail. Whether others warn depends on the machine's own host name."""
+    return [finding["id"] for finding in report["findings"] if finding["severity"] == "fail"]
+
+
+def test_eight_ranks_on_this_machine() -> None:
+    status, report = check("--nproc-per-node", "8")
+    assert (status, report["verdict"], failures(report)) == (0, "pass", [])
+    assert list(stages(report)) == list(STAGES)
+    assert {name for name, how in stages(report).items() if how == "pass"} >= {"store", "gloo", "barrier", "collective"}
+    assert report["plan"]["nproc_per_node"] == 8 and report["plan"]["world_size"] == 8
+
+
+@pytest.mark.parametrize(
+    "until",
+    [pytest.param(s, marks=pytest.mark.long) if s in ("mesh", "nccl", "barrier") else s for s in STAGES],
+)
+def test_until_each_stage(until: str) -> None:
+    """Nothing beyond it is climbed, nothing up to it is left out."""
+    status, report = check("--until", until)
+    assert (status, report["verdict"]) == (0, "pass")
+    assert list(stages(report)) == list(STAGES[: STAGES.index(until) + 1])
+    assert set(stages(report).values()) <= {"pass", "skip"}
+    assert (report["torch"] is None) is (until in NEEDS_NO_TORCH)
+
+
+def test_several_nodes_on_one_machine_meet_over_loopback(tmp_path: Path) -> None:
+    port = unused_port()
+    save = ("--save", str(tmp_path))
+    with started(*node(0, port, *save)) as first, started(*node(1, port, *save)) as second:
+        results = [ended(first), ended(second)]
+    assert [(status, failures(report)) for status, report in results] == [(0, []), (0, [])]
+    assert results[0][1]["nodes"] == results[1][1]["nodes"]
+    assert [entry["node_rank"] for entry in results[0][1]["nodes"]] == [0, 1]
+    assert sorted(name.rpartition("-")[2] for name in os.listdir(tmp_path)) == ["node0.json", "node1.json"]
+    nothing_left([], port)
+
+
+def test_once_per_rank_with_variables_set_by_hand() -> None:
+    port = str(unused_port())
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "LOCAL_WORLD_SIZE": "2"}
+    with started(RANK="0", LOCAL_RANK="0", **common) as first, started(RANK="1", LOCAL_RANK="1", **common) as second:
+        status, report = ended(first)
+        out, err = second.communicate(timeout=60)
+    assert (status, failures(report), second.returncode) == (0, [], 0), err
+    assert out == "", "rank 0 alone prints"
+
+
+def test_wait_ends_the_wait_for_a_node_that_never_comes() -> None:
+    port, began = unused_port(), time.monotonic()
+    with started(*node(0, port, "--wait", "4", "--timeout", "6")) as process:
+        status, report = ended(process)
+    assert status in (1, 3) and "store/nodes-missing" in failures(report)
+    assert 4 <= time.monotonic() - began < 4 + 6 + 5 + 3
+    nothing_left([], port)
+
+
+def test_wait_ends_the_wait_for_a_master_that_never_comes() -> None:
+    began = time.monotonic()
+    with started(*node(1, unused_port(), "--wait", "3", "--timeout", "6")) as process:
+        status, report = ended(process)
+    assert (status, report["verdict"]) == (1, "fail") and "network/port-refused" in failures(report)
+    assert stages(report)["network"] == "fail" and stages(report)["collective"] == "skip"
+    assert 3 <= time.monotonic() - began < 3 + 6 + 5 + 3
+
+
+def test_a_timeout_too_short_for_the_ranks_blames_nobody() -> None:
+    status, report = check("--timeout", "0.05")
+    assert (status, report["verdict"], failures(report)) == (3, "incomplete", [])
+    assert list(stages(report)) == list(STAGES)
+    assert any("--timeout" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_with_a_report_of_what_is_known(number: signal.Signals) -> None:
+    port = unused_port()
+    with started(*node(0, port, "--wait", "60")) as process:
+        listens(port)
+        pids = family(process.pid)
+        assert len(pids) >= 3
+        process.send_signal(number)
+        began = time.monotonic()
+        status, report = ended(process)
+    assert time.monotonic() - began < 10
+    assert status == 128 + number
+    assert any(number.name in note for note in report["notes"])
+    assert [entry["arrived"] for entry in report["nodes"]][:1] == [True]
+    nothing_left(pids, port)
+
+
+def test_a_signal_to_node_0_lets_the_others_know_at_once() -> None:
+    port = unused_port()
+    with (
+        started(*node(0, port, "--wait", "90", nnodes=3)) as first,
+        started(*node(1, port, "--wait", "90", nnodes=3)) as second,
+    ):
+        assert first.stderr is not None
+        for line in first.stderr:
+            if "2 of 3 here" in line:
+                break
+        first.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert first.wait(20) == 130
+        status, report = ended(second)
+    assert time.monotonic() - began < 20
+    assert (status, report["verdict"], failures(report)) == (3, "incomplete", [])
+    assert len([entry for entry in report["nodes"] if entry["arrived"]]) == 2
+    nothing_left([], port)
+
+
+def test_kill_9_of_the_whole_run_leaves_nothing() -> None:
+    port = unused_port()
+    with started(*node(0, port, "--wait", "60")) as process:
+        listens(port)
+        pids = family(process.pid)
+        process.kill()
+        process.communicate()
+    nothing_left(pids, port)

@@ -1,0 +1,145 @@
+"""The links' timetable, and one node's climb of the mesh against real listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+
+import pytest
+
+from distdoctor.links import Climb
+from distdoctor.mesh import TOKEN_BYTES, Listener
+from distdoctor.protocol import Target
+from distdoctor.timetable import ALL_PAIRS_UP_TO, rounds
+
+TOKEN = secrets.token_hex(TOKEN_BYTES)
+
+
+def timetable(count: int) -> list[list[int | None]]:
+    """Every node's partners, round by round."""
+    return [rounds(range(count), place) for place in range(count)]
+
+
+@pytest.mark.parametrize("count", [*range(2, 14), ALL_PAIRS_UP_TO - 1, ALL_PAIRS_UP_TO])
+def test_everyone_meets_everyone_once(count: int) -> None:
+    for place, partners in enumerate(timetable(count)):
+        assert sorted(p for p in partners if p is not None) == [p for p in range(count) if p != place]
+
+
+@pytest.mark.parametrize("count", [*range(2, 14), 31, 32, 33, 34, 45, 100, 101])
+def test_the_pairs_of_a_round_are_disjoint(count: int) -> None:
+    """A pair is alone with its links: whom a node is with is with that node."""
+    table = timetable(count)
+    assert len({len(partners) for partners in table}) == 1
+    for number in range(len(table[0])):
+        for place, partners in enumerate(table):
+            partner = partners[number]
+            assert partner is None or (partner != place and table[partner][number] == place), (number, place)
+
+
+@pytest.mark.parametrize("count", [33, 34, 45, 100, 101])
+def test_of_many_nodes_each_meets_its_two_neighbours(count: int) -> None:
+    for place, partners in enumerate(timetable(count)):
+        assert {p for p in partners if p is not None} == {(place - 1) % count, (place + 1) % count}
+        assert len(partners) <= 3
+
+
+def test_the_timetable_speaks_of_member_numbers_not_of_places() -> None:
+    assert rounds([7, 3, 9, 4], 0).count(7) == 0
+    assert sorted(n for n in rounds([7, 3, 9, 4], 0) if n is not None) == [3, 4, 9]
+
+
+def target(member: int, port: int, address: str = "127.0.0.1", key: str | None = None) -> Target:
+    return Target(member, key or f"host{member} 1 net:[{member}]", address, port, ("gloo",))
+
+
+def test_good_links_are_counted_and_bad_ones_are_listed_with_their_reason() -> None:
+    async def climb() -> None:
+        listeners = {number: Listener(TOKEN, number) for number in (1, 2, 3)}
+        ports = {number: await listener.start() for number, listener in listeners.items()}
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            closed = unused.getsockname()[1]
+            targets = [
+                target(1, ports[1]),
+                target(2, ports[2]),
+                target(4, ports[3]),  # another process than the one meant
+                target(5, closed),
+            ]
+            facts = await Climb(TOKEN, 1, targets, lead=2).run(measure=False)
+        for listener in listeners.values():
+            listener.close()
+        assert facts.good == 1
+        assert [(link.to.split()[0], link.outcome) for link in facts.bad] == [
+            ("host4", "wrong-node"),
+            ("host5", "refused"),
+        ]
+        assert facts.tried == tuple(t.key for t in targets[1:])
+        assert facts.rtt_median is not None and 0 < facts.rtt_median < 1
+        assert facts.clock_offset is not None and abs(facts.clock_offset) < 0.5
+
+    asyncio.run(climb())
+
+
+def test_a_listener_of_another_run_is_not_the_node_that_was_meant() -> None:
+    async def climb() -> None:
+        listener = Listener(secrets.token_hex(TOKEN_BYTES), 2)
+        port = await listener.start()
+        facts = await Climb(TOKEN, 1, [target(1, 1), target(2, port)], lead=1).run(measure=False)
+        listener.close()
+        assert [link.outcome for link in facts.bad] == ["wrong-node"]
+
+    asyncio.run(climb())
+
+
+def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_large_payloads_stalls() -> None:
+    """The second answers small messages, as a path does that drops full-size packets."""
+    from distdoctor.mesh import ASK, HELLO, REQUEST
+
+    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(REQUEST)
+        writer.write(HELLO.pack(3, 0.0))
+        try:
+            while True:
+                kind, length = ASK.unpack(await reader.readexactly(ASK.size))
+                await reader.readexactly(length)
+                if length <= 1000:
+                    writer.write(kind)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def climb() -> None:
+        server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            targets = [
+                target(1, 1),
+                target(2, silent.getsockname()[1]),
+                target(3, server.sockets[0].getsockname()[1]),
+            ]
+            facts = await Climb(TOKEN, 1, targets, lead=1).run(measure=False)
+        server.close()
+        assert [(link.outcome, link.seconds) for link in facts.bad if link.outcome == "stalled"] == [
+            ("stalled", 4000.0)
+        ]
+        assert [link.to.split()[0] for link in facts.bad if link.outcome == "no-answer"] == ["host2"]
+
+    asyncio.run(climb())
+
+
+def test_throughput_is_measured_between_hosts_and_not_within_one() -> None:
+    async def climb(key: str) -> int:
+        listeners = {number: Listener(TOKEN, number) for number in (1, 2)}
+        ports = {number: await listener.start() for number, listener in listeners.items()}
+        targets = [target(1, ports[1], key="host1 1 net:[1]"), target(2, ports[2], key=key)]
+        facts = await Climb(TOKEN, 1, targets, lead=1).run()
+        for listener in listeners.values():
+            listener.close()
+        assert (facts.good, facts.bad) == (1, ())
+        if facts.rates_measured:
+            assert facts.rate_median is not None and facts.rate_median > 1e6
+            assert facts.rates[0].to == key and facts.rates[0].segments > 0
+        return facts.rates_measured
+
+    assert asyncio.run(climb("host2 1 net:[2]")) == 1
+    assert asyncio.run(climb("host1 2 net:[1]")) == 0

@@ -1,0 +1,164 @@
+"""The way into the meeting, against real stores: the doctor's own, somebody else's, and what is none."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from distdoctor.facts import Answer, MeetingFacts, NetworkFacts, encode
+from distdoctor.meeting import Meeting, Seat
+from distdoctor.member import Member
+from distdoctor.options import Options
+from distdoctor.plan import Plan
+from distdoctor.protocol import Marker
+from distdoctor.store_client import StoreClient
+from tests.engine.servers import RealStore, serving, unused_port
+from tests.facts_builder import CHECKS
+
+MARKER = Marker("0123456789abcdef", "ab" * 32, "0.1.0")
+
+
+class Recorder:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def stage_started(self, stage: str) -> None: ...
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def announce(self, line: str, nnodes: int) -> None: ...
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None: ...
+
+
+class Joined:
+    """Node 1 of two, on its way into the meeting on ``port`` of loopback."""
+
+    def __init__(self, port: int, wait: float = 1.0) -> None:
+        plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+        self.told = Recorder()
+        self.member = Member(Options(plan, CHECKS, wait=wait), self.told, None)
+        started = time.monotonic()
+        self.seat: Seat | None = asyncio.run(self._join())
+        self.seconds = time.monotonic() - started
+
+    async def _join(self) -> Seat | None:
+        seat = await Meeting(self.member).join()
+        if seat is not None:
+            seat.client.close()
+        return seat
+
+    @property
+    def network(self) -> NetworkFacts:
+        assert self.member.facts.network is not None
+        return self.member.facts.network
+
+    @property
+    def meeting(self) -> MeetingFacts:
+        assert self.member.facts.meeting is not None
+        return self.member.facts.meeting
+
+
+def mark(port: int, value: bytes) -> None:
+    async def write() -> None:
+        client = await StoreClient.connect("127.0.0.1", port)
+        await client.set("distdoctor/marker", value)
+        await client.has("distdoctor/marker")
+        client.close()
+
+    asyncio.run(write())
+
+
+def test_a_store_without_the_doctors_marker_is_somebody_elses_and_left_untouched(store: RealStore) -> None:
+    store.delete("distdoctor/marker")
+    store.set("the/job", "runs")
+    before = store.keys()
+    joined = Joined(store.port, wait=30)
+    assert joined.seat is None
+    assert store.keys() == before and store.get("the/job") == "runs"
+    assert (joined.meeting.ours, joined.meeting.joined, joined.meeting.ended) == (False, False, True)
+    assert joined.network.answer == Answer("tcpstore", "2.5+")
+    assert joined.seconds < 20, "waiting cannot cure it"
+
+
+@pytest.mark.parametrize("value", [b"{}", b"\x80\x04.", encode(MARKER)[:-1], b'{"run": 1, "token": [], "version": ""}'])
+def test_a_marker_that_cannot_be_read_is_none(store: RealStore, value: bytes) -> None:
+    mark(store.port, value)
+    joined = Joined(store.port, wait=0.2)
+    assert joined.seat is None and joined.meeting.ours is False
+
+
+def test_the_marked_store_gives_a_seat(store: RealStore) -> None:
+    mark(store.port, encode(MARKER))
+    joined = Joined(store.port)
+    assert joined.seat is not None
+    assert (joined.seat.marker, joined.seat.leads, joined.seat.host) == (MARKER, False, None)
+    assert (joined.seat.address, joined.seat.port) == ("127.0.0.1", store.port)
+    assert joined.network.answer == Answer("distdoctor", "2.5+")
+    assert (joined.meeting.ours, joined.meeting.joined, joined.meeting.hosted) == (True, True, False)
+
+
+def test_something_else_on_the_port_is_judged_at_once() -> None:
+    def greet(opened: socket.socket) -> None:
+        opened.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+        opened.recv(100)
+
+    with serving(greet) as port:
+        joined = Joined(port, wait=60)
+    assert joined.seat is None and joined.seconds < 20
+    assert joined.network.answer is not None
+    assert (joined.network.answer.kind, joined.network.answer.sample) == ("foreign", "SSH-")
+
+
+def test_nobody_there_is_waited_for_and_told_meanwhile() -> None:
+    joined = Joined(unused_port(), wait=6)
+    assert joined.seat is None and 5.9 <= joined.seconds < 20
+    assert joined.network.contact is not None and joined.network.contact.outcome == "refused"
+    assert [n for n in joined.told.notes if n.startswith("so far: store/nodes-missing") and "refused" in n]
+    assert joined.meeting.ended and joined.meeting.waited >= 5.9
+
+
+@pytest.mark.parametrize("store", ["libuv"], indirect=True)
+def test_a_store_that_comes_later_is_found(store: RealStore) -> None:
+    port = unused_port()
+    mark(store.port, encode(MARKER))
+
+    async def both() -> Seat | None:
+        plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+        member = Member(Options(plan, CHECKS, wait=30), Recorder(), None)
+        joining = asyncio.ensure_future(Meeting(member).join())
+        await asyncio.sleep(1.0)
+        assert not joining.done()
+        relay = await asyncio.start_server(_relay_to(store.port), "127.0.0.1", port)
+        seat = await joining
+        if seat is not None:
+            seat.client.close()
+        relay.close()
+        return seat
+
+    seat = asyncio.run(both())
+    assert seat is not None and seat.marker == MARKER
+
+
+def _relay_to(port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    """What passes a connection on to ``port``, both ways."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, to_writer), copy(to_reader, writer), return_exceptions=True)
+
+    return relay

@@ -1,0 +1,138 @@
+"""Messages between the nodes: what is not of the right shape is refused before anything uses it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distdoctor.facts import BadFacts, NodeFacts, decode, encode
+from distdoctor.plan import Plan
+from distdoctor.protocol import Command, Event, Marker, Target, marker_key
+from distdoctor.report import Report
+from tests.facts_builder import healthy, node
+
+EVERYTHING = Command(
+    "stage",
+    "mesh",
+    attempt=1,
+    seconds=2.5,
+    world=4,
+    group_ranks={"1": (0, 1)},
+    ranks={"1": (0, 1)},
+    node_ranks={"1": 0},
+    targets=(Target(2, "host1 17 net:[1]", "10.0.0.2", 4711, ("gloo", "primary")),),
+    lead=1,
+    env={"1": {"GLOO_SOCKET_IFNAME": None, "GLOO_X": "y"}},
+)
+
+
+def test_messages_survive_the_way() -> None:
+    for facts in healthy(2):
+        event = Event("hello", facts, mesh_port=4711)
+        assert decode(encode(event), Event) == event
+    assert decode(encode(EVERYTHING), Command) == EVERYTHING
+    marker = Marker("aa", "bb", "1.0")
+    assert decode(encode(marker), Marker) == marker
+
+
+def altered(message: object, path: list[str | int], value: Any) -> bytes:
+    """``message`` as JSON with one value replaced."""
+    whole = json.loads(encode(message))
+    inner = whole
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["op"], "exec"),
+        (["op"], None),
+        (["stage"], 5),
+        (["seconds"], "1e9"),
+        (["attempt"], 1.5),
+        (["world"], "4"),
+        (["ranks"], [[0, 1]]),
+        (["ranks", "1"], "01"),
+        (["ranks", "1"], [0, "1"]),
+        (["node_ranks", "1"], None),
+        (["targets"], {}),
+        (["targets", 0, "port"], "22"),
+        (["targets", 0, "use"], [1]),
+        (["targets", 0, "address"], None),
+        (["env", "1", "GLOO_X"], 1),
+        (["env", "1"], ["PATH"]),
+        (["parts"], -0.5),
+    ],
+)
+def test_a_command_with_a_wrong_type_is_refused(path: list[str | int], value: Any) -> None:
+    with pytest.raises(BadFacts):
+        decode(altered(EVERYTHING, path, value), Command)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["kind"], "shutdown"),
+        (["ok"], "yes"),
+        (["mesh_port"], "4711"),
+        (["facts"], []),
+        (["facts", "plan", "master_port"], "29500"),
+        (["facts", "plan", "started"], "twice"),
+        (["facts", "identity", "pid"], None),
+        (["facts", "ranks", 0, "local_rank"], "0"),
+        (["facts", "variables"], {"PATH": 1}),
+    ],
+)
+def test_an_event_with_a_wrong_type_is_refused(path: list[str | int], value: Any) -> None:
+    with pytest.raises(BadFacts):
+        decode(altered(Event("hello", node()), path, value), Event)
+
+
+@pytest.mark.parametrize("kind", [Event, Command, Marker, NodeFacts, Report])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0",
+        b"\xff\xfe\x00",
+        b"null",
+        b"[]",
+        b"{",
+        b'"x"',
+        b"cos\nsystem\n(S'true'\ntR.",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"op": "stage", "seconds": NaN}',
+    ],
+    ids=lambda data: repr(data[:8]),
+)
+def test_what_is_no_message_is_refused(kind: type, data: bytes) -> None:
+    with pytest.raises(BadFacts):
+        decode(data, kind)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(data: bytes) -> None:
+    for kind in (Event, Command, Marker):
+        try:
+            decode(data, kind)
+        except BadFacts:
+            pass
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    whole = json.loads(encode(EVERYTHING))
+    assert decode(json.dumps({**whole, "later": [1]}).encode(), Command) == EVERYTHING
+
+
+def test_under_an_agent_each_run_and_restart_has_a_marker_of_its_own() -> None:
+    assert marker_key(Plan()) == marker_key(Plan(run_id="x")) == "distdoctor/marker"
+    keys = {marker_key(Plan(agent_store=True, run_id=run, restart=turn)) for run in "ab" for turn in (0, 1)}
+    assert len(keys) == 4

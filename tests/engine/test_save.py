@@ -1,0 +1,100 @@
+"""Saving facts: the whole file or none, and nothing else touched."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distdoctor import save
+from distdoctor.facts import FactsFile, NodeFacts, decode
+from tests.facts_builder import node
+
+
+def read(path: Path) -> NodeFacts:
+    return decode(path.read_bytes(), FactsFile).facts[0]
+
+
+def rank(number: int) -> NodeFacts:
+    facts = node()
+    return replace(facts, plan=replace(facts.plan, started="rank", rank=number, local_rank=number))
+
+
+def test_what_is_saved_is_what_is_read(tmp_path: Path) -> None:
+    save.write(tmp_path / "facts.json", node(), True)
+    assert read(tmp_path / "facts.json") == node()
+    assert os.listdir(tmp_path) == ["facts.json"]
+
+
+def test_each_node_has_a_file_of_its_own_in_a_folder(tmp_path: Path) -> None:
+    for number in (0, 1):
+        save.write(tmp_path, node("same", number), True)
+    assert sorted(os.listdir(tmp_path)) == ["same-node0.json", "same-node1.json"]
+
+
+def test_each_rank_has_a_file_of_its_own_in_a_folder_and_beside_a_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for number in (0, 1, 2):
+        save.write(tmp_path / "folder", rank(number), number == 0)
+        save.write(tmp_path / "facts.json", rank(number), number == 0)
+    assert sorted(os.listdir(tmp_path / "folder")) == [f"host0-rank{number}.json" for number in (0, 1, 2)]
+    assert sorted(os.listdir(tmp_path)) == ["facts-rank1.json", "facts-rank2.json", "facts.json", "folder"]
+
+
+def test_an_earlier_file_is_replaced_at_once(tmp_path: Path) -> None:
+    """A reader that looks all the time never sees half a file."""
+    path = tmp_path / "facts.json"
+    save.write(path, node(), True)
+    stop, seen = threading.Event(), []
+
+    def look() -> None:
+        while not stop.is_set():
+            seen.append(read(path).identity.pid)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for pid in range(1, 101):
+        save.write(path, node(pid=pid), True)
+    stop.set()
+    reader.join()
+    assert seen and seen == sorted(seen, key=lambda pid: pid if pid <= 100 else 0)
+    assert read(path).identity.pid == 100
+
+
+def test_where_it_cannot_be_written_the_earlier_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    save.write(path, node(), True)
+    before = path.read_bytes()
+    (tmp_path / f".facts.json.{os.getpid()}").mkdir()  # in the way of the temporary file, for root, too
+    with pytest.raises(OSError):
+        save.write(path, node("other"), True)
+    assert path.read_bytes() == before
+
+
+def test_no_folder_no_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        save.write(tmp_path / "none" / "facts.json", node(), True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    """As root, replacing /dev/stdout would break the machine."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    save.write(pipe, node(), True)
+    reader.join(10)
+    assert decode(got[0], FactsFile).facts == (node(),)
+    assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to(tmp_path / "facts.json")
+    save.write(tmp_path / "link.json", node(), True)
+    assert (tmp_path / "link.json").is_symlink()
+    assert read(tmp_path / "facts.json") == node()

@@ -1,0 +1,388 @@
+"""A cluster of real hosts on this machine.
+
+Every host is a set of Linux namespaces: its own interfaces, addresses, packet filter, host name, processes,
+/etc/hosts, /etc/resolv.conf, /dev/shm and temporary folder. A switch, in namespaces of its own, holds the bridges
+that join them. The machine's own network is never touched, and everything is gone when the context ends, also when
+the process that built it is killed.
+
+    with Cluster(2) as cluster:
+        cluster[0].run(["ping", "-c1", "host1"])
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from tests.lab.namespaces import Anchor, LabUnavailable, children, command_line, run, why_not
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The checkout that distdoctor is imported from."""
+PRIVATE = "/run"
+"""Where each host has a file system in memory of its own: its files live there and die with it."""
+SHARED = "/mnt"
+"""A file system in memory that all hosts of one cluster have in common, as a network file system is."""
+PREFIX = 24
+FIRST = 10
+"""The number of host 0 in every subnet."""
+NOBODY_UID = 65534
+
+_DROPPED = (
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+    "PYTHONPATH", "TMPDIR", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",
+)  # fmt: skip
+_DROPPED_PREFIXES = ("PET_", "GLOO_", "NCCL_", "TORCH", "SLURM_", "PYTEST_", "COV_", "DISTDOCTOR_")
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without anything that a launcher, a backend or a test runner put there."""
+    kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIXES)}
+    path = f"{Path(sys.executable).parent}:{kept.get('PATH', os.defpath)}"  # as in an activated environment
+    return {**kept, "PATH": path, "PYTHONPATH": str(ROOT), "TMPDIR": f"{PRIVATE}/tmp", "PYTHONUNBUFFERED": "1"}
+
+
+class Process(subprocess.Popen[str]):
+    """A process started inside a host; its signals go to the process itself, not to the nsenter before it."""
+
+    @property
+    def inner(self) -> int | None:
+        """The number, out here, of the process inside; None once it is gone."""
+        below = children(self.pid)
+        return below[0] if below else None
+
+    def send_signal(self, sig: int) -> None:
+        """Send ``sig`` to the process inside. Does nothing where it is gone."""
+        inner = self.inner
+        if inner is not None and self.poll() is None:
+            os.kill(inner, sig)
+
+    def kill(self) -> None:
+        """SIGKILL to the process inside."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Host:
+    """One host of the cluster."""
+
+    def __init__(self, cluster: Cluster, index: int, name: str, switch: Anchor) -> None:
+        self.cluster, self.index, self.name = cluster, index, name
+        self.anchor = Anchor(outer=switch)
+        self.addresses: list[str] = []
+        """Its addresses on the cluster's networks, in the order in which they were added."""
+        self._own: list[Process] = []
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Own file system in memory, host name, loopback, hosts and resolver files."""
+        files = {"/etc/hosts": "", "/etc/resolv.conf": "nameserver 127.0.0.1\n"}
+        if Path("/etc/nsswitch.conf").exists():  # no myhostname, resolve or mdns: they know names that files do not
+            files["/etc/nsswitch.conf"] = "passwd: files\ngroup: files\nhosts: files dns\n"
+        # Targets first: /etc/resolv.conf is often a link into /run, which is about to be covered.
+        targets = {path: Path(path).resolve() for path in files}
+        script = [
+            "set -e",
+            f"mount -t tmpfs -o mode=755 lab {PRIVATE}",
+            "mount -t tmpfs -o mode=1777 lab /dev/shm",
+            f"mkdir -m 1777 {PRIVATE}/tmp {PRIVATE}/lock",
+            f"mkdir {PRIVATE}/lab",
+            "ip link set lo up",
+            f"{sys.executable} -S -E -c 'import socket; socket.sethostname(\"{self.name}\")'",
+            *(
+                f"echo 0 > /proc/sys/net/ipv6/conf/{which}/{key} || true"
+                for which in ("all", "default")
+                for key in ("accept_dad", "accept_ra")
+            ),
+        ]
+        for path, target in targets.items():
+            own = f"{PRIVATE}/lab/{Path(path).name}"
+            script += [f"touch {own}", f"mkdir -p {target.parent}", f"[ -e {target} ] || touch {target}"]
+            script += [f"mount --bind {own} {target}"]
+        self.inside("\n".join(script))
+        for path, text in files.items():
+            self._file(path).write_text(text)
+
+    def _file(self, path: str) -> Path:
+        return self.anchor.path(f"{PRIVATE}/lab/{Path(path).name}")
+
+    @property
+    def hosts_file(self) -> str:
+        """The text of its /etc/hosts."""
+        return self._file("/etc/hosts").read_text()
+
+    @hosts_file.setter
+    def hosts_file(self, text: str) -> None:
+        self._file("/etc/hosts").write_text(text)
+
+    @property
+    def address(self) -> str:
+        """Its first address on the cluster's network."""
+        return self.addresses[0]
+
+    # -- running things inside ----------------------------------------------------------------------------------
+
+    def inside(self, script: str) -> str:
+        """Run a shell script of the lab's own as root inside and give its output. Raises RuntimeError."""
+        return run([*self.anchor.enter(), "sh", "-c", script])
+
+    def environment(self, env: Mapping[str, str | None] | None = None) -> dict[str, str]:
+        """What a command inside gets: a clean environment, changed by ``env`` (None: unset)."""
+        changed: dict[str, str | None] = {**clean_environment(), "HOSTNAME": self.name, **(env or {})}
+        return {key: value for key, value in changed.items() if value is not None}
+
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str | None] | None = None,
+        uid: int = 0,
+        stdout: int | IO[str] | None = subprocess.PIPE,
+        stderr: int | IO[str] | None = subprocess.PIPE,
+        stdin: int | IO[str] | None = subprocess.DEVNULL,
+    ) -> Process:
+        """Start ``command`` inside, in the folder ``/``, as user number ``uid``, in a session of its own."""
+        as_user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if uid else []
+        process = Process(
+            [*self.anchor.enter(), "env", "-C", "/", "--", *as_user, *command],
+            env=self.environment(env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._own.append(process)
+        return process
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str | None] | None = None,
+        uid: int = 0,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``command`` inside to its end. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
+        process = self.popen(command, env=env, uid=uid)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(list(command), process.returncode, out, err)
+
+    def sh(self, script: str, *, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run a shell script inside to its end, whatever its status."""
+        return self.run(["sh", "-c", script], timeout=timeout)
+
+    def python(self, code: str, *args: str, uid: int = 0, wait_for: str | None = None) -> Process:
+        """Start a Python program inside; with ``wait_for``, return once it has printed that line."""
+        process = self.popen([sys.executable, "-u", "-c", code, *args], uid=uid)
+        if wait_for is not None:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if line.strip() != wait_for:
+                raise RuntimeError(f"expected {wait_for!r}, got {line!r}: {process.communicate(timeout=5)}")
+        return process
+
+    def open_to_users(self) -> None:
+        """Let users other than root reach this Python, where it lies in a folder closed to them (say /root)."""
+        prefix = Path(sys.base_prefix).resolve()
+        closed = next((f for f in reversed(prefix.parents) if not f.stat().st_mode & 0o001), None)
+        if closed is not None:
+            self.inside(
+                f"set -e; mkdir {PRIVATE}/python; mount --bind {prefix} {PRIVATE}/python; "
+                f"mount -t tmpfs -o mode=755 lab {closed}; mkdir -p {prefix}; mount --bind {PRIVATE}/python {prefix}"
+            )
+
+    # -- interfaces ---------------------------------------------------------------------------------------------
+
+    def add_interface(self, name: str, *addresses: str, bridge: str | None = None) -> None:
+        """Add an interface with ``addresses`` (each with /prefix), plugged into ``bridge`` of the switch.
+
+        Without ``bridge`` nothing is at its other end: a bridge of the host's own, as docker0 is.
+        """
+        if bridge is None:
+            self.inside(f"ip link add {name} type bridge && ip link set {name} up")
+        else:
+            self.cluster.plug(self, name, bridge)
+        for address in addresses:
+            nodad = " nodad" if ":" in address else ""
+            self.inside(f"ip address add {address} dev {name}{nodad}")
+
+    # -- what is left -------------------------------------------------------------------------------------------
+
+    def processes(self) -> dict[int, str]:
+        """The processes inside, by their numbers out here, with their commands."""
+        return {pid: command_line(pid) for pid in self.anchor.pids()}
+
+    def bound_ports(self) -> dict[int, str]:
+        """The TCP ports that something inside holds, each ``LISTEN`` or the number of another state."""
+        ports: dict[int, str] = {}
+        for family in ("tcp", "tcp6"):
+            # The file of the anchor, not of this process: /proc/net is per network namespace.
+            for line in Path(f"/proc/{self.anchor.pid}/net/{family}").read_text().splitlines()[1:]:
+                fields = line.split()
+                port, state = int(fields[1].rpartition(":")[2], 16), fields[3]
+                if state == "0A":
+                    ports[port] = "LISTEN"
+                elif fields[9] != "0":  # without an inode it is the kernel's: TIME_WAIT and the like
+                    ports.setdefault(port, state)
+        return ports
+
+    def files(self) -> list[str]:
+        """The files in its temporary folder and /dev/shm."""
+        folders = (f"{PRIVATE}/tmp", "/dev/shm")
+        found = []
+        for folder in folders:
+            base = self.anchor.path(folder)
+            found += [f"{folder}/{path.relative_to(base)}" for path in base.rglob("*")]
+        return sorted(found)
+
+    def leftovers(self) -> list[str]:
+        """Everything that a run left behind, in words; empty where it left nothing."""
+        left = [f"process {pid}: {command}" for pid, command in self.processes().items()]
+        left += [f"port {port}" for port in self.bound_ports()]
+        return left + [f"file {path}" for path in self.files()]
+
+    def close(self) -> None:
+        """Kill everything inside."""
+        self.anchor.close()
+        for process in self._own:
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+class Cluster:
+    """``hosts`` hosts (a number, or their names) on one network; a context manager.
+
+    ``subnets``: every host gets number 10 + its index in each, IPv4 or IPv6. ``interface``: the name of the network
+    interface, one for all or one per host. ``peers_in_hosts_file`` writes every host's first address into every
+    host's /etc/hosts; without it only its own is there. Raises LabUnavailable where no lab can be built.
+    """
+
+    def __init__(
+        self,
+        hosts: int | Sequence[str] = 2,
+        *,
+        subnets: Sequence[str] = ("10.77.0.0/24",),
+        interface: str | Sequence[str] = "eth0",
+        peers_in_hosts_file: bool = True,
+    ) -> None:
+        self.names = [f"host{i}" for i in range(hosts)] if isinstance(hosts, int) else list(hosts)
+        self.subnets = [ipaddress.ip_network(subnet) for subnet in subnets]
+        self.interfaces = [interface] * len(self.names) if isinstance(interface, str) else list(interface)
+        self.peers_in_hosts_file = peers_in_hosts_file
+        self.hosts: list[Host] = []
+        self._switch: Anchor | None = None
+        self._bridges: dict[str, int] = {}
+
+    def __getitem__(self, index: int) -> Host:
+        return self.hosts[index]
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    def __iter__(self) -> Iterator[Host]:
+        return iter(self.hosts)
+
+    def by_name(self, name: str) -> Host:
+        """The host of that name. Raises KeyError."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise KeyError(name)
+
+    def __enter__(self) -> Cluster:
+        reason = why_not()
+        if reason is not None:
+            raise LabUnavailable(reason)
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill every process of every host and the switch; all namespaces go with them."""
+        if self._switch is not None:
+            self._switch.close()
+        for host in self.hosts:
+            host.close()
+
+    def _build(self) -> None:
+        self._switch = Anchor()
+        run([*self._switch.enter("--mount"), "mount", "-t", "tmpfs", "-o", "mode=1777", "lab", SHARED])
+        for index, name in enumerate(self.names):
+            host = Host(self, index, name, self._switch)
+            self.hosts.append(host)
+            numbers = [net[FIRST + index] for net in self.subnets]
+            host.add_interface(
+                self.interfaces[index],
+                *(f"{number}/{net.prefixlen}" for number, net in zip(numbers, self.subnets, strict=True)),
+                bridge="lan",
+            )
+            host.addresses = [str(number) for number in numbers]
+        self.write_hosts_files()
+
+    def write_hosts_files(self) -> None:
+        """Give every host the /etc/hosts it starts with."""
+        for host in self.hosts:
+            lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+            for other in self.hosts if self.peers_in_hosts_file else [host]:
+                first_label = other.name.partition(".")[0]
+                names = other.name if first_label == other.name else f"{other.name} {first_label}"
+                lines += [f"{address} {names}" for address in other.addresses]
+            host.hosts_file = "\n".join(lines) + "\n"
+
+    def plug(self, host: Host, interface: str, bridge: str) -> None:
+        """Lay a cable from a new ``interface`` of ``host`` to ``bridge``, which is made where it is not there."""
+        assert self._switch is not None
+        switch = self._switch.enter("--net")
+        if bridge not in self._bridges:
+            self._bridges[bridge] = 0
+            run([*switch, "ip", "link", "add", bridge, "type", "bridge"])
+            run([*switch, "ip", "link", "set", bridge, "up"])
+        self._bridges[bridge] += 1
+        port = f"{bridge}-p{self._bridges[bridge]}"
+        peer = ["peer", "name", interface, "netns", str(host.anchor.pid)]
+        run([*switch, "ip", "link", "add", port, "type", "veth", *peer])
+        run([*switch, "ip", "link", "set", port, "master", bridge, "up"])
+        host.inside(f"ip link set {interface} up")
+
+    def in_switch(self, script: str) -> str:
+        """Run a shell script as root in the switch, whose bridges join the hosts. Raises RuntimeError."""
+        assert self._switch is not None
+        return run([*self._switch.enter(), "sh", "-c", script])
+
+    def leftovers(self) -> list[str]:
+        """What is left on any host, each with the host's name."""
+        return [f"{host.name}: {what}" for host in self.hosts for what in host.leftovers()]
+
+
+def has(tool: str) -> bool:
+    """Whether a command is installed."""
+    return shutil.which(tool) is not None
+
+
+__all__ = [
+    "NOBODY_UID", "ROOT", "SHARED", "Cluster", "Host", "LabUnavailable", "Process", "clean_environment", "has",
+    "why_not",
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Everything in here needs the lab; where there is none it is skipped, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.cluster import why_not
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of this folder."""
+    config.addinivalue_line("markers", "scoreboard: a further row of the table; only run when it is asked for")
+    config.addinivalue_line("markers", "long: takes more than some seconds; left out by -m 'not long'")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is only run when asked for, by -m or -k. Skip what is in this folder where no lab can be built."""
+    here = Path(__file__).parent
+    if "scoreboard" not in str(config.option.markexpr) and not config.option.keyword:
+        items[:] = [item for item in items if item.get_closest_marker("scoreboard") is None]
+    if any(here in item.path.parents for item in items) and (reason := why_not()):
+        for item in items:
+            if here in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=f"no lab here: {reason}"))

@@ -1,0 +1,173 @@
+"""Healthy clusters, in many odd shapes. One line per shape; none may have a finding of severity fail."""
+
+# ruff: noqa: E501 - a shape is a line, however long
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.lab.cluster import Cluster
+from tests.lab.faults import (
+    Fault,
+    as_user,
+    docker0,
+    flag,
+    iptables,
+    late,
+    nft,
+    nothing,
+    own_name_at,
+    second_network,
+    together,
+    variable,
+)
+from tests.lab.field_faults import (
+    INIT_FILE,
+    busy,
+    c10d,
+    clock,
+    huge_hosts_file,
+    jumbo_frames,
+    no_name_server,
+    shared_file,
+    shell,
+)
+from tests.lab.launch import PORT, Launch, Start, Style
+from tests.lab.runner import Run, run, torchs_own
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A cluster that is healthy, and how the job is started on it."""
+
+    name: str
+    hosts: int | Sequence[str] = 2
+    setup: Fault = nothing
+    style: Style = "node"
+    nproc: int = 2
+    subnets: Sequence[str] = ("10.77.0.0/24",)
+    interface: str | Sequence[str] = "eth0"
+    master: str | None = None
+    peers_in_hosts_file: bool = True
+    verdict: Literal["pass", "warn"] = "pass"
+    flags: tuple[str, ...] = ("--wait", "30")
+
+
+def several_on_one_host(nodes: int) -> Fault:
+    """That many nodes of one job on every host, node ranks in the order of the hosts."""
+
+    def setup(launch: Launch) -> None:
+        hosts, total = list(launch.cluster), nodes * len(launch.cluster)
+        launch.starts = []
+        for rank in range(total):
+            flags = {"--nnodes": str(total), "--nproc-per-node": str(launch.nproc), "--node-rank": str(rank)}
+            flags |= {"--master-addr": launch.master or hosts[0].name}
+            launch.starts.append(Start(hosts[rank // nodes], rank, {**flags}))
+
+    return setup
+
+
+def all_hosts(name: str, value: str) -> Fault:
+    """The variable has this value on every host."""
+    return lambda launch: variable(name, value, *range(len(launch.cluster)))(launch)
+
+
+def open_firewall(on: int, peer: str) -> Fault:
+    """A packet filter with a policy of drop that lets the peer in, as a careful site has it."""
+    return nft(
+        on, 'iifname "lo" accept', "ct state established,related accept", f"ip saddr {peer} accept", policy="drop"
+    )
+
+
+SHAPES = [
+    Shape("1 node", 1),
+    Shape("2 nodes"),
+    Shape("3 nodes", 3),
+    Shape("4 nodes", 4),
+    Shape("5 nodes of 1 rank", 5, nproc=1),
+    Shape("2 nodes, ranks unset", style="unset"),
+    Shape("3 nodes, ranks unset", 3, style="unset"),
+    Shape("2 nodes by PET_*", style="pet"),
+    Shape("RANK by hand", style="rank"),
+    Shape("RANK by hand, 3 hosts", 3, style="rank"),
+    Shape("torchrun static", style="torchrun"),
+    Shape("torchrun c10d", style="c10d"),
+    Shape("torch.distributed.launch", style="launch"),
+    Shape("different numbers of ranks", setup=flag("--nproc-per-node", "1", 1)),
+    Shape("odd interface names", 3, interface=("enp0s31f6", "ib0.8002", "wlx00c0ca")),
+    Shape("docker0 beside eth0", setup=docker0(0, 1)),
+    Shape("docker0 on one", setup=docker0(1)),
+    Shape("a second network that leads nowhere", setup=second_network("10.99.0.10/24", "10.98.0.11/24")),
+    Shape("gloo on a second network", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth1"))),
+    Shape("IPv6 only", subnets=["fd77::/64"]),
+    Shape("IPv6 only, master by number", subnets=["fd77::/64"], master="fd77::a"),
+    Shape("IPv4 and IPv6", subnets=["10.77.0.0/24", "fd77::/64"]),
+    Shape("192.168", subnets=["192.168.7.0/24"]),
+    Shape("172.16/12", subnets=["172.20.0.0/16"]),
+    Shape("node 1 is 12 s late", setup=late(12, 1)),
+    Shape("master started last", 3, setup=late(5, 0)),
+    Shape("master started last, ranks unset", setup=late(4, 0), style="unset"),
+    Shape("two nodes on one host", 1, setup=several_on_one_host(2), master="127.0.0.1"),
+    Shape("two nodes on one host, by name", 1, setup=several_on_one_host(2)),
+    Shape("two nodes on each of two hosts", 2, setup=several_on_one_host(2), nproc=1),
+    Shape("host names with dots", ["gpu01.site.example", "gpu02.site.example"]),
+    Shape("127.0.1.1, and GLOO_SOCKET_IFNAME set rightly", setup=together(own_name_at("127.0.1.1", 0, 1), all_hosts("GLOO_SOCKET_IFNAME", "eth0"))),
+    Shape("127.0.1.1 on one node alone", 1, setup=own_name_at("127.0.1.1", 0)),
+    Shape("no entries for the peers", 3, master="10.77.0.10", peers_in_hosts_file=False),
+    Shape("firewalls that let the peers in", setup=together(open_firewall(0, "{host1}"), open_firewall(1, "{host0}"))),
+    Shape("iptables that block another port", setup=iptables(0, "-A INPUT -p tcp --dport 80 -j DROP")),
+    Shape("not root", setup=as_user(0, 1)),
+    Shape("master and port by variables", style="node", setup=together(flag("--master-addr", None, 0, 1), all_hosts("MASTER_ADDR", "host0"), all_hosts("MASTER_PORT", str(PORT + 7)))),
+    # What is odd in the field, and right.
+    Shape("several interfaces", 3, setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", "10.99.0.12/24", joined=True), second_network("192.168.9.10/24", "192.168.8.10/24", "", interface="eth2"), docker0(0, 1, 2))),
+    Shape("bonds and VLANs", 3, interface=("bond0", "bond0.100", "vlan100")),
+    Shape("172.17 addresses that do route", 3, subnets=["172.17.0.0/16"]),
+    Shape("a huge /etc/hosts", setup=huge_hosts_file),
+    Shape("no name server at all", setup=no_name_server),
+    Shape("no name server at all, peers unknown", 3, setup=no_name_server, master="10.77.0.10", peers_in_hosts_file=False),
+    Shape("jumbo frames everywhere", setup=jumbo_frames),
+    Shape("a clock 2 s ahead", 3, setup=clock(2, 1)),
+    Shape("a busy machine", setup=busy, flags=("--wait", "60")),
+    Shape("a busy machine, 4 nodes", 4, setup=busy, nproc=1, flags=("--wait", "60")),
+    Shape("8 nodes", 8, nproc=1, flags=("--wait", "60")),
+    Shape("--init-method tcp://", setup=together(flag("--init-method", f"tcp://10.77.0.10:{PORT}", 0, 1), flag("--master-addr", None, 0, 1))),
+    Shape("--init-method file://, shared", setup=flag("--init-method", INIT_FILE, 0, 1)),
+    Shape("--init-method file://, empty", setup=together(flag("--init-method", INIT_FILE, 0, 1), shared_file(""))),
+    Shape("one rendezvous id, c10d", 3, setup=c10d("job7", "job7", "job7")),
+    Shape("a limit of 256 open files", setup=shell("ulimit -S -n 256", 0, 1)),
+]  # fmt: skip
+
+
+def run_shape(shape: Shape) -> tuple[list[str], Run]:
+    """Build the shape, run the check there, and give all that is not as it should be, in words, with the run."""
+    with Cluster(
+        shape.hosts,
+        subnets=shape.subnets,
+        interface=shape.interface,
+        peers_in_hosts_file=shape.peers_in_hosts_file,
+    ) as cluster:
+        launch = Launch(cluster, shape.style, shape.nproc, shape.flags, master=shape.master)
+        shape.setup(launch)
+        before = set(cluster.leftovers())
+        ended = run(launch, diagnose=False)
+        left = [what for what in set(cluster.leftovers()) - before if not torchs_own(what)]
+    return [*unhealthy(ended, shape.verdict), *(f"left behind: {what}" for what in sorted(left))], ended
+
+
+def unhealthy(done: Run, verdict: str = "pass") -> list[str]:
+    """How a run is not that of a healthy cluster, in words."""
+    wrong = []
+    for one in done.ended:
+        if one.status != 0:
+            wrong.append(f"{one.name} ends with status {one.status}")
+        if one.report is not None:
+            if one.report["verdict"] != verdict:
+                wrong.append(f"{one.name} says {one.report['verdict']}")
+            wrong += [
+                f"{one.name}: {f['id']}: {f['summary']}" for f in one.report["findings"] if f["severity"] == "fail"
+            ]
+    if not any(one.report for one in done.ended):
+        wrong.append("nobody printed a report")
+    return wrong

@@ -1,0 +1,39 @@
+"""The command line before it is parsed."""
+
+from __future__ import annotations
+
+import pytest
+
+from distdoctor.argv import did_you_mean, normalized
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["check", "--nproc_per_node=2"], ["check", "--nproc-per-node=2"]),
+        (["check", "--rdzv_id", "my_job"], ["check", "--rdzv-id", "my_job"]),
+        (["check", "--rdzv_id=my_job"], ["check", "--rdzv-id=my_job"]),
+        (["--local-rank=1", "check", "--json"], ["check", "--local-rank=1", "--json"]),
+        (["--local_rank", "1", "check"], ["check", "--local-rank", "1"]),
+        (["--local_rank=0", "list"], ["--local-rank=0", "list"]),
+        (["diagnose", "--", "--a_b"], ["diagnose", "--", "--a_b"]),
+        ([], []),
+        (["--local-rank"], ["--local-rank"]),
+    ],
+)
+def test_normalized(given: list[str], expected: list[str]) -> None:
+    assert normalized(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("glo", "; did you mean gloo?"),
+        ("loopback-address", "; did you mean gloo/loopback-address?"),
+        ("gloo/loopbak-adress", "; did you mean gloo/loopback-address?"),
+        ("zzz", ""),
+        ("", ""),
+    ],
+)
+def test_did_you_mean(wrong: str, hint: str) -> None:
+    assert did_you_mean(wrong, ["gloo", "gloo/loopback-address", "nccl"]) == hint

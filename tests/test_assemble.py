@@ -1,0 +1,172 @@
+"""The report made of facts and findings: one status for every stage of every node, and nothing silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from distdoctor.assemble import assemble
+from distdoctor.cluster import build
+from distdoctor.facts import NodeFacts, StageFacts, Trial
+from distdoctor.findings import Finding, Severity
+from distdoctor.judge import Judgement, Verdict
+from distdoctor.report import Report
+from distdoctor.stages import STAGES
+from tests.facts_builder import CHECKS, healthy, judged, rank_node, with_plan
+
+
+def made(*facts: NodeFacts, findings: tuple[Finding, ...] = (), verdict: Verdict = "pass", **more: Any) -> Report:
+    return assemble(build(facts), Judgement(verdict, findings), started_at="t", seconds=1.0, **more)
+
+
+def finding(check: str, *nodes: str, severity: Severity = "fail", because_of: str | None = None) -> Finding:
+    return Finding("said", nodes=nodes, severity=severity, check=check, id=check, because_of=because_of)
+
+
+def with_stage(facts: NodeFacts, stage: StageFacts) -> NodeFacts:
+    return replace(facts, stages=tuple(stage if s.stage == stage.stage else s for s in facts.stages))
+
+
+def statuses(report: Report, stage: str) -> dict[str, str]:
+    return {s.node: s.status for s in report.stages if s.stage == stage}
+
+
+def test_healthy() -> None:
+    facts = healthy(2)
+    report = assemble(build(facts), judged(*facts), started_at="t", seconds=1.23456)
+    assert (report.verdict, report.seconds, report.notes, report.torch) == ("pass", 1.235, (), "2.13.0")
+    assert [(s.stage, s.node) for s in report.stages] == [(s, n) for n in ("host0", "host1") for s in STAGES]
+    assert {s.status for s in report.stages} == {"pass"}
+    assert [(n.name, n.node_rank, n.arrived, n.ranks) for n in report.nodes] == [
+        ("host0", 0, True, (0, 1)),
+        ("host1", 1, True, (2, 3)),
+    ]
+    assert {name: report.plan[name] for name in ("nnodes", "world_size", "backends", "started", "node_rank")} == {
+        "nnodes": 2,
+        "world_size": 4,
+        "backends": ["gloo"],
+        "started": "node",
+        "node_rank": 0,
+    }
+
+
+def test_a_finding_marks_the_stage_of_the_nodes_it_touches() -> None:
+    report = made(*healthy(3), findings=(finding("gloo/x", "host1"),), verdict="fail")
+    assert statuses(report, "gloo") == {"host0": "pass", "host1": "fail", "host2": "pass"}
+    linked = replace(finding("mesh/x", severity="warn"), links=(("host0", "host2"),))
+    assert statuses(made(*healthy(3), findings=(linked,)), "mesh") == {
+        "host0": "warn",
+        "host1": "pass",
+        "host2": "warn",
+    }
+
+
+def test_info_does_not_mark_a_stage() -> None:
+    report = made(*healthy(2), findings=(finding("host/x", "host1", severity="info"),))
+    assert statuses(report, "host") == {"host0": "pass", "host1": "pass"}
+
+
+def test_a_failure_that_is_only_a_warning_for_this_job() -> None:
+    host0, host1 = healthy(2)
+    host1 = with_stage(host1, StageFacts("gloo", "failed", 0.1, "refused"))
+    report = made(host0, host1, findings=(finding("gloo/x", "host1", severity="warn"),), verdict="warn")
+    assert statuses(report, "gloo") == {"host0": "pass", "host1": "warn"}
+    host0, host1 = (with_plan(f, backend="nccl") for f in (host0, host1))
+    assert statuses(made(host0, host1), "gloo") == {"host0": "pass", "host1": "warn"}
+
+
+def test_stages_that_were_not_run_say_why() -> None:
+    host0, host1 = healthy(2)
+    stages = (*host1.stages[:4], StageFacts("store", "failed", 1.0, "no answer"))
+    report = made(host0, replace(host1, stages=stages), findings=(finding("store/x", "host1"),), verdict="fail")
+    left = {s.stage: (s.status, s.reason, s.blocked_by) for s in report.stages if s.node == "host1"}
+    assert left["store"] == ("fail", "no answer", None)
+    assert left["mesh"] == ("skip", "not run: needs store", "store")
+    assert len(left) == len(STAGES)
+
+
+def test_no_stage_above_the_last_one_climbed() -> None:
+    host0, _ = healthy(2)
+    report = made(replace(host0, stages=host0.stages[:4]))
+    assert [s.stage for s in report.stages] == list(STAGES[:4])
+
+
+def test_every_stage_that_was_to_be_climbed_is_there() -> None:
+    host0, _ = healthy(2)
+    failed = replace(host0, stages=(*host0.stages[:6], StageFacts("gloo", "failed", 0.1, "refused")))
+    judgement = Judgement("fail", (finding("gloo/x", "host0"),))
+    report = assemble(build([failed]), judgement, started_at="t", seconds=1.0, until="barrier")
+    assert [(s.stage, s.status, s.reason) for s in report.stages[6:]] == [
+        ("gloo", "fail", "refused"),
+        ("nccl", "skip", "not run: needs gloo"),
+        ("barrier", "skip", "not run: needs gloo"),
+    ]
+
+
+def test_skip_reasons_read_alike() -> None:
+    host0, host1 = healthy(2)
+    host0 = with_stage(host0, StageFacts("nccl", "skipped", 0.0, "needs gloo", "gloo"))
+    host1 = with_stage(host1, StageFacts("nccl", "skipped", 0.0, "", "gloo"))
+    reasons = {s.node: (s.reason, s.blocked_by) for s in made(host0, host1).stages if s.stage == "nccl"}
+    assert reasons == {"host0": ("not run: needs gloo", "gloo"), "host1": ("not run: needs gloo", "gloo")}
+
+
+def test_an_unexplained_failure_is_neither_silent_nor_a_pass() -> None:
+    host0, host1 = healthy(2)
+    report = made(host0, with_stage(host1, StageFacts("collective", "failed", 0.1, "wrong sum")))
+    assert report.verdict == "incomplete"
+    assert report.notes == ("collective failed on host1, and no check knows why: wrong sum",)
+
+
+def test_a_crashed_probe_makes_it_incomplete() -> None:
+    host0, host1 = healthy(2)
+    report = made(host0, with_stage(host1, StageFacts("host", "error", 0.1, "ValueError: x")))
+    assert (report.verdict, statuses(report, "host")["host1"]) == ("incomplete", "error")
+
+
+def test_a_crashed_check_is_a_note() -> None:
+    judgement = Judgement("incomplete", (), broken=("a/b: ValueError: x",))
+    (note,) = assemble(build(healthy(1)), judgement, started_at="t", seconds=1.0).notes
+    assert "a/b: ValueError: x" in note
+
+
+def test_missing_nodes_are_listed_once() -> None:
+    report = made(
+        healthy(2)[0],
+        findings=(finding("store/nodes-missing", "node1", "gpu7"),),
+        verdict="incomplete",
+        extra_missing=("gpu7", "late"),
+        notes=("a", "a"),
+    )
+    assert [(n.name, n.node_rank, n.arrived) for n in report.nodes] == [
+        ("host0", 0, True),
+        ("node1", 1, False),
+        ("gpu7", None, False),
+        ("late", None, False),
+    ]
+    assert report.notes == ("a",)
+    assert {s.node for s in report.stages} == {"host0"}
+
+
+def test_ranks_of_one_node_give_the_worst_of_their_statuses() -> None:
+    ranks = [rank_node("host0", n, local=n, per_node=2) for n in range(2)]
+    ranks[1] = with_stage(ranks[1], StageFacts("store", "failed", 0.1, "refused"))
+    report = made(*ranks, findings=(finding("store/x", "host0"),), verdict="fail")
+    assert [n.ranks for n in report.nodes] == [(0, 1)]
+    assert statuses(report, "store") == {"host0": "fail"}
+
+
+def test_trials_are_kept_for_the_renderers() -> None:
+    host0, host1 = healthy(2)
+    trial = Trial("gloo/loopback-address", 1, {"host0": {"A": "b"}}, ("gloo", "barrier"), True)
+    (kept,) = made(replace(host0, trials=(trial,)), host1).details["trials"]
+    assert (kept["check"], kept["option"], kept["stages"], kept["passed"]) == (
+        trial.check,
+        1,
+        ["gloo", "barrier"],
+        True,
+    )
+
+
+def test_the_checks_are_there() -> None:
+    assert {check.stage for check in CHECKS} <= set(STAGES)

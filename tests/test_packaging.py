@@ -1,0 +1,101 @@
+"""The checks are found however distdoctor is installed: wheel, sdist, editable install, bare checkout."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.facts_builder import CHECKS
+
+ROOT = Path(__file__).resolve().parent.parent
+CHECK_FILES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "checks").glob("*/*.py")}
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed"),
+    pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="pip is not installed"),
+]
+
+
+def run(*arguments: str, cwd: Path, **variables: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PET_"))}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env={**env, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def listed(cwd: Path, path: Path) -> set[str]:
+    return set(
+        re.findall(r"^  (\S+/\S+)", run("-m", "distdoctor", "list", cwd=cwd, PYTHONPATH=str(path)), re.MULTILINE)
+    )
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sdist")
+    run("-m", "hatchling", "build", "-t", "sdist", "-d", str(out), cwd=ROOT)
+    return next(out.glob("*.tar.gz"))
+
+
+def build_wheel(source: Path, out: Path) -> Path:
+    run("-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), str(source), cwd=out)
+    return next(out.glob("*.whl"))
+
+
+def test_wheel(tmp_path: Path) -> None:
+    wheel = build_wheel(ROOT, tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        assert {f"distdoctor/{name}" for name in CHECK_FILES} <= set(archive.namelist())
+        assert not any(name.startswith("checks/") for name in archive.namelist())
+        archive.extractall(tmp_path / "installed")
+    assert listed(tmp_path, tmp_path / "installed") == {check.id for check in CHECKS}
+
+
+def test_sdist_and_the_wheel_made_of_it(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        assert names >= CHECK_FILES
+        assert {"tests/test_packaging.py", "README.md", "LICENSE", "pyproject.toml", "scripts/test"} <= names
+        archive.extractall(tmp_path / "source")
+    (source,) = (tmp_path / "source").iterdir()
+    wheel = build_wheel(source, tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        assert {f"distdoctor/{name}" for name in CHECK_FILES} <= set(archive.namelist())
+
+
+def test_bare_checkout(tmp_path: Path) -> None:
+    assert listed(tmp_path, ROOT) == {check.id for check in CHECKS}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("editables") is None, reason="editables is not installed")
+def test_editable_install(tmp_path: Path) -> None:
+    run(
+        "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(tmp_path / "site"),
+        "-e", str(ROOT), cwd=tmp_path,
+    )  # fmt: skip
+    code = "import site, sys; site.addsitedir(sys.argv[1]); from distdoctor.catalog import load; print(len(load()))"
+    assert run("-c", code, str(tmp_path / "site"), cwd=tmp_path).strip() == str(len(CHECKS))
+
+
+def test_torch_is_no_requirement() -> None:
+    """Installing into an environment must not replace the torch that is to be checked."""
+    text = (ROOT / "pyproject.toml").read_text()
+    dependencies = text.partition("\ndependencies = [")[2].partition("\n]")[0]
+    assert "typer" in dependencies
+    assert "torch" not in dependencies
+
+
+def test_what_the_readme_says_of_torch() -> None:
+    readme, pinned = (ROOT / "README.md").read_text(), (ROOT / "constraints.txt").read_text()
+    tested = re.search(r"Tested with torch ([\d.]+)", readme)
+    assert tested is not None
+    assert f"torch=={tested[1]}\n" in pinned

@@ -1,0 +1,304 @@
+"""The plan: which value wins, where it is said to come from, and what is a problem instead of a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distdoctor.master_address import address_problem
+from distdoctor.plan import Flags, Plan, UsageError
+from distdoctor.resolve import resolve
+
+RANK_ENV = {
+    "RANK": "3",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "host0",
+    "MASTER_PORT": "29500",
+}
+
+
+def plan_of(env: dict[str, str] | None = None, gpus: int = 0, cpus: int = 6, **flags: Any) -> Plan:
+    return resolve(Flags(**flags), env or {}, lambda: gpus, lambda: cpus)
+
+
+def values(plan: Plan, *names: str) -> tuple[Any, ...]:
+    return tuple(getattr(plan, name) for name in names)
+
+
+def test_alone_without_anything() -> None:
+    plan = plan_of()
+    assert values(plan, "started", "nnodes", "nproc_per_node", "node_rank", "world_size") == ("node", 1, 2, 0, 2)
+    assert values(plan, "master_addr", "master_port", "announce", "problems") == ("127.0.0.1", 0, False, ())
+    assert plan.sources["nproc_per_node"] == plan.sources["nnodes"] == plan.sources["master_addr"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "field", "value", "source"),
+    [
+        ({"nnodes": "2"}, {"PET_NNODES": "3"}, "nnodes", 2, "--nnodes"),
+        ({}, {"PET_NNODES": "3"}, "nnodes", 3, "PET_NNODES"),
+        ({"nnodes": "1:4"}, {}, "nnodes", 4, "--nnodes"),
+        ({}, {"PET_NNODES": "2:5"}, "nnodes", 5, "PET_NNODES"),
+        ({"nproc_per_node": "8"}, {"PET_NPROC_PER_NODE": "4"}, "nproc_per_node", 8, "--nproc-per-node"),
+        ({}, {"PET_NPROC_PER_NODE": "4", "LOCAL_WORLD_SIZE": "3"}, "nproc_per_node", 4, "PET_NPROC_PER_NODE"),
+        ({"nnodes": "1"}, {"LOCAL_WORLD_SIZE": "3"}, "nproc_per_node", 3, "LOCAL_WORLD_SIZE"),
+        ({"nproc_per_node": "cpu"}, {}, "nproc_per_node", 6, "--nproc-per-node"),
+        ({"nproc_per_node": "auto"}, {}, "nproc_per_node", 6, "--nproc-per-node"),
+        ({"nnodes": "2", "node_rank": 1, "master_addr": "a"}, {"PET_NODE_RANK": "0"}, "node_rank", 1, "--node-rank"),
+        ({"nnodes": "2", "master_addr": "a"}, {"PET_NODE_RANK": "1"}, "node_rank", 1, "PET_NODE_RANK"),
+        ({"nnodes": "2", "master_addr": "a"}, {"NODE_RANK": "1"}, "node_rank", 1, "NODE_RANK"),
+        ({"nnodes": "2", "master_addr": "a"}, {"GROUP_RANK": "1"}, "node_rank", 1, "GROUP_RANK"),
+        ({"nnodes": "2", "master_addr": "a"}, {}, "node_rank", None, "assigned at the meeting"),
+        ({"nnodes": "2", "master_addr": "a"}, {"PET_MASTER_ADDR": "b"}, "master_addr", "a", "--master-addr"),
+        ({"nnodes": "2"}, {"PET_MASTER_ADDR": "b", "MASTER_ADDR": "c"}, "master_addr", "b", "PET_MASTER_ADDR"),
+        ({"nnodes": "2"}, {"MASTER_ADDR": "c"}, "master_addr", "c", "MASTER_ADDR"),
+        ({"nnodes": "2", "rdzv_endpoint": "h:4000"}, {}, "master_addr", "h", "--rdzv-endpoint"),
+        ({"nnodes": "2", "rdzv_endpoint": "h:4000"}, {}, "master_port", 4000, "--rdzv-endpoint"),
+        ({"nnodes": "2"}, {"PET_RDZV_ENDPOINT": "h:4000"}, "master_port", 4000, "PET_RDZV_ENDPOINT"),
+        ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]:4000"}, {}, "master_addr", "fd00::1", "--rdzv-endpoint"),
+        ({"nnodes": "2", "rdzv_endpoint": "fd00::1"}, {}, "master_addr", "fd00::1", "--rdzv-endpoint"),
+        (
+            {"nnodes": "2", "rdzv_endpoint": "h", "rdzv_backend": "c10d"},
+            {},
+            "master_port",
+            29400,
+            "default of c10d",
+        ),
+        ({"nnodes": "2", "rdzv_endpoint": "h"}, {}, "master_port", 29500, "default"),
+        ({"master_addr": "a", "master_port": 7}, {"MASTER_PORT": "8"}, "master_port", 7, "--master-port"),
+        (
+            {"nnodes": "2", "master_addr": "a"},
+            {"PET_MASTER_PORT": "7", "MASTER_PORT": "8"},
+            "master_port",
+            7,
+            "PET_MASTER_PORT",
+        ),
+        ({"nnodes": "2", "master_addr": "a"}, {"MASTER_PORT": "8"}, "master_port", 8, "MASTER_PORT"),
+        ({"nnodes": "2", "master_addr": "a"}, {}, "master_port", 29500, "default"),
+        ({"standalone": True}, {}, "master_port", 0, "--standalone"),
+        ({"backend": "cpu:gloo,cuda:nccl"}, {}, "backend", "cpu:gloo,cuda:nccl", "--backend"),
+    ],
+)  # fmt: skip
+def test_which_value_wins(flags: dict[str, Any], env: dict[str, str], field: str, value: Any, source: str) -> None:
+    plan = plan_of(env, **flags)
+    assert (getattr(plan, field), plan.sources[field], plan.problems) == (value, source, ())
+
+
+def test_visible_gpus_give_the_ranks() -> None:
+    assert values(plan_of(gpus=4), "nproc_per_node", "world_size") == (4, 4)
+    assert plan_of(gpus=4).sources["nproc_per_node"] == "visible GPUs"
+    assert plan_of(gpus=4, nproc_per_node="auto").nproc_per_node == 4
+    assert plan_of(gpus=4, nproc_per_node="gpu").nproc_per_node == 4
+
+
+def test_no_master_known_makes_this_node_0() -> None:
+    plan = plan_of(nnodes="2")
+    assert values(plan, "announce", "node_rank", "master_addr") == (True, 0, None)
+    assert plan_of(nnodes="2", node_rank=0).announce
+
+
+class TestOncePerRank:
+    def test_all_variables(self) -> None:
+        plan = plan_of(RANK_ENV)
+        assert values(plan, "started", "rank", "local_rank", "world_size") == ("rank", 3, 1, 4)
+        assert values(plan, "nnodes", "nproc_per_node", "node_rank") == (2, 2, 1)
+        assert values(plan, "master_addr", "master_port", "agent_store") == ("host0", 29500, False)
+        assert plan.sources["rank"] == "RANK"
+        assert plan.problems == ()
+
+    def test_what_torchrun_adds(self) -> None:
+        env = {
+            **RANK_ENV,
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RUN_ID": "job",
+            "TORCHELASTIC_RESTART_COUNT": "2",
+        }
+        assert values(plan_of(env), "agent_store", "run_id", "restart") == (True, "job", 2)
+
+    def test_ranks_of_a_torchrun_that_was_itself_configured_by_pet_variables(self) -> None:
+        env = {**RANK_ENV, "TORCHELASTIC_RUN_ID": "job", "PET_NNODES": "2", "PET_RDZV_ENDPOINT": "other:1"}
+        plan = plan_of(env)
+        assert values(plan, "started", "master_addr", "master_port") == ("rank", "host0", 29500)
+
+    @pytest.mark.parametrize(
+        "flags", [{"nnodes": "1"}, {"nproc_per_node": "2"}, {"node_rank": 0}, {"standalone": True}]
+    )
+    def test_shaping_flags_make_it_once_per_node(self, flags: dict[str, Any]) -> None:
+        assert plan_of(RANK_ENV, **flags).started == "node"
+
+    @pytest.mark.parametrize("name", ["PET_NNODES", "PET_NPROC_PER_NODE"])
+    def test_pet_variables_make_it_once_per_node(self, name: str) -> None:
+        assert plan_of({**RANK_ENV, name: "2"}).started == "node"
+
+    def test_the_deprecated_launcher_names_the_local_rank(self) -> None:
+        env = {name: value for name, value in RANK_ENV.items() if name != "LOCAL_RANK"}
+        plan = plan_of(env, local_rank=1)
+        assert (plan.local_rank, plan.sources["local_rank"]) == (1, "--local-rank")
+
+    def test_without_local_world_size_the_nodes_are_unknown(self) -> None:
+        env = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+        assert values(plan_of(env), "nnodes", "nproc_per_node", "world_size") == (None, None, 4)
+
+    def test_master_flags_stand_for_the_missing_variables(self) -> None:
+        plan = plan_of({"RANK": "0", "WORLD_SIZE": "1"}, master_addr="a", master_port=5)
+        assert values(plan, "started", "master_addr", "master_port", "problems") == ("rank", "a", 5, ())
+
+    @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
+    def test_each_missing_variable_is_a_problem(self, name: str) -> None:
+        plan = plan_of({key: value for key, value in RANK_ENV.items() if key != name})
+        assert [(p.variable, p.value) for p in plan.problems] == [(name, None)]
+        assert plan.started == "rank"
+
+
+@pytest.mark.parametrize(
+    ("env", "variable", "why"),
+    [
+        ({"RANK": "abc"}, "RANK", "is not a whole number"),
+        ({"RANK": ""}, "RANK", "is empty"),
+        ({"RANK": "-1"}, "RANK", "must be 0 or more"),
+        ({"RANK": "4"}, "RANK", "must be below WORLD_SIZE"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE", "must be 1 or more"),
+        ({"WORLD_SIZE": "1.5"}, "WORLD_SIZE", "is not a whole number"),
+        ({"LOCAL_RANK": "2"}, "LOCAL_RANK", "must be below LOCAL_WORLD_SIZE"),
+        ({"LOCAL_WORLD_SIZE": "x"}, "LOCAL_WORLD_SIZE", "is not a whole number"),
+        ({"MASTER_PORT": "65536"}, "MASTER_PORT", "must be 0 to 65535"),
+        ({"MASTER_PORT": "29500x"}, "MASTER_PORT", "is not a whole number"),
+        ({"MASTER_ADDR": ""}, "MASTER_ADDR", "is empty"),
+        ({"MASTER_ADDR": "tcp://host0:29500"}, "MASTER_ADDR", "is a URL"),
+    ],
+)
+def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: str, why: str) -> None:
+    (problem,) = plan_of({**RANK_ENV, **env}).problems
+    assert problem.variable == variable
+    assert problem.value == env[variable]
+    assert why in problem.why
+
+
+@pytest.mark.parametrize(
+    ("env", "variable", "why"),
+    [
+        ({"PET_NNODES": "two"}, "PET_NNODES", "not a number of nodes"),
+        ({"PET_NNODES": "4:2"}, "PET_NNODES", "not a number of nodes"),
+        ({"PET_NPROC_PER_NODE": "all"}, "PET_NPROC_PER_NODE", "not a number of ranks"),
+        ({"PET_NPROC_PER_NODE": "gpu"}, "PET_NPROC_PER_NODE", "no GPU is visible"),
+        ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_NODE_RANK": "2"}, "PET_NODE_RANK", "from 0 to 1"),
+        ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "NODE_RANK": "x"}, "NODE_RANK", "is not a whole number"),
+        ({"PET_NODE_RANK": "1"}, "PET_NODE_RANK", "from 0 to 0"),
+        ({"PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"}, "PET_MASTER_PORT", "is not a whole number"),
+        ({"PET_NNODES": "2", "PET_MASTER_ADDR": "http://a/b"}, "PET_MASTER_ADDR", "is a URL"),
+        ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:70000"}, "PET_RDZV_ENDPOINT", "not a port"),
+    ],
+)  # fmt: skip
+def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: str, why: str) -> None:
+    (problem,) = plan_of(env).problems
+    assert (problem.variable, problem.value) == (variable, env[variable])
+    assert why in problem.why
+
+
+def test_a_bad_port_is_not_said_to_be_where_the_port_came_from() -> None:
+    plan = plan_of({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"})
+    assert (plan.master_port, plan.sources["master_port"]) == (29500, "default")
+
+
+def test_left_over_node_rank_does_not_touch_one_node() -> None:
+    """NODE_RANK=3 from another launcher says nothing of a machine that is checked alone."""
+    plan = plan_of({"NODE_RANK": "3", "GROUP_RANK": "3"})
+    assert (plan.node_rank, plan.problems) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("method", "addr", "port"),
+    [
+        ("tcp://host0:4000", "host0", 4000),
+        ("tcp://[fd00::1]:4000", "fd00::1", 4000),
+        ("env://", "host9", 29500),
+        ("file:///shared/init", "host9", 29500),
+    ],
+)
+def test_init_method_names_the_master(method: str, addr: str, port: int) -> None:
+    plan = plan_of({"MASTER_ADDR": "host9"}, nnodes="2", init_method=method)
+    assert values(plan, "master_addr", "master_port", "init_method") == (addr, port, method)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"nnodes": "x"}, "--nnodes 'x'"),
+        ({"nnodes": "0"}, "--nnodes '0'"),
+        ({"nnodes": "3:2"}, "--nnodes '3:2'"),
+        ({"nproc_per_node": "0"}, "--nproc-per-node '0'"),
+        ({"nproc_per_node": "gpu"}, "no GPU is visible"),
+        ({"nnodes": "2", "node_rank": 2, "master_addr": "a"}, "--node-rank 2"),
+        ({"nnodes": "2", "node_rank": -1, "master_addr": "a"}, "--node-rank -1"),
+        ({"nnodes": "2", "node_rank": 1}, "--master-addr"),
+        ({"nnodes": "2", "standalone": True}, "--standalone"),
+        ({"master_port": 65536}, "--master-port 65536"),
+        ({"master_port": -1}, "--master-port -1"),
+        ({"master_addr": "tcp://a:1"}, "did you mean a"),
+        ({"nnodes": "2", "rdzv_endpoint": "a:70000"}, "70000 is not a port"),
+        ({"nnodes": "2", "rdzv_endpoint": "a:b"}, "has a colon"),
+        ({"init_method": "tcp://host0"}, "--init-method 'tcp://host0'"),
+        ({"init_method": "file://shared"}, "--init-method"),
+        ({"init_method": "tcp://a:1", "master_addr": "b"}, "--master-addr"),
+        ({"backend": "glo"}, "--backend 'glo'"),
+        ({"backend": "gloo,nccl"}, "--backend 'gloo,nccl'"),
+    ],
+)
+def test_flags_that_make_no_plan(flags: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan_of(**flags)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "meant"),
+    [
+        (" ", "is empty", None),
+        ("<MASTER_IP>", "placeholder", None),
+        ("${MASTER}", "placeholder", None),
+        ("10.0.0.XX", "placeholder", None),
+        ("192.168.1.x", "placeholder", None),
+        ("MASTER_IP", "placeholder", None),
+        ("tcp://host0:29500/x", "URL", "host0"),
+        ("[::1]", "brackets", "::1"),
+        ("host0:29500", "port in it", "host0"),
+        ("host0 ", "space", "host0"),
+        ("ho st", "space", None),
+        ("256.1.1.1", "255", None),
+        ("a,b", "character", None),
+        ("a:b", "colon", None),
+    ],
+)
+def test_addresses_that_cannot_be_one(text: str, why: str, meant: str | None) -> None:
+    problem, suggestion = address_problem(text)
+    assert problem is not None
+    assert why in problem
+    assert suggestion == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["host0", "node-1.cluster.local", "10.0.0.1", "fd00::1", "fe80::1%eth0", "my_host", "LNXX01", "xerxes", "1.2.3"],
+)
+def test_addresses_that_can_be_one(text: str) -> None:
+    assert address_problem(text) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("backend", "gpus", "expected"),
+    [
+        ("auto", False, ("gloo",)),
+        ("auto", True, ("gloo", "nccl")),
+        ("nccl", True, ("nccl",)),
+        ("cpu:gloo,cuda:nccl", False, ("gloo", "nccl")),
+    ],
+)
+def test_the_groups_that_are_made(backend: str, gpus: bool, expected: tuple[str, ...]) -> None:
+    plan = plan_of(backend=backend)
+    assert plan.backends(gpus) == expected
+    assert plan.gloo_planned == ("gloo" in expected)

@@ -1,0 +1,114 @@
+"""What is said while a run goes on."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from distdoctor import progress
+from distdoctor.plan import Plan
+from distdoctor.progress import Plain, Silent, Terminal, announcement, observer_for, roll_call
+
+
+def test_the_line_for_the_others_says_where_it_is_for() -> None:
+    text = announcement("distdoctor check --nnodes 2 --master-addr 10.0.0.1", 2)
+    assert text.startswith("This host is node 0. Run this on the other node (not here):\n")
+    assert "\n    distdoctor check --nnodes 2 --master-addr 10.0.0.1\n" in text
+    assert "each of the other 3 nodes (not here)" in announcement("x", 4)
+
+
+def test_roll_call() -> None:
+    text = roll_call(["host0", "host1"], 4, "nodes", 12.3)
+    assert text == "waiting for nodes, 2 of 4 here: host[0-1] (waits 12 s more)"
+
+
+class TestPlain:
+    def test_one_line_per_event(self) -> None:
+        said: list[str] = []
+        plain = Plain(said.append)
+        plain.stage_started("network")
+        plain.stage_ended("network", "failed", 0.4, "refused")
+        plain.note("so far: refused\nso far: \x1b[2Jand more")
+        plain.close()
+        assert said == [
+            "distdoctor: network: FAILED, 0.40 s (refused)\n",
+            "distdoctor: so far: refused\n",
+            "distdoctor: so far: \\x1b[2Jand more\n",
+        ]
+
+    def test_waiting_is_said_when_somebody_comes_and_as_a_heartbeat(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        said: list[str] = []
+        plain = Plain(said.append)
+        for left in (60.0, 59.5):
+            plain.waiting(["host0"], 2, "nodes", left)
+        assert len(said) == 1
+        monkeypatch.setattr(progress, "HEARTBEAT", 0.05)
+        time.sleep(0.06)
+        plain.waiting(["host0"], 2, "nodes", 50.0)
+        plain.waiting(["host0", "host1"], 2, "nodes", 49.9)
+        plain.close()
+        assert len(said) == 3
+        assert "host[0-1]" in said[-1]
+
+    def test_a_long_stage_is_heard_of(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(progress, "HEARTBEAT", 0.2)
+        said: list[str] = []
+        plain = Plain(said.append)
+        plain.stage_started("gloo")
+        time.sleep(2.5)
+        plain.close()
+        assert said
+        assert said[0].startswith("distdoctor: gloo: still at it after ")
+
+    def test_quiet_keeps_notes_and_the_announcement(self) -> None:
+        said: list[str] = []
+        plain = Plain(said.append, quiet=True)
+        plain.stage_ended("host", "ok", 0.1, "")
+        plain.waiting([], 2, "nodes", 1)
+        plain.note("so far: x")
+        plain.announce("line", 2)
+        assert said[0] == "distdoctor: so far: x\n"
+        assert "line" in said[1]
+        assert len(said) == 2
+
+    def test_nothing_after_the_end(self) -> None:
+        said: list[str] = []
+        plain = Plain(said.append)
+        plain.close()
+        plain.note("late")
+        assert said == []
+
+
+def test_terminal_line_is_cleared_at_the_end() -> None:
+    said: list[str] = []
+    terminal = Terminal(said.append, ascii_only=True, colour=False)
+    terminal.stage_started("gloo")
+    time.sleep(0.35)
+    terminal.note("so far: x")
+    time.sleep(0.25)
+    terminal.close()
+    drawn = len(said)
+    time.sleep(0.25)
+    assert len(said) == drawn
+    assert said[-1] == "\r\x1b[K"
+    assert "so far: x\n" in said
+    assert any("gloo" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("plan", "options", "kind"),
+    [
+        (Plan(), {}, Plain),
+        (Plan(), {"terminal": True}, Terminal),
+        (Plan(started="rank", rank=0, local_rank=0), {}, Plain),
+        (Plan(started="rank", rank=1, local_rank=1), {}, Silent),
+        (Plan(started="rank", rank=1, local_rank=1), {"terminal": True}, Silent),
+    ],
+)
+def test_who_speaks(plan: Plan, options: dict[str, Any], kind: type[Any]) -> None:
+    given = {"quiet": False, "terminal": False, "ascii_only": True, "colour": False, "write": lambda _: None, **options}
+    observer = observer_for(plan, **given)
+    assert isinstance(observer, kind)
+    observer.close()
