@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from distdoctor.cluster import Cluster, build, is_loopback
-from distdoctor.facts import MeetingFacts, NodeFacts, Trial, encode
+from distdoctor.facts import MeetingFacts, NodeFacts, StageFacts, Trial, encode
 from distdoctor.judge import Judgement, judge
 from distdoctor.mailbox import Mailbox, Pulse, Seen
 from distdoctor.numbering import Numbering, number
@@ -27,6 +27,9 @@ STAGE_SECONDS = {"store": 15.0, "mesh": 8.0, "gloo": 20.0, "nccl": 30.0, "barrie
 DOOMED_SECONDS = 3.0
 """For a stage of a job that the facts already say will fail: it is climbed for the real error."""
 TRIAL_SECONDS = 5.0
+LEAST_SECONDS = 2.0
+"""A stage is not opened with less than this left of ``--timeout``: it would fail for want of time, which is no fault.
+"""
 LATE_SECONDS = 4.0
 """How long after its seconds a stage's results may still come in."""
 PART_BYTES = 4 * 1024 * 1024
@@ -50,6 +53,7 @@ class Lead:
         self.waited = 0.0
         self.expected = 0
         self.trials: list[Trial] = []
+        self.skipped: list[StageFacts] = []
         self.in_time: set[int] = set()
         self.timed_out = False
         self.told = False
@@ -101,9 +105,19 @@ class Lead:
             lost=tuple(m.facts.key for m in self.mail.members.values() if m.lost),
         )
         return build(
-            replace(m.facts, meeting=record, trials=tuple(self.trials)) if m is self.mail.own else m.facts
+            replace(self._with_skipped(m), meeting=record, trials=tuple(self.trials))
+            if m is self.mail.own
+            else self._with_skipped(m)
             for m in self.mail.members.values()
         )
+
+    def _with_skipped(self, member: Seen) -> NodeFacts:
+        """A member's facts with the stages left out since it wrote last: it has no reason to write for them."""
+        facts = member.facts
+        if member.left or member.lost:
+            return facts
+        known = {entry.stage for entry in facts.stages}
+        return replace(facts, stages=(*facts.stages, *(entry for entry in self.skipped if entry.stage not in known)))
 
     def _arrived(self) -> list[Seen]:
         """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
@@ -178,17 +192,26 @@ class Lead:
         numbering = number([m for m in self.mail.present if m.number in self.in_time], self.plan, self.mail.own)
         blocked: str | None = None
         for stage in STAGES[len(ALONE) : position(self.options.until) + 1]:
+            if self.deadline - time.monotonic() < LEAST_SECONDS + 0.05 * numbering.world:
+                self.timed_out = True
+                await self._skip(stage, f"no time left: --timeout {self.options.timeout:g}")
+                continue
             reason = self._not_needed(stage)
             needs = blocked if blocked and not (stage == "nccl" and blocked == "gloo") else None
             if reason is None and needs is not None:
                 reason = f"needs {needs}"
             if reason is not None:
-                await self.mail.send(Command("skip", stage, reason=reason, blocked_by=needs))
+                await self._skip(stage, reason, needs)
                 continue
             if not await self._stage(stage, numbering) and (stage != "mesh" or self._fails("mesh/")):
                 blocked = blocked or stage
             if stage == "gloo":
                 await self._try_fixes(numbering)
+
+    async def _skip(self, stage: str, reason: str, needs: str | None = None) -> None:
+        """Leave ``stage`` out on all nodes."""
+        self.skipped.append(StageFacts(stage, "skipped", 0.0, reason, needs))
+        await self.mail.send(Command("skip", stage, reason=reason, blocked_by=needs))
 
     def _not_needed(self, stage: str) -> str | None:
         nodes = build([m.facts for m in self.mail.members.values()]).nodes
@@ -220,10 +243,7 @@ class Lead:
 
     async def _run(self, command: Command) -> bool:
         """Open a stage for all and wait until all have ended it. Whether it went well everywhere."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            self.timed_out = True
-            return False
+        left = max(self.deadline - time.monotonic(), LEAST_SECONDS)
         command = replace(command, seconds=min(command.seconds, left))
         await self.mail.send(command)
         mark = (command.stage, command.attempt)
