@@ -411,6 +411,23 @@ class RankStage:
 
 
 @dataclass(frozen=True)
+class Work:
+    """How much a rank got done beside everything else on its host (``distdoctor.ranks.work`` measures it)."""
+
+    rate: float
+    """Pieces of the same small work done per second, on one thread."""
+    cpu: float
+    """The share of one processor that the thread got meanwhile, 0 to 1."""
+    processors: int
+    """How many it may run on, of ``cores`` that the host has."""
+    cores: int
+    quota: float | None = None
+    """How many processors its container may use; None where there is no limit or none is seen."""
+    load: float = 0.0
+    """The host's load average of the last minute."""
+
+
+@dataclass(frozen=True)
 class RankFacts:
     """One rank: who it is and how its stages went. ``rank`` is None where it is not known (yet, or RANK is invalid)."""
 
@@ -419,6 +436,8 @@ class RankFacts:
     pid: int | None = None
     gpu: GpuFacts | None = None
     stages: tuple[RankStage, ...] = ()
+    work: Work | None = None
+    """Measured after the collectives, where there are other ranks to compare with."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from distdoctor.facts import (
     RankStage,
     StageFacts,
     StageStatus,
+    Work,
 )
 from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
@@ -215,10 +216,7 @@ class Member:
         """Put how a stage ended for each rank (by its place here) into the facts."""
         self.update(
             ranks=tuple(
-                replace(rank, stages=(*(s for s in rank.stages if s.stage != entries[i].stage), entries[i]))
-                if i in entries
-                else rank
-                for i, rank in enumerate(self.facts.ranks)
+                _with_stage(rank, entries[i]) if i in entries else rank for i, rank in enumerate(self.facts.ranks)
             )
         )
 
@@ -230,6 +228,14 @@ class Member:
     def needs_torch(self) -> bool:
         """Whether the run climbs high enough to need torch."""
         return position(self.options.until) > position("network")
+
+
+def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:
+    """The rank with this stage in place of an earlier record of it, and with the work it measured there."""
+    detail = dict(entry.detail)
+    work = detail.pop("work", None)
+    stages = (*(s for s in rank.stages if s.stage != entry.stage), replace(entry, detail=detail))
+    return replace(rank, stages=stages, work=Work(**work) if work else rank.work)
 
 
 def _unless_numeric(name: str) -> str | None:

@@ -1,9 +1,11 @@
-"""The collectives that every job uses, compared with the exact values they must give."""
+"""The collectives that every job uses, compared with the exact values they must give; then how fast the rank works."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
+
+from distdoctor.ranks import work
 
 if TYPE_CHECKING:
     from distdoctor.ranks.child import State
@@ -13,7 +15,8 @@ ELEMENTS = 4096
 
 
 def run(state: State) -> dict[str, Any]:
-    """all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results."""
+    """all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results,
+    ``work`` holds what :func:`distdoctor.ranks.work.measure` gives."""
     import torch
     import torch.distributed as dist
 
@@ -54,4 +57,4 @@ def run(state: State) -> dict[str, Any]:
 
     if wrong:
         return {"ok": False, "error": f"wrong results: {', '.join(wrong)}", "wrong": wrong, "times": seconds}
-    return {"times": seconds}
+    return {"times": seconds, "work": work.measure()} if world > 1 else {"times": seconds}

@@ -13,7 +13,7 @@ from distdoctor.blame import append_hosts_line, replace_in_hosts
 from distdoctor.cluster import build
 from distdoctor.facts import HostsLine, NodeFacts, PortHolder
 from distdoctor.findings import Fix
-from tests.checks import test_roots as roots
+from tests.checks import rows_gloo, rows_launch, rows_master, rows_ranks
 from tests.checks.row import Facts
 from tests.facts_builder import (
     healthy,
@@ -38,7 +38,7 @@ def first(*facts: NodeFacts) -> tuple[Fix, ...]:
 
 
 def test_gloo_gets_each_nodes_own_interface() -> None:
-    a, b = roots.loopback_both()
+    a, b = rows_gloo.loopback_both()
     assert b.network is not None and b.network.primary is not None
     b = with_network(b, primary=replace(b.network.primary, interface="ens5"))
     found = first(a, b)
@@ -49,7 +49,7 @@ def test_gloo_gets_each_nodes_own_interface() -> None:
 
 
 def test_gloo_evidence_names_the_line_and_what_gloo_said() -> None:
-    a, b = roots.loopback_both()
+    a, b = rows_gloo.loopback_both()
     a = with_host_lines(a, HostsLine(2, "127.0.1.1\thost0"))
     (root,) = judged(a, b).roots
     text = "\n".join(root.evidence)
@@ -110,15 +110,15 @@ def test_append_quotes_the_name(tmp_path: Path) -> None:
 
 
 ENV = {
-    "MASTER_ADDR": (roots.no_master_addr, {"MASTER_ADDR": "10.77.0.10"}),
-    "RANK missing": (roots.no_rank, {"RANK": "1"}),
-    "URL": (roots.url_master, {"MASTER_ADDR": "host0"}),
-    "port": (roots.broken_port, {"MASTER_PORT": "29700"}),
-    "PET_NNODES": (roots.broken_nnodes, {"PET_NNODES": "2"}),
-    "RANK beyond": (roots.rank_beyond, {"RANK": "1"}),
-    "two rank 0": (roots.two_rank_0, {"RANK": "1"}),
-    "WORLD_SIZE": (roots.world_sizes, {"WORLD_SIZE": "2"}),
-    "interface": (roots.not_found, {"GLOO_SOCKET_IFNAME": "eth0"}),
+    "MASTER_ADDR": (rows_launch.no_master_addr, {"MASTER_ADDR": "10.77.0.10"}),
+    "RANK missing": (rows_launch.no_rank, {"RANK": "1"}),
+    "URL": (rows_launch.url_master, {"MASTER_ADDR": "host0"}),
+    "port": (rows_launch.broken_port, {"MASTER_PORT": "29700"}),
+    "PET_NNODES": (rows_launch.broken_nnodes, {"PET_NNODES": "2"}),
+    "RANK beyond": (rows_launch.rank_beyond, {"RANK": "1"}),
+    "two rank 0": (rows_launch.two_rank_0, {"RANK": "1"}),
+    "WORLD_SIZE": (rows_launch.world_sizes, {"WORLD_SIZE": "2"}),
+    "interface": (rows_gloo.not_found, {"GLOO_SOCKET_IFNAME": "eth0"}),
 }
 
 
@@ -130,11 +130,11 @@ def test_the_variable_to_set(name: str) -> None:
 
 
 FLAGS: dict[str, tuple[Callable[[], Facts], dict[str, str]]] = {
-    "two node 0": (roots.two_node_0, {"--node-rank": "1"}),
-    "two node 1": (roots.two_node_1, {"--node-rank": "2"}),
-    "another port": (roots.other_port, {"--master-port": "29500"}),
-    "another address": (roots.other_address, {"--master-addr": "10.77.0.10"}),
-    "each names itself": (roots.own_addresses, {"--master-addr": "10.77.0.10"}),
+    "two node 0": (rows_launch.two_node_0, {"--node-rank": "1"}),
+    "two node 1": (rows_launch.two_node_1, {"--node-rank": "2"}),
+    "another port": (rows_launch.other_port, {"--master-port": "29500"}),
+    "another address": (rows_launch.other_address, {"--master-addr": "10.77.0.10"}),
+    "each names itself": (rows_launch.own_addresses, {"--master-addr": "10.77.0.10"}),
 }
 
 
@@ -147,20 +147,22 @@ def test_the_flag_to_change(name: str) -> None:
 
 
 def test_the_number_of_nodes_that_came_is_the_first_option() -> None:
-    assert [(f.nodes, f.flags, f.option) for f in fixes(*roots.nnodes(3, 2))] == [
+    assert [(f.nodes, f.flags, f.option) for f in fixes(*rows_launch.nnodes(3, 2))] == [
         (("host0",), {"--nnodes": "2"}, 1),
         (("host1",), {"--nnodes": "3"}, 2),
     ]
 
 
-@pytest.mark.parametrize("make", [roots.nobodys_address, roots.node_1s_address, lambda: roots.localhost(True)])
+@pytest.mark.parametrize(
+    "make", [rows_master.nobodys_address, rows_master.node_1s_address, lambda: rows_master.localhost(True)]
+)
 def test_the_wrong_master_is_replaced_on_every_node(make: Callable[[], Facts]) -> None:
     (fix,) = fixes(*make())
     assert (fix.nodes, fix.flags) == (("host0", "host1"), {"--master-addr": "10.77.0.10"})
 
 
 def test_the_master_is_set_where_it_came_from() -> None:
-    a, b = roots.nobodys_address()
+    a, b = rows_master.nobodys_address()
     a = with_plan(a, sources={"master_addr": "PET_MASTER_ADDR"})
     b = with_plan(b, sources={"master_addr": "--rdzv-endpoint"})
     assert [(f.env, f.flags) for f in fixes(a, b)] == [
@@ -170,7 +172,7 @@ def test_the_master_is_set_where_it_came_from() -> None:
 
 
 def test_another_port_is_the_first_remedy_and_ending_a_process_the_last() -> None:
-    found = fixes(*roots.held(None, roots.SSHD))
+    found = fixes(*rows_master.held(None, rows_master.SSHD))
     assert [(f.option, f.nodes, f.flags) for f in found] == [
         (1, ("host0", "host1"), {"--master-port": "29501"}),
         (2, ("host0",), {}),
@@ -179,7 +181,7 @@ def test_another_port_is_the_first_remedy_and_ending_a_process_the_last() -> Non
 
 
 def test_another_port_is_set_in_the_environment_of_each_rank() -> None:
-    a, b = roots.held(None)
+    a, b = rows_master.held(None)
     a, b = (
         with_plan(one, started="rank", rank=n, sources={"master_port": "MASTER_PORT"}) for n, one in enumerate((a, b))
     )
@@ -187,49 +189,49 @@ def test_another_port_is_set_in_the_environment_of_each_rank() -> None:
 
 
 def test_what_another_users_process_hides_is_said() -> None:
-    (root,) = judged(*roots.held(None, PortHolder("0.0.0.0"))).roots
+    (root,) = judged(*rows_master.held(None, PortHolder("0.0.0.0"))).roots
     assert root.evidence == ("host0: 0.0.0.0:29500 is held by another user's process: not visible without root",)
 
 
 def test_firewall_commands_name_the_peer_and_the_port() -> None:
-    (fix,) = fixes(*roots.shut("no-answer", control="refused", rules=roots.DROP))
+    (fix,) = fixes(*rows_master.shut("no-answer", control="refused", rules=rows_master.DROP))
     assert fix.nodes == ("host0",)
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' tcp dport 29500 accept",)
 
 
 def test_rules_that_block_everything_are_opened_for_everything() -> None:
     """With the one port open the random ports of gloo would be blocked next."""
-    facts = roots.shut("no-answer", control="no-answer", rules=("ip saddr 10.77.0.11 drop",))
+    facts = rows_master.shut("no-answer", control="no-answer", rules=("ip saddr 10.77.0.11 drop",))
     (fix,) = fixes(*facts)
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
 
 
 def test_rules_that_were_not_seen_are_not_made_up() -> None:
-    found = fixes(*roots.shut_unread(0, 1))
+    found = fixes(*rows_master.shut_unread(0, 1))
     assert [(f.nodes, f.option, f.commands) for f in found] == [(("host0",), 1, ()), (("host1",), 2, ())]
     assert all("were not seen" in f.text for f in found)
 
 
 def test_peer_ports_are_opened_on_the_node_that_blocks_them() -> None:
-    (fix,) = fixes(*roots.cut((1, 0), rules=(0,)))
+    (fix,) = fixes(*rows_ranks.cut((1, 0), rules=(0,)))
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
     assert fix.nodes == ("host0",)
 
 
 def test_an_unresolvable_master_gets_a_line_or_a_number() -> None:
-    found = fixes(*roots.unknown_on_one())
+    found = fixes(*rows_master.unknown_on_one())
     assert found[0].commands == ("echo '10.77.0.10 host0' >> /etc/hosts",)
     assert (found[1].option, found[1].flags, found[1].nodes) == (2, {"--master-addr": "10.77.0.10"}, ("host1",))
 
 
 def test_fewer_gpus_means_fewer_ranks() -> None:
-    (row,) = (row for row in roots.ROWS if row.name == "fewer GPUs")
+    (row,) = (row for row in rows_ranks.ROWS if row.name == "fewer GPUs")
     (fix,) = fixes(*row.facts())
     assert (fix.nodes, fix.flags) == (("host1",), {"--nproc-per-node": "7"})
 
 
 def test_nccls_syntax_is_told() -> None:
-    (root,) = judged(*roots.not_found("^docker0")).roots
+    (root,) = judged(*rows_gloo.not_found("^docker0")).roots
     assert any("NCCL_SOCKET_IFNAME's syntax" in line for line in root.evidence)
     assert [(f.option, f.env) for f in root.fixes] == [
         (1, {"GLOO_SOCKET_IFNAME": "eth0"}),
@@ -238,17 +240,17 @@ def test_nccls_syntax_is_told() -> None:
 
 
 def test_unsetting_is_no_remedy_where_the_name_means_loopback() -> None:
-    (root,) = judged(*roots.not_found_and_loopback_name()).roots
+    (root,) = judged(*rows_gloo.not_found_and_loopback_name()).roots
     assert {f.option for f in root.fixes} == {1}
 
 
 def test_the_variable_that_leads_gloo_to_lo_can_be_unset() -> None:
-    found = fixes(*roots.loopback_variable())
+    found = fixes(*rows_gloo.loopback_variable())
     assert [f.env for f in found if f.option == 2] == [{"GLOO_SOCKET_IFNAME": None}] * 2
 
 
 def test_a_rank_alone_without_rank_is_told_what_it_means() -> None:
-    one = with_plan(rank_node("host1", 1), rank=None, problems=roots.problem("RANK", None, "not set"))
+    one = with_plan(rank_node("host1", 1), rank=None, problems=rows_launch.problem("RANK", None, "not set"))
     found = fixes(one)
     assert found[0].env == {} and "from 0 to WORLD_SIZE - 1" in found[0].text
     assert "torchrun" in found[-1].text and found[-1].option == 2
@@ -264,7 +266,7 @@ def test_missing_nodes_are_named_by_their_own_facts_where_they_are_here() -> Non
 
 
 def test_a_docker_bridge_is_never_taken_for_an_address_of_node_0() -> None:
-    a, b = roots.localhost(True)
+    a, b = rows_master.localhost(True)
     assert a.host is not None
     docker = replace(a.host.interfaces[1], name="docker0", addresses=("172.17.0.1",), prefix_lengths=(16,))
     a = with_host(a, interfaces=(docker, *a.host.interfaces))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.facts import AddressChoice, Firewall, HostsLine, Interface, NodeFacts, RankFacts, Resolution
-from tests.checks import rows_host, rows_net
+from tests.checks import rows_host, rows_net, rows_ranks
 from tests.facts_builder import (
     UNREAD,
     alone,
@@ -196,6 +196,7 @@ CLUSTERS = {
     "dots in host names": dotted(),
     **rows_host.HEALTHY,
     **rows_net.HEALTHY,
+    **rows_ranks.HEALTHY,
 }
 
 

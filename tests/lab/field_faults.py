@@ -32,6 +32,7 @@ if sys.argv[1] != "0":
 open(sys.argv[2], "w").close()
 time.sleep(600)
 """
+BUSY = "print('busy', flush=True)\nwhile True: pass"
 OTHER_CLOCK = """
 import time
 real, offset = time.time, {offset}
@@ -142,7 +143,37 @@ def clock(offset: float, *hosts: int) -> Fault:
 def busy(launch: Launch) -> None:
     """Every core of the machine has as much to do as it can."""
     for _ in range(os.cpu_count() or 1):
-        launch.cluster[0].python("print('busy')\nwhile True: pass", wait_for="busy")
+        launch.cluster[0].python(BUSY, wait_for="busy")
+
+
+def starved(on: int, *ranks: int) -> Fault:
+    """These ranks on host ``on`` may only use one core, and something else keeps that core busy, in the first run only.
+
+    They are niced, too: beside one busy process they get a fraction of the core, without a hundred of them.
+    """
+
+    def act(host: Host) -> bool:
+        wanted = {f"distdoctor:r{rank}" for rank in ranks}
+        found = [pid for pid in host.anchor.pids() if _name(pid) in wanted]
+        if len(found) < len(ranks):
+            return False
+        core = max(os.sched_getaffinity(0))
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(pid, {core})
+                os.setpriority(os.PRIO_PROCESS, pid, 15)
+        host.python(f"import os\nos.sched_setaffinity(0, {{{core}}})\n{BUSY}")
+        return True
+
+    return lambda launch: _watch(launch.cluster[on], act)
+
+
+def load_ended(launch: Launch) -> None:
+    """Nothing else runs on any host."""
+    for host in launch.cluster:
+        for pid, command in host.processes().items():
+            if BUSY.splitlines()[0] in command:
+                _signal(pid, signal.SIGKILL)
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
