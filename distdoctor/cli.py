@@ -6,11 +6,13 @@ them.
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn, Optional
+from typing import Annotated, Any, NoReturn, Optional
 
 import typer
 
@@ -212,7 +214,10 @@ def run(arguments: Sequence[str]) -> int:
         if words and not words[0].startswith("-") and words[0] not in COMMANDS:
             hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
             return _bad_usage(f"no command {words[0]!r}{hint}")
-        status = typer.main.get_command(app).main(args=words, prog_name="distdoctor", standalone_mode=False)
+        parser = typer.main.get_command(app)
+        if problem := _without_value(parser, words):
+            return _bad_usage(problem)
+        status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
         return status if isinstance(status, int) else OK
     except typer.TyperException as err:
         return _bad_usage(_one_line(err))
@@ -224,6 +229,18 @@ def run(arguments: Sequence[str]) -> int:
         return _crashed(err, words)
 
 
+def _without_value(parser: Any, words: Sequence[str]) -> str | None:
+    """What is wrong where an option took the next option for its value: the parser would complain of the rest."""
+    command = getattr(parser, "commands", {}).get(words[0]) if words else None
+    options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
+    valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+    for name, following in itertools.pairwise(words):
+        if name in valued and following in known:
+            return f"{name} needs a value, and {following} stands there"
+    return None
+
+
 def _one_line(err: Exception) -> str:
     """The parser's own complaint as one line, in the style of the others."""
     possible = getattr(err, "possibilities", None)
@@ -232,6 +249,9 @@ def _one_line(err: Exception) -> str:
         return f"no option {wrong!r}{did_you_mean(wrong, possible)}"
     formatted = getattr(err, "format_message", None)
     text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
+    extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
+    if extra:
+        return f"{extra[1]!r} belongs to no flag here (the job's own script is not run: leave it out)"
     return text[:1].lower() + text[1:]
 
 

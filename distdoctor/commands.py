@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -71,6 +72,7 @@ class Telling:
                 ascii_only=output.ascii_only(sys.stdout),
                 verbose=self.verbose,
                 quiet=self.quiet,
+                program=shlex.join(_program()),
             )
         )
 
@@ -141,7 +143,7 @@ class CheckCommand:
             try_fixes=self.try_fixes,
             ignore=known_ids(self.ignore, checks),
             save=self.save,
-            command=_own_command(),
+            command=(*_program(), "check"),
         )
 
     def _observer(self, options: Options) -> Any:
@@ -228,11 +230,11 @@ def _one_of(flag: str, value: str, known: Sequence[str]) -> str:
     raise UsageError(f"{flag} {value!r} is not known{hint}")
 
 
-def _own_command() -> tuple[str, ...]:
-    """How this was started, as the others are to start it."""
+def _program() -> tuple[str, ...]:
+    """How this was started, as it and the others are to be started again."""
     if Path(sys.argv[0]).name == "__main__.py":
-        return Path(sys.executable).name or "python3", "-m", "distdoctor", "check"
-    return "distdoctor", "check"
+        return Path(sys.executable).name or "python3", "-m", "distdoctor"
+    return ("distdoctor",)
 
 
 def _real_runner() -> Runner:

@@ -27,7 +27,7 @@ from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
 from distdoctor.probes import host, identity, init_file, known_variables, leftovers, names, ports
 from distdoctor.processes import Child, Died, TorchInfo, Zygote
-from distdoctor.stages import position
+from distdoctor.stages import needs_torch
 
 
 class Member:
@@ -227,7 +227,7 @@ class Member:
     @property
     def needs_torch(self) -> bool:
         """Whether the run climbs high enough to need torch."""
-        return position(self.options.until) > position("network")
+        return needs_torch(self.options.until)
 
 
 def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:

@@ -7,6 +7,7 @@ from typing import Any
 
 from distdoctor.findings import Finding
 from distdoctor.judge import Verdict
+from distdoctor.stages import STAGES, position
 
 SCHEMA_VERSION = 1
 
@@ -56,3 +57,8 @@ class Report:
     details: dict[str, Any] = field(default_factory=dict)
     """For ``-v``: addresses, round-trip times and other values seen where all is well."""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def until(self) -> str:
+        """The highest stage that is told of; the whole ladder's where none is."""
+        return max((s.stage for s in self.stages if s.stage in STAGES), key=position, default=STAGES[-1])

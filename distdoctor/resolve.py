@@ -18,6 +18,7 @@ from distdoctor.plan import (
     DEFAULT_PORT,
     DEFAULT_RANKS_WITHOUT_GPU,
     LAUNCH_VARIABLES,
+    RDZV_BACKENDS,
     Flags,
     Plan,
     PlanProblem,
@@ -86,7 +87,7 @@ class _Resolver:
         node_rank = self._number("node_rank", "GROUP_RANK", low=0)
         if node_rank is None:
             node_rank = self._number("node_rank", "NODE_RANK", low=0)
-        master_addr, master_port = self._master(pet=False)
+        master_addr, master_port = self._master(alone=world == 1, pet=False)
         nnodes = -(-world // local_world) if world is not None and local_world is not None else None
         return Plan(
             started="rank",
@@ -97,7 +98,7 @@ class _Resolver:
             local_rank=local_rank,
             world_size=world,
             master_addr=master_addr,
-            master_port=master_port or DEFAULT_PORT,
+            master_port=DEFAULT_PORT if master_port is None else master_port,
             backend=backend,
             agent_store=self.env.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
             run_id=self.env.get("TORCHELASTIC_RUN_ID", "none"),
@@ -119,13 +120,13 @@ class _Resolver:
         nnodes = self._nnodes()
         nproc = self._nproc()
         node_rank = self._node_rank(nnodes)
-        master_addr, master_port = self._master()
+        master_addr, master_port = self._master(alone=nnodes == 1)
         announce = False
         if self.flags.standalone:
             if nnodes != 1:
                 raise UsageError(f"--standalone is for one node, and --nnodes says {nnodes}")
             master_addr, master_port = "127.0.0.1", 0
-            self.sources.update(master_addr="--standalone", master_port="--standalone")
+            self.sources.update(master_addr="--standalone", master_port="any free port")
         if master_addr is None and not any(
             p.variable.endswith(("MASTER_ADDR", "RDZV_ENDPOINT")) for p in self.problems
         ):
@@ -237,15 +238,17 @@ class _Resolver:
 
     # -- both ---------------------------------------------------------------------------------------------------
 
-    def _master(self, pet: bool = True) -> tuple[str | None, int | None]:
-        """The master's address and port. ``pet``: whether PET_* count; what a rank of torchrun is given comes later."""
+    def _master(self, *, alone: bool, pet: bool = True) -> tuple[str | None, int | None]:
+        """The master's address and port. ``alone``: nobody else has to know the port, so that it may be 0 for any.
+        ``pet``: whether PET_* count; what a rank of torchrun is given comes later."""
         flags, env = self._with_init_method(self.flags), self.env
+        lowest = 0 if alone else 1
         if not pet:
             env = {name: value for name, value in env.items() if not name.startswith("PET_")}
         port: int | None = None
         if flags.master_port is not None:
-            if not 0 <= flags.master_port <= 65535:
-                raise UsageError(f"--master-port {flags.master_port} is not a port: 0 to 65535")
+            if not lowest <= flags.master_port <= 65535:
+                raise UsageError(f"--master-port {flags.master_port} is not a port that all nodes know: 1 to 65535")
             port = flags.master_port
             self.sources["master_port"] = "--master-port"
         address, source = self._first(
@@ -258,8 +261,8 @@ class _Resolver:
         if source.endswith(("rdzv-endpoint", "RDZV_ENDPOINT")) and address:
             whole = address
             address, endpoint_port = split_endpoint(whole)
-            if endpoint_port is not None and endpoint_port > 65535:
-                self._bad(source, whole, f"{endpoint_port} is not a port: 0 to 65535")
+            if endpoint_port is not None and not lowest <= endpoint_port <= 65535:
+                self._bad(source, whole, f"{endpoint_port} is not a port that all nodes know: 1 to 65535")
                 endpoint_port = None
             if port is None and (endpoint_port is not None or self._rdzv_backend() == "c10d"):
                 port = endpoint_port if endpoint_port is not None else DEFAULT_C10D_PORT
@@ -270,12 +273,26 @@ class _Resolver:
         if port is None:
             for name in ("PET_MASTER_PORT", "MASTER_PORT"):
                 if name in env:
-                    port = self._number("master_port", name, low=0, high=65535)
+                    port = self._number("master_port", name, low=lowest, high=65535)
                     break
+        if port == 0:
+            self.sources["master_port"] = "any free port"
         return address, port
 
     def _rdzv_backend(self) -> str:
-        return self.flags.rdzv_backend or self.env.get("PET_RDZV_BACKEND") or "static"
+        name, source = self._first(
+            ("--rdzv-backend", self.flags.rdzv_backend), ("PET_RDZV_BACKEND", self.env.get("PET_RDZV_BACKEND"))
+        )
+        if name is None:
+            return "static"
+        from importlib.metadata import entry_points  # here: start-up is light
+
+        # Others can be installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points).
+        if name not in RDZV_BACKENDS and name not in entry_points(group="torchrun.handlers").names:
+            why = f"is no rendezvous backend that torchrun knows here ({', '.join(RDZV_BACKENDS)})"
+            if all(problem.variable != source for problem in self.problems):
+                self._bad(source, name, why)
+        return name
 
     def _clean_address(self, source: str, text: str) -> str | None:
         why, meant = address_problem(text)

@@ -23,3 +23,8 @@ ALONE: tuple[str, ...] = STAGES[:4]
 def position(stage: str) -> int:
     """How high on the ladder ``stage`` is, 0 being the lowest. Raises ValueError if it is no stage."""
     return STAGES.index(stage)
+
+
+def needs_torch(until: str) -> bool:
+    """Whether climbing as high as ``until`` takes torch."""
+    return position(until) > position(ALONE[-1])

@@ -123,6 +123,8 @@ class TestBadCommandLines:
         ("arguments", "says"),
         [
             (["chek"], "did you mean check?"),
+            (["check", "--master-addr", "--nnodes", "2"], "--master-addr needs a value, and --nnodes stands there"),
+            (["check", "train.py"], "'train.py' belongs to no flag here"),
             (["check", "--nnode", "2"], "did you mean --nnodes?"),
             (["check", "--node-rank", "x"], "--node-rank"),
             (["check", "--nnodes", "two"], "--nnodes 'two'"),
@@ -277,4 +279,4 @@ class TestRealRuns:
     def test_quiet_says_little(self) -> None:
         done = doctor("check", "--until", "host", "-q")
         assert done.stderr == ""
-        assert done.stdout.splitlines()[0].startswith("PASS · no findings")
+        assert done.stdout.splitlines()[0].startswith("PASS up to host · no findings")

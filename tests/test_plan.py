@@ -79,7 +79,7 @@ def test_alone_without_anything() -> None:
         ),
         ({"nnodes": "2", "master_addr": "a"}, {"MASTER_PORT": "8"}, "master_port", 8, "MASTER_PORT"),
         ({"nnodes": "2", "master_addr": "a"}, {}, "master_port", 29500, "default"),
-        ({"standalone": True}, {}, "master_port", 0, "--standalone"),
+        ({"standalone": True}, {}, "master_port", 0, "any free port"),
         ({"backend": "cpu:gloo,cuda:nccl"}, {}, "backend", "cpu:gloo,cuda:nccl", "--backend"),
     ],
 )  # fmt: skip
@@ -165,7 +165,8 @@ class TestOncePerRank:
         ({"WORLD_SIZE": "1.5"}, "WORLD_SIZE", "is not a whole number"),
         ({"LOCAL_RANK": "2"}, "LOCAL_RANK", "must be below LOCAL_WORLD_SIZE"),
         ({"LOCAL_WORLD_SIZE": "x"}, "LOCAL_WORLD_SIZE", "is not a whole number"),
-        ({"MASTER_PORT": "65536"}, "MASTER_PORT", "must be 0 to 65535"),
+        ({"MASTER_PORT": "65536"}, "MASTER_PORT", "must be 1 to 65535"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT", "must be 1 to 65535"),
         ({"MASTER_PORT": "29500x"}, "MASTER_PORT", "is not a whole number"),
         ({"MASTER_ADDR": ""}, "MASTER_ADDR", "is empty"),
         ({"MASTER_ADDR": "tcp://host0:29500"}, "MASTER_ADDR", "is a URL"),
@@ -189,6 +190,8 @@ def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: s
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "NODE_RANK": "x"}, "NODE_RANK", "is not a whole number"),
         ({"PET_NODE_RANK": "1"}, "PET_NODE_RANK", "from 0 to 0"),
         ({"PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"}, "PET_MASTER_PORT", "is not a whole number"),
+        ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "0"}, "PET_MASTER_PORT", "must be 1 to 65535"),
+        ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_RDZV_BACKEND": "c10"}, "PET_RDZV_BACKEND", "no rendezvous"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "http://a/b"}, "PET_MASTER_ADDR", "is a URL"),
         ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:70000"}, "PET_RDZV_ENDPOINT", "not a port"),
     ],
@@ -202,6 +205,12 @@ def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: s
 def test_a_bad_port_is_not_said_to_be_where_the_port_came_from() -> None:
     plan = plan_of({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"})
     assert (plan.master_port, plan.sources["master_port"]) == (29500, "default")
+
+
+def test_one_process_may_leave_the_port_to_the_system() -> None:
+    assert plan_of({**RANK_ENV, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_PORT": "0"}).master_port == 0
+    for plan in (plan_of(), plan_of(master_port=0), plan_of(standalone=True)):
+        assert (plan.master_port, plan.sources["master_port"]) == (0, "any free port")
 
 
 def test_left_over_node_rank_does_not_touch_one_node() -> None:
@@ -244,6 +253,9 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"init_method": "tcp://host0"}, "--init-method 'tcp://host0'"),
         ({"init_method": "file://shared"}, "--init-method"),
         ({"init_method": "tcp://a:1", "master_addr": "b"}, "--master-addr"),
+        ({"nnodes": "2", "master_addr": "a", "master_port": 0}, "--master-port 0"),
+        ({"nnodes": "2", "rdzv_endpoint": "a:0"}, "0 is not a port that all nodes know"),
+        ({"nnodes": "2", "rdzv_endpoint": "a", "rdzv_backend": "c10"}, "no rendezvous backend"),
         ({"backend": "glo"}, "--backend 'glo'"),
         ({"backend": "gloo,nccl"}, "--backend 'gloo,nccl'"),
     ],

@@ -8,6 +8,7 @@ from distdoctor.findings import Finding, at_least
 from distdoctor.judge import INCOMPLETE
 from distdoctor.render.words import fold
 from distdoctor.report import Report
+from distdoctor.stages import STAGES
 
 _FLAGS = {
     "nnodes": "--nnodes",
@@ -19,33 +20,38 @@ _FLAGS = {
 }
 
 
-def next_step(report: Report) -> tuple[str, str]:
-    """What to do now, and the command for it (empty where there is none to paste)."""
+def next_step(report: Report, program: str = "distdoctor") -> tuple[str, str]:
+    """What to do now, and the command for it (empty where there is none to paste).
+
+    ``program`` is how the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH.
+    """
     roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
     missing = [node.name for node in report.nodes if not node.arrived]
     if report.verdict == "incomplete":
         if missing and all(root.check == INCOMPLETE for root in roots):
-            return f"start distdoctor on {fold(missing)} too, then here again", command(report)
-        return "see the notes above, then again", command(report, roots)
+            return f"start distdoctor on {fold(missing)} too, then here again", command(report, program)
+        return f"see the {'notes' if report.notes else 'stages'} above, then again", command(report, program, roots)
     if roots and report.verdict == "fail":
         where = " on every node" if (report.plan.get("nnodes") or 1) > 1 else ""
-        return f"apply the fix, then again{where}", command(report, roots)
+        return f"apply the fix, then again{where}", command(report, program, roots)
     if roots:
-        return "the job would run; to understand the warning", f"distdoctor explain {roots[0].check}"
+        return "the job would run; to understand the warning", f"{program} explain {roots[0].check}"
+    if report.until != STAGES[-1]:
+        return f"nothing is wrong up to {report.until}; to climb to the end", command(report, program)
     if report.plan.get("started") == "rank":
         return "start the job", ""
     several = (report.plan.get("nnodes") or 1) > 1
     return "start the job" + (", N being each node's own rank" if several else ""), torchrun(report)
 
 
-def command(report: Report, roots: list[Finding] | None = None) -> str:
+def command(report: Report, program: str, roots: list[Finding] | None = None) -> str:
     """The command of this run, with the flags that the first fixes change; empty once per rank.
 
     ``--node-rank`` is left out: it differs from node to node and is assigned where it is not given.
     """
     if report.plan.get("started") == "rank":
         return ""  # the launcher's own line, which is not known here
-    return shlex.join(["distdoctor", "check", *_flags(report, roots or [], skip=("node_rank",))])
+    return shlex.join([*program.split(), "check", *_flags(report, roots or [], skip=("node_rank",))])
 
 
 def torchrun(report: Report) -> str:

@@ -12,7 +12,7 @@ from distdoctor.render.launch import next_step
 from distdoctor.render.page import Page
 from distdoctor.render.words import clean, count, fold, ranks
 from distdoctor.report import Report, ReportStage
-from distdoctor.stages import STAGES
+from distdoctor.stages import STAGES, needs_torch
 
 MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "-", "error": "✗", "info": "i"}
 ASCII_MARKS = {"pass": "ok", "warn": "!!", "fail": "XX", "skip": "--", "error": "XX", "info": "i "}
@@ -44,21 +44,22 @@ def render(
     ascii_only: bool = False,
     verbose: int = 0,
     quiet: bool = False,
+    program: str = "distdoctor",
 ) -> str:
     """``report`` as text. ``width``: columns to wrap prose at, 0 for none; commands are never wrapped.
 
     ``quiet`` leaves the verdict and the root causes with their fixes; ``verbose`` adds all evidence, where the plan
-    came from, and the values seen where all is well.
+    came from, and the values seen where all is well. ``program`` is how the doctor is started here.
     """
-    writer = _Writer(report, Page(width), ASCII_MARKS if ascii_only else MARKS, verbose)
+    writer = _Writer(report, Page(width), ASCII_MARKS if ascii_only else MARKS, verbose, program)
     writer.write(quiet)
     text = writer.page.coloured() if colour else writer.page.plain()
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
 class _Writer:
-    def __init__(self, report: Report, page: Page, marks: dict[str, str], verbose: int) -> None:
-        self.report, self.page, self.marks, self.verbose = report, page, marks, verbose
+    def __init__(self, report: Report, page: Page, marks: dict[str, str], verbose: int, program: str) -> None:
+        self.report, self.page, self.marks, self.verbose, self.program = report, page, marks, verbose, program
         self.dot = " - " if marks is ASCII_MARKS else " · "
 
     def write(self, quiet: bool) -> None:
@@ -86,10 +87,10 @@ class _Writer:
             host = clean(plan["master_addr"])
             host = f"[{host}]" if ":" in host else host
             source = sources.get("master_addr", "default")
-            parts.append(
-                f"master {host}:{plan.get('master_port')}" + (f" ({clean(source)})" if source != "default" else "")
-            )
-        parts.append(f"torch {clean(self.report.torch)}" if self.report.torch else "no torch")
+            told = f" ({clean(source)})" if source != "default" else ""
+            parts.append(f"master {host}:{plan.get('master_port') or 'any free port'}{told}")
+        if self.report.torch or needs_torch(self.report.until):
+            parts.append(f"torch {clean(self.report.torch)}" if self.report.torch else "no torch")
         self.page.line((self.dot.join(parts), "bold"))
         if self.verbose:
             for name, source in sources.items():
@@ -143,7 +144,7 @@ class _Writer:
         for other in consequences:
             summary = other.summary if self.verbose else _short(other.summary)
             page.prose(f"follows from it: {clean(other.id)}: {clean(summary)}", "  ", "    ", "dim")
-        page.line(("  more: ", "dim"), f"distdoctor explain {clean(finding.check)}")
+        page.line(("  more: ", "dim"), f"{self.program} explain {clean(finding.check)}")
 
     def _where(self, finding: Finding) -> str:
         parts = []
@@ -196,7 +197,8 @@ class _Writer:
     def _tally(self, roots: Sequence[Finding]) -> None:
         report = self.report
         arrived = sum(node.arrived for node in report.nodes)
-        parts = [report.verdict.upper()]
+        partly = report.verdict in ("pass", "warn") and report.until != STAGES[-1]
+        parts = [report.verdict.upper() + (f" up to {report.until}" if partly else "")]
         followers = len(report.findings) - len(roots)
         if roots:
             kinds = [(s, sum(f.severity == s for f in roots)) for s in ("fail", "warn", "info")]
@@ -212,7 +214,7 @@ class _Writer:
             parts.append(f"{len(report.ignored)} ignored")
         parts.append(f"{report.seconds:.1f} s")
         self.page.line((parts[0], STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts[1:]))
-        words, command = next_step(report)
+        words, command = next_step(report, self.program)
         self.page.prose(clean(words) + (":" if command else ""), "next: ", "      ")
         if command:
             self.page.line((f"    {clean(command)}", "bold"))
