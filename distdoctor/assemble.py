@@ -112,7 +112,7 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
         facts = recorded.get(stage) or _not_recorded(stage, stopped)
         if facts.status in ("failed", "error") and stopped is None:
             stopped = stage
-        status = _raised(cluster, node, stage, _STATUS[facts.status], findings)
+        status = "skip" if facts.blocked_by else _raised(cluster, node, stage, _STATUS[facts.status], findings)
         reason, blocked_by = facts.reason, facts.blocked_by if status == "skip" else None
         if status == "skip" and not reason:
             reason = f"not run: needs {blocked_by}" if blocked_by else "not run"

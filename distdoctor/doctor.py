@@ -179,7 +179,7 @@ class _Doctor:
         await asyncio.gather(member.look_up_master(), member.look_around())
         seen, plan = member.facts.network, self.options.plan
         if seen is None or seen.master is None or not seen.master.addresses:
-            return "failed", "MASTER_ADDR has no address"
+            return "failed", self._no_address()
         if not seen.master_is_own:
             contact = await connect(seen.master.addresses[0], plan.master_port)
             if contact.outcome not in ("open", "refused"):
@@ -197,7 +197,10 @@ class _Doctor:
         seen = self.member.facts.network
         if seen and seen.bind and not seen.bind.ok:
             return "failed", seen.bind.error or "cannot listen on MASTER_PORT"
-        return "failed", seen.contact.outcome if seen and seen.contact else "MASTER_ADDR has no address"
+        return "failed", seen.contact.outcome if seen and seen.contact else self._no_address()
+
+    def _no_address(self) -> str:
+        return f"MASTER_ADDR {'is not set' if self.options.plan.master_addr is None else 'has no address'}"
 
     async def _meet(self) -> None:
         assert self.seat is not None and self.zygote is not None

@@ -34,6 +34,7 @@ from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, 
 from distdoctor.compare import misspelled
 
 SEVERITY = "fail"
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -51,13 +52,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         fixes=(
             *(fix for node, problems in bad for fix in fixes(cluster, node, problems)),
             Fix("Start the ranks with torchrun, which sets all four.", tuple(n.name for n, _ in bad), option=2),
+            *stray(cluster),
         ),
     )
 
 
 def evidence(node: Node, problems: list[PlanProblem]) -> Iterator[str]:
-    shown = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    there = [f"{name}={node.facts.variables[name]}" for name in shown if name in node.facts.variables]
+    there = [f"{name}={node.facts.variables[name]}" for name in VARIABLES if name in node.facts.variables]
     for problem in problems:
         yield f"{problem.variable} is not set" + (f", but {', '.join(there)}" if there else "")
         for name in misspelled(node, problem.variable):
@@ -72,6 +73,15 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
     unknown = [name for name, text in known.items() if text is None]
     if unknown:
         yield Fix(f"Set {together(unknown)}: {together(meaning(name) for name in unknown)}.", (node.name,))
+
+
+def stray(cluster: Cluster) -> Iterator[Fix]:
+    """A process that nobody else came to: what is set may be left over from another job in this shell."""
+    node = cluster.nodes[0]
+    there = {name: None for name in VARIABLES if name in node.facts.variables}
+    if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
+        text = f"Where this is not one rank of several, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
+        yield Fix(text, (node.name,), 3, env=dict(there))
 
 
 def value(cluster: Cluster, node: Node, variable: str) -> str | None:
