@@ -161,6 +161,8 @@ class Climber:
     def _spawn(self, command: Command, env: dict[str, str | None]) -> list[Child]:
         assert self.member.zygote is not None
         labels = command.ranks[str(self.number)]
+        if self.member.only_reverse_is_slow:
+            env = {"RES_OPTIONS": "timeout:1 attempts:1", **env}
         return [self.member.zygote.spawn(f"distdoctor:r{rank}", env) for rank in labels]
 
     def _store_arguments(self, command: Command, prefix: str) -> Callable[[int], dict[str, Any]]:

@@ -29,6 +29,9 @@ from distdoctor.probes import host, identity, init_file, known_variables, leftov
 from distdoctor.processes import Child, Died, TorchInfo, Zygote
 from distdoctor.stages import needs_torch
 
+SLOW_SECONDS = 1.0
+"""A look-up that is answered takes milliseconds."""
+
 
 class Member:
     """This process's facts, growing stage by stage."""
@@ -201,6 +204,18 @@ class Member:
         master = self.facts.network.master if self.facts.network else None
         if master is not None and master.addresses:
             self.update_network(reverse=await names.reverse(master.addresses[0]))
+
+    @property
+    def only_reverse_is_slow(self) -> bool:
+        """Whether the look-up of the master's address is known to be in vain while names are found at once.
+
+        Each rank's store client would make it again, for nothing but a name in its log lines, and wait 10 s for it.
+        """
+        host, network = self.facts.host, self.facts.network
+        own, master = host.own_name if host else None, network.master if network else None
+        if network is None or network.reverse is None or own is None or master is None:
+            return False
+        return network.reverse.seconds > SLOW_SECONDS and max(own.seconds, master.seconds) < SLOW_SECONDS
 
     # -- ranks ------------------------------------------------------------------------------------------------
 

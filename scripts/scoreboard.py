@@ -87,7 +87,7 @@ def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float) -> s
     exact = sum(not result.complaints for _, result in results)
     lines = [f"{exact} of {len(results)} exact, {skipped} skipped, in {seconds:.0f} s"]
     for what, few in (("2 and 3 nodes", True), ("4 and 5 nodes", False)):
-        times = [(r.seconds, c.name) for c, r in results if r.seconds is not None and (size(c) <= 3) is few]
+        times = [(r.seconds, c.name) for c, r in results if r.seconds is not None and (c.size <= 3) is few]
         if times:
             slowest, name = max(times)
             median = statistics.median(seconds for seconds, _ in times)
@@ -95,11 +95,6 @@ def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float) -> s
                 f"{what}: median {median:.1f} s to the verdict, slowest {slowest:.1f} s ({name}), of {len(times)}"
             )
     return "\n".join(lines)
-
-
-def size(case: Case) -> int:
-    """Nodes of the case's cluster."""
-    return case.hosts if isinstance(case.hosts, int) else len(case.hosts)
 
 
 def main(words: list[str]) -> int:

@@ -23,7 +23,7 @@ environment/version-mismatch, collective/failed
 
 from distdoctor.blame import together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.outcomes import errors, failed, node_names, rank_numbers
+from distdoctor.outcomes import Ended, errors, failed, node_names, rank_numbers
 
 SEVERITY = "fail"
 
@@ -33,13 +33,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not ended:
         return
     wrong = dict.fromkeys(str(name) for one in ended for name in one.stage.detail["wrong"])
-    names = node_names(cluster, ended)
     ranks = rank_numbers(ended)
+    links = damaged(cluster, ended)
+    between = {name for link in links for name in link}
+    names = tuple(node.name for node in cluster.nodes if node.name in between) or node_names(cluster, ended)
+    where = f"; data is damaged on the way from {together(f'{a} to {b}' for a, b in links)}" if links else ""
     yield Finding(
-        summary=f"Wrong results of {together(wrong)} on rank {together(map(str, ranks))}.",
+        summary=f"Wrong results of {together(wrong)} on rank {together(map(str, ranks))}{where}.",
         nodes=names,
         ranks=ranks,
+        links=links,
         blame="one-of" if len(names) > 1 else "all",
         evidence=errors(ended),
         fixes=(Fix(f"Leave {together(names)} out, one at a time, and test memory and network cards.", names),),
     )
+
+
+def damaged(cluster: Cluster, ended: list[Ended]) -> tuple[tuple[str, str], ...]:
+    """From which node to which data came damaged.
+
+    In send/recv each rank gets its neighbour's data and nothing else, while damage anywhere spoils all_reduce for all.
+    """
+    home = {rank.rank: node.name for node in cluster.nodes for rank in node.facts.ranks if rank.rank is not None}
+    order = sorted(home)
+    links = {}
+    for one in ended:
+        if "send_recv" in one.stage.detail["wrong"] and one.rank.rank in home:
+            sender = home[order[order.index(one.rank.rank) - 1]]
+            if sender != one.node.name:
+                links[sender, one.node.name] = True
+    return tuple(links)

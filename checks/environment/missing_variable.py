@@ -80,7 +80,7 @@ def stray(cluster: Cluster) -> Iterator[Fix]:
     node = cluster.nodes[0]
     there = {name: None for name in VARIABLES if name in node.facts.variables}
     if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
-        text = f"Where this is not one rank of several, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
+        text = f"Where this is no rank of a job, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
         yield Fix(text, (node.name,), 3, env=dict(there))
 
 

@@ -42,6 +42,8 @@ WAIT = 6
 """Seconds of ``--wait`` in the cases where waiting goes on to its end."""
 AT_ONCE = 10.0
 """Seconds from the last node's start within which a fault that waiting cannot cure must be named."""
+AT_ONCE_LARGER = 15.0
+"""The same for more than 3 nodes: here they share the cores of one machine, and each imports torch."""
 AFTER_WAIT = 3.0
 """Seconds from the end of ``--wait`` within which a fault that waiting may cure must be named."""
 
@@ -114,7 +116,14 @@ class Case:
         """Seconds from the last node's start to the first report that names the fault."""
         if self.within is not None:
             return self.within
-        return self.wait + AFTER_WAIT if self.curable else AT_ONCE
+        if self.curable:
+            return self.wait + AFTER_WAIT
+        return AT_ONCE if self.size <= 3 else AT_ONCE_LARGER
+
+    @property
+    def size(self) -> int:
+        """Nodes of its cluster."""
+        return self.hosts if isinstance(self.hosts, int) else len(self.hosts)
 
 
 TEN, PRIVATE_LAN = "10.77.0.0/24", "192.168.7.0/24"

@@ -30,9 +30,11 @@ from tests.lab.faults import (
 from tests.lab.field_faults import (
     INIT_FILE,
     c10d,
+    card_changed,
     clock,
     cut,
     cut_in_switch,
+    damages,
     deaf_to,
     forwarded_into_silence,
     inside,
@@ -67,6 +69,7 @@ ENVIRONMENT = [
     Case("a setting of gloo on one of 2", variable("TORCH_GLOO_LAZY_INIT", "1", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
     Case("a name that torch gave up, with gloo", variable("NCCL_BLOCKING_WAIT", "1", 0, 1), "environment/deprecated-variable", BOTH, "info"),
     Case("a name that torch gave up, with nccl", variable("NCCL_BLOCKING_WAIT", "1", 0, 1), "environment/deprecated-variable", BOTH, "warn", flags=NCCL_HOST),
+    Case("one of 3 has fewer ranks, with nccl", flag("--nproc-per-node", "1", 1), "environment/uneven-ranks", ["host1"], "warn", hosts=3, live=False, flags=NCCL_HOST, torch="hangs some versions of NCCL"),
     Case("GLOO_SOCKET_IFNAM", variable("GLOO_SOCKET_IFNAM", "eth0", 0, 1), "environment/misspelled-variable", BOTH, "warn"),
     Case("GLOO_SOCKET_IFNAM, and 127.0.1.1", together(variable("GLOO_SOCKET_IFNAM", "eth0", 0, 1), own_name_at("127.0.1.1", 0, 1)), LOOPBACK, BOTH, verified=True),
     Case("MASTER_ADR", together(variable("MASTER_ADDR", None, 1), variable("MASTER_ADR", "host0", 1)), "environment/missing-variable", ["host1"], style="rank"),
@@ -123,6 +126,8 @@ MESH = [
     Case("large packets vanish, one of 3", nft(2, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host2"], hosts=3, torch="never"),
     Case("one of 3 sends slowly", slow(2), "mesh/slow-link", ["host2"], "warn", hosts=3, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
     Case("one of 4 sends slowly", slow(1), "mesh/slow-link", ["host1"], "warn", hosts=4, nproc=1, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
+    Case("one of 2 damages data", damages(1), "collective/wrong-result", BOTH, blame="one-of", by_hand=card_changed(1), torch="none, wrong results"),
+    Case("one of 3 damages data", damages(2), "collective/wrong-result", ["host1", "host2"], blame="one-of", hosts=3, by_hand=card_changed(2), torch="none, wrong results"),
     Case("one of 3 loses packets", loses(1, 10), "mesh/packet-loss", ["host1"], "warn", hosts=3, torch="none, slower"),
 ]  # fmt: skip
 

@@ -288,6 +288,16 @@ def loses(on: int, percent: int) -> Fault:
     return nft(on, f'iifname "eth0" meta length < 400 numgen random mod 100 < {percent} drop')
 
 
+def damages(on: int) -> Fault:
+    """The network card of host ``on`` damages two bytes of each large packet that comes in."""
+    return nft(on, 'iifname "eth0" meta length > 8000 @th,1600,16 set 0xdead')
+
+
+def card_changed(on: int) -> Fault:
+    """Host ``on`` has a network card that damages nothing."""
+    return inside(on, "nft delete table inet filter")
+
+
 def forwarded_into_silence(on: int, to: int, port: int = 29999) -> Fault:
     """What host ``on`` sends to MASTER_PORT is forwarded to another port of host ``to``, which never answers."""
 
