@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distdoctor.addresses import is_loopback
-from distdoctor.blame import address_of, filter_evidence, opening_fix, some, suspect
+from distdoctor.blame import address_of, filter_evidence, some, suspect
 from distdoctor.cluster import Cluster, Node
 from distdoctor.findings import Finding, Fix, Severity
 from distdoctor.firewall import Hook
 from distdoctor.gloo_rules import initiates
 from distdoctor.graph import Edge, Star
 from distdoctor.outcomes import gloo_blames
+from distdoctor.remedies import opening_fix
 
 MAX_LINKS = 64
 """Links that a finding lists; the others are counted."""

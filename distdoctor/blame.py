@@ -1,18 +1,16 @@
-"""What several checks need to say whom a failure is to be blamed on, and how to set it right."""
+"""What several checks need to say whom a failure is to be blamed on."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from distdoctor.causes import LIMITS
 from distdoctor.cluster import Cluster, Node, is_loopback, parse
 from distdoctor.facts import Contact, FirewallChain, PortHolder
-from distdoctor.findings import Blame, Fix
-from distdoctor.firewall import Hook, blocks, concerns, open_commands, opening_port
-from distdoctor.plan import Plan
+from distdoctor.findings import Blame
+from distdoctor.firewall import Hook, blocks, concerns
 
 LAUNCH = tuple(
     f"environment/{name}"
@@ -179,78 +177,6 @@ def names_loopback(node: Node) -> bool:
     return master not in own_names(node) and bool(resolved) and all(is_loopback(address) for address in resolved)
 
 
-# -- setting the master ---------------------------------------------------------------------------------------------
-
-
-def set_master(
-    plan: Plan, address: str | None, port: int | None
-) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """(env, flags) that set the master's address and port where this plan takes them from. None: leave as it is."""
-    env: dict[str, str | None] = {}
-    flags: dict[str, str | None] = {}
-    endpoint = _endpoint_source(plan)
-    if endpoint:
-        place = flags if endpoint.startswith("--") else env
-        place[endpoint] = _endpoint(address or plan.master_addr or "", port or plan.master_port)
-        return env, flags
-    for value, field, flag, variable in (
-        (address, "master_addr", "--master-addr", "MASTER_ADDR"),
-        (None if port is None else str(port), "master_port", "--master-port", "MASTER_PORT"),
-    ):
-        if value is None:
-            continue
-        source = plan.sources.get(field, "")
-        if source.endswith(variable):
-            env[source] = value
-        elif source.startswith("--") or plan.started == "node":
-            flags[flag] = value
-        else:
-            env[variable] = value
-    return env, flags
-
-
-def _endpoint_source(plan: Plan) -> str | None:
-    source = plan.sources.get("master_addr", "")
-    return source if source in ("--rdzv-endpoint", "PET_RDZV_ENDPOINT") else None
-
-
-def _endpoint(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
-def master_fixes(
-    nodes: Sequence[Node], text: str, address: str | None = None, port: int | None = None, option: int = 1
-) -> tuple[Fix, ...]:
-    """One fix per way in which the nodes are given their master, all of one option."""
-    groups: dict[tuple[tuple[tuple[str, str | None], ...], ...], list[str]] = {}
-    for node in nodes:
-        env, flags = set_master(node.plan, address, port)
-        groups.setdefault((tuple(env.items()), tuple(flags.items())), []).append(node.name)
-    return tuple(
-        Fix(text, tuple(names), option, env=dict(env), flags=dict(flags)) for (env, flags), names in groups.items()
-    )
-
-
-def other_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]:
-    """Another MASTER_PORT on all nodes."""
-    if free_port is None:
-        port = cluster.plan.master_port % 65535 + 1
-        return master_fixes(cluster.nodes, f"Use another port, the same on every node, for example {port}.", port=port)
-    return master_fixes(
-        cluster.nodes, f"Use another port, the same on every node: {free_port} is free.", port=free_port
-    )
-
-
-def own_leftover(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
-    """The last resort for a port that is held: ending what holds it, if that is one's own left-over."""
-    who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
-    return Fix(
-        f"Only if it is a left-over of your own earlier run: end {who or 'the process that holds the port'} yourself.",
-        (node.name,),
-        option,
-    )
-
-
 def holder_line(holder: PortHolder, port: int) -> str:
     """Who listens, for the evidence."""
     if holder.pid is None:
@@ -342,63 +268,6 @@ def _chain_text(chain: FirewallChain) -> str:
     return f"{head}: {shown}{more}" if shown else head
 
 
-def opening_fix(
-    node: Node | None, name: str, hook: Hook, peers: Sequence[str], port: int | None, option: int = 1
-) -> Fix:
-    """Let the peers through on ``node``: commands from its own rules, or text where those were not seen.
-
-    ``port`` None: all TCP ports.
-    """
-    rules = node.facts.network.firewall if node and node.facts.network else None
-    if port is not None:
-        port = opening_port(rules, hook, port)
-    commands = open_commands(rules, hook, peers, port)
-    what = f"TCP port {port}" if port is not None else "TCP on all ports"
-    ends = f"{'from' if hook == 'input' else 'to'} {some(peers) or 'the other nodes'}"
-    if commands:
-        return Fix(f"On {name}, accept {what} {ends}.", (name,), option, commands=commands)
-    seen = rules is not None and rules.readable
-    why = "its own rules do not block it: look between the hosts too" if seen else "its firewall's rules were not seen"
-    return Fix(f"On {name}, accept {what} {ends} ({why}).", (name,), option)
-
-
 def blame_of(side: Suspect) -> Blame:
     """``one-of`` where it cannot be told which end it is."""
     return "one-of" if side == "either" else "all"
-
-
-# -- /etc/hosts -----------------------------------------------------------------------------------------------------
-
-
-def append_hosts_line(address: str, name: str) -> str:
-    """A command that adds a line to /etc/hosts."""
-    return f"echo {shlex.quote(f'{address} {name}')} >> /etc/hosts"
-
-
-def replace_in_hosts(node: Node, address: str) -> str:
-    """A command that gives the node's own name ``address`` in /etc/hosts in place of its loopback address there.
-
-    It writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
-    """
-    names = own_names(node)
-    script: list[str] = []
-    placed = False
-    for line in node.facts.host.hosts_lines if node.facts.host else ():
-        fields = line.text.partition("#")[0].split()
-        if not fields or not is_loopback(fields[0]):
-            continue
-        others = [name for name in fields[1:] if name not in names]
-        if others and any(o.startswith(("localhost", "ip6-")) for o in others):
-            script.append(f"{line.number}c\\{fields[0]} {' '.join(others)}")
-        elif placed:
-            script.append(f"{line.number}d")
-        else:
-            script.append(f"{line.number}c\\{address} {' '.join(fields[1:])}")
-            placed = True
-    if not script:
-        return append_hosts_line(address, " ".join(names))
-    if not placed:
-        # First: a line that is changed or deleted ends the script for that line, which may be the last.
-        script.insert(0, f"$a\\{address} {' '.join(names)}")
-    edits = " ".join(f"-e {shlex.quote(edit)}" for edit in script)
-    return f'new=$(sed {edits} /etc/hosts) && printf "%s\\n" "$new" > /etc/hosts'

@@ -13,13 +13,13 @@ from distdoctor.blame import (
     filter_evidence,
     hosts_store,
     node0_name,
-    opening_fix,
     suspect,
     together,
 )
 from distdoctor.cluster import Cluster, Node, parse
 from distdoctor.facts import Contact
 from distdoctor.findings import Finding, Fix
+from distdoctor.remedies import opening_fix
 
 NODES_MISSING = "store/nodes-missing"
 ENETUNREACH = 101

@@ -25,10 +25,11 @@ See also
 network/master-resolves-differently, network/master-not-node0, network/port-refused
 """
 
-from distdoctor.blame import address_of, master_fixes
+from distdoctor.blame import address_of
 from distdoctor.check_api import Cluster, Finding, Iterator, Node
 from distdoctor.masters import Target, rightful, split_names
 from distdoctor.masters import targets as leads
+from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("network/master-not-node0", "environment/invalid-variable", "environment/missing-variable")

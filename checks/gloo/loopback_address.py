@@ -33,11 +33,12 @@ See also
 host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 """
 
-from distdoctor.blame import address_of, makes_gloo, primary_interface, replace_in_hosts, together
+from distdoctor.blame import address_of, makes_gloo, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.compare import misspelled
 from distdoctor.gloo_rules import initiates
 from distdoctor.outcomes import failed, gloo_blames, shorten
+from distdoctor.remedies import replace_in_hosts
 
 SEVERITY = "fail"
 

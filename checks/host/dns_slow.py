@@ -24,9 +24,10 @@ See also
 network/master-unresolvable, host/hostname-unresolvable
 """
 
-from distdoctor.blame import append_hosts_line, node0_name, together
+from distdoctor.blame import node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
 from distdoctor.facts import Resolution
+from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
 FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable", "gloo/loopback-address")

@@ -22,8 +22,9 @@ See also
 gloo/loopback-address, host/hostname-unresolvable
 """
 
-from distdoctor.blame import address_of, replace_in_hosts, together
+from distdoctor.blame import address_of, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+from distdoctor.remedies import replace_in_hosts
 
 SEVERITY = "warn"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-unreachable")

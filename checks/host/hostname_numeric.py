@@ -24,8 +24,9 @@ See also
 network/master-unresolvable, host/hostname-unresolvable, gloo/loopback-address
 """
 
-from distdoctor.blame import address_of, master_fixes, primary_interface, together
+from distdoctor.blame import address_of, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
+from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/missing-variable", "environment/invalid-variable")

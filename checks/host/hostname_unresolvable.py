@@ -26,8 +26,9 @@ See also
 gloo/loopback-address, host/hostname-loopback, network/master-unresolvable
 """
 
-from distdoctor.blame import address_of, append_hosts_line, together
+from distdoctor.blame import address_of, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found")

@@ -22,9 +22,10 @@ See also
 network/port-in-use, store/foreign-store
 """
 
-from distdoctor.blame import other_port_fixes, together
+from distdoctor.blame import together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.facts import Leftover
+from distdoctor.remedies import other_port_fixes
 
 SEVERITY = "warn"
 FOLLOWS = ("network/port-in-use", "store/foreign-store", "network/foreign-service", "store/silent")

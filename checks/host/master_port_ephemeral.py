@@ -22,8 +22,9 @@ See also
 network/port-in-use, host/ports-exhaustible
 """
 
-from distdoctor.blame import claims_node0, master_fixes
+from distdoctor.blame import claims_node0
 from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node
+from distdoctor.remedies import master_fixes
 
 SEVERITY = "warn"
 FOLLOWS = ("network/port-in-use", "network/foreign-service", "store/foreign-store", "host/port-privileged")

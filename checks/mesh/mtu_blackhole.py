@@ -29,11 +29,12 @@ mesh/slow-link, mesh/packet-loss, mesh/peer-ports-blocked
 import re
 
 from distdoctor.between import itself_too, reached
-from distdoctor.blame import opening_fix, some
+from distdoctor.blame import some
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.firewall import Hook
 from distdoctor.graph import Edge
 from distdoctor.rates import blamed, data_interface
+from distdoctor.remedies import opening_fix
 
 SEVERITY = "fail"
 FOLLOWS = ("network/port-filtered", "mesh/node-isolated", "mesh/partition")

@@ -26,9 +26,10 @@ mesh/slow-link, mesh/mtu-blackhole
 import re
 
 from distdoctor.between import itself_too, reached
-from distdoctor.blame import opening_fix, some
+from distdoctor.blame import some
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.rates import Measured, blamed, data_interface, lossy, measured
+from distdoctor.remedies import opening_fix
 
 SEVERITY = "warn"
 SHOWN = 8

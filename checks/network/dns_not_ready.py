@@ -26,8 +26,9 @@ See also
 network/master-unresolvable, network/master-resolves-differently
 """
 
-from distdoctor.blame import append_hosts_line, names_loopback, together
+from distdoctor.blame import names_loopback, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
 FOLLOWS = ("network/master-unresolvable",)

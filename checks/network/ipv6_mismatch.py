@@ -31,9 +31,10 @@ network/wrong-interface, gloo/interface-unreachable, network/master-unreachable
 
 from collections import Counter
 
-from distdoctor.blame import contact_text, makes_gloo, master_fixes, primary_interface, some, together
+from distdoctor.blame import contact_text, makes_gloo, primary_interface, some, together
 from distdoctor.check_api import Cluster, Contact, Finding, Fix, Iterator, Node, is_loopback, parse
 from distdoctor.outcomes import shorten
+from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("gloo/loopback-address", "network/wrong-interface")

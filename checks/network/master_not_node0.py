@@ -27,8 +27,9 @@ See also
 environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 """
 
-from distdoctor.blame import address_of, claims_node0, contact_text, master_fixes, names_loopback, together
+from distdoctor.blame import address_of, claims_node0, contact_text, names_loopback, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
 FOLLOWS = (

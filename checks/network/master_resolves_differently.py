@@ -29,9 +29,10 @@ environment/master-mismatch, network/master-unresolvable, network/master-not-nod
 import re
 import shlex
 
-from distdoctor.blame import address_of, append_hosts_line, master_fixes, together
+from distdoctor.blame import address_of, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.masters import Target, rightful, split_names, targets
+from distdoctor.remedies import append_hosts_line, master_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")

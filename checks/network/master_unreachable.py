@@ -23,8 +23,9 @@ See also
 network/no-route, network/master-not-node0, network/port-rejected, store/nodes-missing
 """
 
-from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, master_fixes, node0_name, together
+from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.remedies import master_fixes
 from distdoctor.way import NODES_MISSING, Shut, has_no_route, shut_nodes, store_at
 
 SEVERITY = "fail"

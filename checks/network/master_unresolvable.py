@@ -26,8 +26,9 @@ See also
 network/master-not-node0, environment/invalid-variable, host/hostname-unresolvable
 """
 
-from distdoctor.blame import address_of, append_hosts_line, master_fixes, together
+from distdoctor.blame import address_of, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.remedies import append_hosts_line, master_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")

@@ -23,9 +23,10 @@ See also
 network/master-unreachable, network/master-not-node0, gloo/interface-unreachable
 """
 
-from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, master_fixes, node0_name, together
+from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.graph import Edge
+from distdoctor.remedies import master_fixes
 from distdoctor.way import NODES_MISSING, Shut, has_no_route, owner, shut_nodes, store_at
 
 SEVERITY = "fail"

@@ -24,8 +24,8 @@ network/port-in-use
 
 import os
 
-from distdoctor.blame import other_port_fixes
 from distdoctor.check_api import Cluster, Finding, Iterator, Node
+from distdoctor.remedies import other_port_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("store/libuv-missing", "host/port-privileged")

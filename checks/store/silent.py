@@ -22,8 +22,9 @@ See also
 network/port-in-use, network/foreign-service, store/foreign-store
 """
 
-from distdoctor.blame import LAUNCH, claims_node0, hosts_store, node0_name, other_port_fixes, together
+from distdoctor.blame import LAUNCH, claims_node0, hosts_store, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Iterator, Node
+from distdoctor.remedies import other_port_fixes
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (

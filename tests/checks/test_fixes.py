@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.blame import append_hosts_line, replace_in_hosts
 from distdoctor.cluster import build
 from distdoctor.facts import HostsLine, NodeFacts, PortHolder
 from distdoctor.findings import Fix
+from distdoctor.remedies import append_hosts_line, replace_in_hosts
 from tests.checks import rows_gloo, rows_launch, rows_master, rows_ranks
 from tests.checks.row import Facts
 from tests.facts_builder import (

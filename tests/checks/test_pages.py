@@ -17,6 +17,7 @@ ALLOWED = {
     for name in (
         "check_api",
         "blame",
+        "remedies",
         "way",
         "outcomes",
         "firewall",
