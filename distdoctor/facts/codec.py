@@ -1,0 +1,38 @@
+"""Facts as JSON, and the file that ``--save`` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from distdoctor.facts.node import SCHEMA_VERSION, NodeFacts
+
+T = TypeVar("T")
+
+
+class BadFacts(Exception):
+    """A facts file or message that is not what it should be; the text says where."""
+
+
+def encode(value: object) -> bytes:
+    """Facts (any dataclass of this module) as one line of JSON."""
+    return msgspec.json.encode(value)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """The dataclass ``kind`` back from JSON, every type checked. Raises BadFacts."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
+        raise BadFacts(str(err)) from None
+
+
+@dataclass(frozen=True)
+class FactsFile:
+    """What ``--save`` writes and ``diagnose`` reads: the facts of one or more processes."""
+
+    facts: tuple[NodeFacts, ...]
+    distdoctor: str
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,71 @@
+"""Ranks: their devices, how their stages ended, what they got done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+StageStatus = Literal["ok", "failed", "skipped", "error"]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One visible device of one rank, as torch.cuda lists it."""
+
+    index: int
+    name: str
+    uuid: str = ""
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """The devices one process can see. ``reason`` says why there are none (no CUDA build, no driver, empty mask)."""
+
+    visible: tuple[Gpu, ...] = ()
+    reason: str | None = None
+    cuda_visible_devices: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class RankStage:
+    """How one stage ended for one rank."""
+
+    stage: str
+    status: StageStatus
+    seconds: float = 0.0
+    error: str | None = None
+    """The exception's text, or what was done to the rank (``killed after 20 s``)."""
+    detail: dict[str, Any] = field(default_factory=dict)
+    """Plain values of that stage: gloo: ``address``, ``port``; collective: ``wrong``: names of wrong results; ..."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much a rank got done beside everything else on its host (``distdoctor.ranks.work`` measures it)."""
+
+    rate: float
+    """Pieces of the same small work done per second, on one thread."""
+    cpu: float
+    """The share of one processor that the thread got meanwhile, 0 to 1."""
+    processors: int
+    """How many it may run on, of ``cores`` that the host has."""
+    cores: int
+    quota: float | None = None
+    """How many processors its container may use; None where there is no limit or none is seen."""
+    load: float = 0.0
+    """The host's load average of the last minute."""
+
+
+@dataclass(frozen=True)
+class RankFacts:
+    """One rank: who it is and how its stages went. ``rank`` is None where it is not known (yet, or RANK is invalid)."""
+
+    rank: int | None
+    local_rank: int
+    pid: int | None = None
+    gpu: GpuFacts | None = None
+    stages: tuple[RankStage, ...] = ()
+    work: Work | None = None
+    """Measured after the collectives, where there are other ranks to compare with."""
