@@ -33,6 +33,20 @@ open(sys.argv[2], "w").close()
 time.sleep(600)
 """
 BUSY = "print('busy', flush=True)\nwhile True: pass"
+BUSY_WHEN_TOLD = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.sched_setaffinity(0, {int(sys.argv[1])})
+for _ in range(15):
+    if os.fork() == 0:
+        os.setsid()
+        break
+else:
+    print("ready", flush=True)
+signal.sigwait({signal.SIGUSR1})
+while True: pass
+"""
+"""A session each: the kernel shares a core among sessions first (sched(7), autogroup)."""
 OTHER_CLOCK = """
 import time
 real, offset = time.time, {offset}
@@ -147,33 +161,37 @@ def busy(launch: Launch) -> None:
 
 
 def starved(on: int, *ranks: int) -> Fault:
-    """These ranks on host ``on`` may only use one core, and something else keeps that core busy, in the first run only.
-
-    They are niced, too: beside one busy process they get a fraction of the core, without a hundred of them.
-    """
+    """These ranks on host ``on`` may only use one core, which other processes keep busy, in the first run only."""
+    core = max(os.sched_getaffinity(0))
 
     def act(host: Host) -> bool:
         wanted = {f"distdoctor:r{rank}" for rank in ranks}
         found = [pid for pid in host.anchor.pids() if _name(pid) in wanted]
         if len(found) < len(ranks):
             return False
-        core = max(os.sched_getaffinity(0))
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setaffinity(pid, {core})
-                os.setpriority(os.PRIO_PROCESS, pid, 15)
-        host.python(f"import os\nos.sched_setaffinity(0, {{{core}}})\n{BUSY}")
+        _signal_load(host, signal.SIGUSR1)
         return True
 
-    return lambda launch: _watch(launch.cluster[on], act)
+    def inject(launch: Launch) -> None:
+        launch.cluster[on].python(BUSY_WHEN_TOLD, str(core), wait_for="ready")
+        _watch(launch.cluster[on], act)
+
+    return inject
 
 
 def load_ended(launch: Launch) -> None:
-    """Nothing else runs on any host."""
+    """What else ran on the hosts has ended."""
     for host in launch.cluster:
-        for pid, command in host.processes().items():
-            if BUSY.splitlines()[0] in command:
-                _signal(pid, signal.SIGKILL)
+        _signal_load(host, signal.SIGKILL)
+
+
+def _signal_load(host: Host, sig: signal.Signals) -> None:
+    for pid, command in host.processes().items():
+        if "signal.sigwait" in command:
+            _signal(pid, sig)
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
