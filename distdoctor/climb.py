@@ -138,7 +138,8 @@ class Climber:
         if command.stage == "barrier":
             return self._ranks(command, "barrier", self.children, lambda i: {"timeout": command.seconds})
         if command.stage == "collective":
-            return self._ranks(command, "collective", self.children, lambda i: {})
+            ranks = self.member.facts.plan.nproc_per_node or 1
+            return self._ranks(command, "collective", self.children, lambda i: {"ranks": ranks})
         return self._nccl(command)
 
     async def _mesh(self, command: Command) -> tuple[StageStatus, str]:

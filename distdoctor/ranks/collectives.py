@@ -14,9 +14,10 @@ ELEMENTS = 4096
 """Length of the float64 vectors that are exchanged."""
 
 
-def run(state: State) -> dict[str, Any]:
+def run(state: State, ranks: int) -> dict[str, Any]:
     """all_reduce, broadcast, all_gather and send/recv around the ring. ``wrong`` names those with wrong results,
-    ``work`` holds what :func:`distdoctor.ranks.work.measure` gives."""
+    ``work`` holds what :func:`distdoctor.ranks.work.measure` gives; ``ranks`` is how
+    many there are on this node."""
     import torch
     import torch.distributed as dist
 
@@ -57,4 +58,4 @@ def run(state: State) -> dict[str, Any]:
 
     if wrong:
         return {"ok": False, "error": f"wrong results: {', '.join(wrong)}", "wrong": wrong, "times": seconds}
-    return {"times": seconds, "work": work.measure()} if world > 1 else {"times": seconds}
+    return {"times": seconds, "work": work.measure(ranks)} if world > 1 else {"times": seconds}
