@@ -43,11 +43,16 @@ def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
 def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Report:
     """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts."""
     started = time.monotonic()
+    everything, facts = facts, [one for one in facts if not _superseded(one, facts)]
     cluster = build(facts)
     judgement = judge(cluster, checks, ignore)
     times = [one.started_at for one in facts if one.started_at]
     begun = datetime.fromtimestamp(min(times, default=0.0), tz=timezone.utc)
-    notes = []
+    notes = [
+        f"what {one.identity.hostname} (pid {one.identity.pid}) saw in an earlier run is left out"
+        for one in everything
+        if one not in facts
+    ]
     if times and max(times) - min(times) > SAME_RUN:
         notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
     return assemble(
@@ -57,6 +62,19 @@ def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
         seconds=time.monotonic() - started,
         notes=notes,
     )
+
+
+def _superseded(one: NodeFacts, facts: Sequence[NodeFacts]) -> bool:
+    """Whether the same host was checked again after this run of it had ended: a folder keeps the files of both."""
+    if one.plan.started != "node" or not one.started_at:
+        return False
+    waited = one.meeting.waited if one.meeting else 0.0
+    ended = one.started_at + waited + sum(stage.seconds for stage in one.stages)
+    return any(other.started_at > ended and _host(other) == _host(one) for other in facts)
+
+
+def _host(one: NodeFacts) -> tuple[str, str, str]:
+    return one.identity.hostname, one.identity.boot_id, one.identity.netns
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:

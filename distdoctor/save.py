@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -18,8 +19,9 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
     rank = f"-rank{facts.plan.rank}" if facts.plan.started == "rank" else ""
     if path.is_dir():
         node = facts.node_rank if facts.node_rank is not None else facts.plan.node_rank
-        place = f"-node{node}" if node is not None and not rank else ""
-        path = path / f"{facts.identity.hostname}{place}{rank}.json"
+        # Hosts of the same name that never met must not write over each other's file.
+        place = rank or (f"-node{node}" if node is not None else f"-{_host(facts)}")
+        path = path / f"{facts.identity.hostname}{place}.json"
     elif rank and not leads_node:
         path = path.with_name(f"{path.stem}{rank}{path.suffix}")
     text = json.dumps(json.loads(encode(FactsFile((facts,), __version__))), indent=1)
@@ -34,3 +36,9 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _host(facts: NodeFacts) -> str:
+    """A few characters that differ between hosts, and stay the same on one until it is booted again."""
+    one = facts.identity
+    return hashlib.blake2s(f"{one.boot_id} {one.netns}".encode(), digest_size=3).hexdigest()

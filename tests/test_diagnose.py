@@ -10,7 +10,7 @@ import pytest
 
 from distdoctor.diagnose import BadFile, diagnose, read
 from distdoctor.facts import FactsFile, NodeFacts, encode
-from tests.facts_builder import CHECKS, healthy, judged, loopback_name
+from tests.facts_builder import CHECKS, healthy, judged, loopback_name, node, with_meeting
 
 
 def save(path: Path, *facts: NodeFacts) -> Path:
@@ -52,6 +52,25 @@ def test_facts_of_different_days_are_remarked_on() -> None:
     host0, host1 = healthy(2)
     (note,) = diagnose([replace(host0, started_at=1e9), replace(host1, started_at=1e9 + 7200)], CHECKS).notes
     assert "2 hours apart" in note
+
+
+def test_an_earlier_run_of_a_host_is_left_out() -> None:
+    """Its node rank was not known then, so its file has another name."""
+    host0, host1 = (replace(one, started_at=1e9) for one in healthy(2))
+    before = replace(host1, identity=replace(host1.identity, pid=1), started_at=1e9 - 60, node_rank=None)
+    report = diagnose([host0, before, host1], CHECKS)
+    assert (report.verdict, len(report.nodes)) == ("pass", 2)
+    assert report.notes == ("what host1 (pid 1) saw in an earlier run is left out",)
+
+
+def test_nodes_on_one_host_are_not_earlier_runs_of_each_other() -> None:
+    """Node 0 waited 50 s for the other, which was started in another terminal."""
+    facts = [
+        replace(node("h", n, ip="127.0.0.1", master="127.0.0.1", netns="n", pid=n), started_at=1e9) for n in (0, 1)
+    ]
+    first, second = with_meeting(facts[0], waited=51.0), replace(facts[1], started_at=1e9 + 50)
+    report = diagnose([first, second], CHECKS)
+    assert (len(report.nodes), report.notes) == (2, ())
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,13 @@ def test_each_node_has_a_file_of_its_own_in_a_folder(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["same-node0.json", "same-node1.json"]
 
 
+def test_hosts_of_one_name_that_never_met_keep_files_of_their_own(tmp_path: Path) -> None:
+    for netns in ("4026531840", "4026532111"):
+        one = node("localhost", 0, netns=netns)
+        save.write(tmp_path, replace(one, node_rank=None, plan=replace(one.plan, node_rank=None)), True)
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def test_each_rank_has_a_file_of_its_own_in_a_folder_and_beside_a_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for number in (0, 1, 2):
