@@ -119,6 +119,16 @@ def hosts_store(cluster: Cluster) -> Node | None:
     return node if bind is None or bind.ok else None
 
 
+def has_others(cluster: Cluster, node: Node) -> bool:
+    """Whether other hosts take part, as far as is known: they, too, may have to reach this node's addresses."""
+    if len(cluster.nodes) > 1:
+        return bool(cluster.peers(node))
+    # Alone, and everything it talks to is on loopback: the others may well be on this host.
+    master = node.facts.network.master if node.facts.network else None
+    local = master is not None and bool(master.addresses) and all(map(is_loopback, master.addresses))
+    return cluster.multi_host and not local and node.reached_at is not None and not is_loopback(node.reached_at)
+
+
 def makes_gloo(node: Node) -> bool:
     """Whether a gloo group is planned, or was tried, on this node."""
     return node.plan.gloo_planned or any(s.stage == "gloo" and s.status != "skipped" for s in node.facts.stages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import secrets
 import time
 from dataclasses import dataclass, replace
@@ -75,6 +76,8 @@ class Meeting:
         self.own_marker: Marker | None = None
         self.unmarked_since: float | None = None
         self.port_taken_since: float | None = None
+        self.why_not: tuple[int, str, Answer | None] | None = None
+        """The last vain try to host: errno, its text, and what answers on the port."""
         self.astray_since: float | None = None
         self.told = False
 
@@ -92,8 +95,20 @@ class Meeting:
             self._tell_so_far(deadline - now)
             await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
         self.member.update_meeting(ended=True)
+        self._note_holders()
         self.close()
         return None
+
+    def _note_holders(self) -> None:
+        """Where something on the port kept this node from hosting the store: what that is, and which port is free."""
+        if self.network.bind is not None:
+            return
+        answer = self.network.answer
+        mine = self.network.master_is_own and (self._must_host() or self._may_host())
+        if self.why_not is None and mine and answer is not None and answer.kind in ("tcpstore", "foreign", "closed"):
+            self.why_not = (errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), answer)
+        if self.why_not is not None:
+            self._cannot_bind(*self.why_not)
 
     def close(self) -> None:
         """End the store this process hosts, where there is one."""
@@ -208,22 +223,27 @@ class Meeting:
         if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
             self.member.update_network(bind=None, answer=answer)
             return True  # perhaps the doctor's own: the marker will tell
+        self.why_not = (number, error, answer)
         now = time.monotonic()
         self.port_taken_since = self.port_taken_since or now
         if number == errno.EADDRINUSE and now - self.port_taken_since < 2.0:
             return False  # an earlier run's store may be closing just now
+        self._cannot_bind(number, error, answer)
+        return False
+
+    def _cannot_bind(self, number: int, error: str, answer: Answer | None) -> None:
+        port = self.plan.master_port
         self.member.update_network(
             bind=Bind(
                 ok=False,
-                port=self.plan.master_port,
+                port=port,
                 errno=number,
                 error=error,
-                holders=ports.holders(self.plan.master_port),
+                holders=ports.holders(port),
                 answer=answer,
-                free_port=ports.free_port(self.plan.master_port),
+                free_port=ports.free_port(port),
             )
         )
-        return False
 
     # -- reaching the store -----------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ See also
 host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 """
 
-from distdoctor.blame import address_of, makes_gloo, primary_interface, together
+from distdoctor.blame import address_of, has_others, makes_gloo, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.compare import misspelled
 from distdoctor.gloo_rules import initiates
@@ -68,14 +68,7 @@ def numbered(node: Node) -> bool:
 
 def concerns(cluster: Cluster, node: Node) -> bool:
     """Whether this node's gloo offers a loopback address to other hosts."""
-    if not is_loopback(node.gloo_address) or not cluster.multi_host:
-        return False
-    if not makes_gloo(node):
-        return False
-    if len(cluster.nodes) > 1:
-        return bool(cluster.peers(node))
-    # Alone, and everything it talks to is on loopback: the others may well be on this host.
-    return node.reached_at is not None and not is_loopback(node.reached_at)
+    return is_loopback(node.gloo_address) and makes_gloo(node) and has_others(cluster, node)
 
 
 def fails(cluster: Cluster, node: Node) -> bool:

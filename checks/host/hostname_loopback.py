@@ -22,7 +22,7 @@ See also
 gloo/loopback-address, host/hostname-unresolvable
 """
 
-from distdoctor.blame import address_of, together
+from distdoctor.blame import address_of, has_others, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.remedies import replace_in_hosts
 
@@ -31,7 +31,7 @@ FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if loopback(node) is not None and matters(cluster, node)]
+    bad = [node for node in cluster.nodes if loopback(node) is not None and has_others(cluster, node)]
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -52,13 +52,6 @@ def loopback(node: Node) -> str | None:
         return None
     usable = [a for a in host.own_name.addresses if is_loopback(a) or a in node.addresses]
     return usable[0] if usable and is_loopback(usable[0]) else None
-
-
-def matters(cluster: Cluster, node: Node) -> bool:
-    """Whether other hosts take part; one node judged alone that talks over loopback only has them beside it."""
-    if len(cluster.nodes) > 1:
-        return bool(cluster.peers(node))
-    return cluster.multi_host and node.reached_at is not None and not is_loopback(node.reached_at)
 
 
 def evidence(node: Node) -> Iterator[str]:

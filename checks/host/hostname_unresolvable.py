@@ -26,8 +26,8 @@ See also
 gloo/loopback-address, host/hostname-loopback, network/master-unresolvable
 """
 
-from distdoctor.blame import address_of, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+from distdoctor.blame import address_of, has_others, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
@@ -36,7 +36,7 @@ FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if node.facts.host and not node.facts.host.own_name.addresses]
-    bad = [node for node in bad if matters(cluster, node)]
+    bad = [node for node in bad if has_others(cluster, node)]
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -47,13 +47,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=tuple(evidence(node) for node in bad),
         fixes=tuple(fix(cluster, node) for node in bad),
     )
-
-
-def matters(cluster: Cluster, node: Node) -> bool:
-    """Whether other hosts take part; one node judged alone that talks over loopback only has them beside it."""
-    if len(cluster.nodes) > 1:
-        return bool(cluster.peers(node))
-    return cluster.multi_host and node.reached_at is not None and not is_loopback(node.reached_at)
 
 
 def evidence(node: Node) -> str:

@@ -158,7 +158,8 @@ def waiting() -> tuple[NodeFacts, ...]:
 def first_of_one_host() -> tuple[NodeFacts, ...]:
     """The first of several nodes on one Debian machine over 127.0.0.1: the others may yet come."""
     one = loopback_name(node("host0", 0, ip="127.0.0.1", master="127.0.0.1"))
-    return (with_meeting(alone(with_network(one, primary=None)), arrived=(one.key,), expected=2, ended=False),)
+    one = with_network(one, primary=AddressChoice("192.0.2.2", "eth0", "default route"))
+    return (with_meeting(alone(one), arrived=(one.key,), expected=2, ended=False),)
 
 
 def dotted() -> tuple[NodeFacts, ...]:

@@ -18,7 +18,7 @@ import pytest
 
 from distdoctor.stages import STAGES
 from tests.engine.namespaces import ROOT
-from tests.engine.servers import unused_port
+from tests.engine.servers import serving, unused_port
 
 NEEDS_NO_TORCH = STAGES[:4]
 
@@ -175,6 +175,24 @@ def test_wait_ends_the_wait_for_a_master_that_never_comes() -> None:
     assert (status, report["verdict"]) == (1, "fail") and "network/port-refused" in failures(report)
     assert stages(report)["network"] == "fail" and stages(report)["collective"] == "skip"
     assert 3 <= time.monotonic() - began < 3 + 6 + 5 + 3
+
+
+@pytest.mark.parametrize("flags", [("--nnodes", "1"), ("--nnodes", "2", "--master-addr", "127.0.0.1")])
+@pytest.mark.parametrize("wait", ["1", "20"])
+def test_who_holds_the_port_is_said_however_short_the_wait(wait: str, flags: tuple[str, ...]) -> None:
+    def greet(opened: socket.socket) -> None:
+        opened.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+        opened.recv(100)
+
+    with serving(greet) as port:
+        status, report = check(*flags, "--master-port", str(port), "--wait", wait)
+    assert (status, [f["id"] for f in report["findings"] if f["because_of"] is None]) == (
+        1,
+        ["network/foreign-service"],
+    )
+    (finding,) = (f for f in report["findings"] if f["id"] == "network/foreign-service")
+    assert any("is held by" in line and f"pid {os.getpid()}" in line for line in finding["evidence"])
+    assert finding["fixes"][0]["flags"]["--master-port"] != str(port) and "is free" in finding["fixes"][0]["text"]
 
 
 def test_a_timeout_too_short_for_the_ranks_blames_nobody() -> None:
