@@ -58,9 +58,10 @@ def main(words: list[str]) -> int:
                 sys.stdout.write(f"run {number + 1}, {shape.name}: {'; '.join(wrong)}\n{run.describe()}\n")
             sys.stdout.write(f"\r{number + 1} of {flags.runs}" if sys.stdout.isatty() else "")
             sys.stdout.flush()
+    where = " on a busy machine" if flags.busy else ""
     sys.stdout.write(
-        f"{flags.runs} healthy runs{' on a busy machine' if flags.busy else ''}, {min(flags.runs, len(SHAPES))} shapes, "
-        f"{time.monotonic() - began:.0f} s: {failing} with a finding of severity fail, {unhealthy} not as they should be\n"
+        f"{flags.runs} healthy runs{where}, {min(flags.runs, len(SHAPES))} shapes, {time.monotonic() - began:.0f} s: "
+        f"{failing} with a finding of severity fail, {unhealthy} not as they should be\n"
     )
     return 1 if failing or (unhealthy and not flags.busy) else 0
 
