@@ -116,9 +116,9 @@ def ports_right(text: str) -> str:
 
 def fallback(cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail") -> Iterator[Finding]:
     """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``."""
-    ended = own_errors(failed(cluster, stage))
+    ended = [one for one in own_errors(failed(cluster, stage)) if not one.stage.detail.get("wrong")]
     if not ended:
-        return
+        return  # wrong results have a check of their own
     names = node_names(cluster, ended)
     yield Finding(
         summary=f"{what} on {together(names)}: {shorten(ended[0].stage.error or 'no text')[:160]}",

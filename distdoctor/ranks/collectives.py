@@ -25,12 +25,15 @@ def run(state: State, ranks: int) -> dict[str, Any]:
     mine = torch.arange(ELEMENTS, dtype=torch.float64) + rank
     base = torch.arange(ELEMENTS, dtype=torch.float64)
     seconds: dict[str, float] = {}
-    wrong: list[str] = []
+    wrong: dict[str, str] = {}
 
     def compare(name: str, started: float, *pairs: tuple[Any, Any]) -> None:
         seconds[name] = time.monotonic() - started
-        if not all(torch.equal(got, expected) for got, expected in pairs):
-            wrong.append(name)
+        for got, expected in pairs:
+            if not torch.equal(got, expected):
+                place = int((got != expected).nonzero()[0])
+                seen, right = got[place].item(), expected[place].item()
+                wrong.setdefault(name, f"element {place} is {seen!r} instead of {right!r}")
 
     started = time.monotonic()
     total = mine.clone()
@@ -57,5 +60,6 @@ def run(state: State, ranks: int) -> dict[str, Any]:
         compare("send_recv", started, (received, base + (rank - 1) % world))
 
     if wrong:
-        return {"ok": False, "error": f"wrong results: {', '.join(wrong)}", "wrong": wrong, "times": seconds}
+        told = "; ".join(f"{name}: {how}" for name, how in wrong.items())
+        return {"ok": False, "error": f"wrong results: {told}", "wrong": list(wrong), "times": seconds}
     return {"times": seconds, "work": work.measure(ranks)} if world > 1 else {"times": seconds}
