@@ -111,6 +111,6 @@ def fix(group: list[Worked]) -> Fix:
     else:
         text = (
             f"On {node.name}, look at what else uses the processors of rank "
-            f"{together(str(rank) for _, rank, _ in group)} (top), and end it, or start the job when it has ended."
+            f"{together(str(rank) for _, rank, _ in group)} (top): start the job when that has ended, or on another node."
         )
     return Fix(text, (node.name,))
