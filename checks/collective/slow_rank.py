@@ -111,6 +111,6 @@ def fix(group: list[Worked]) -> Fix:
     else:
         text = (
             f"On {node.name}, look at what else uses the processors of rank "
-            f"{together(str(rank) for _, rank, _ in group)} (top): start the job when that has ended, or on another node."
+            f"{together(str(rank) for _, rank, _ in group)} (top): start the job when that has ended, or elsewhere."
         )
     return Fix(text, (node.name,))
