@@ -10,7 +10,7 @@ Why it happens
 --------------
 All ranks of a node bound to one processor (by OMP or Open MPI settings, `taskset`, `srun --cpu-bind`), a container
 with a small CPU quota, another job on the same node, or a processor that runs slowly: hot, or with its frequency
-held down. Each rank does the same small work for 0.25 s on one thread, up to four times where it was kept waiting for a
+held down. Each rank does the same small work for 0.15 s on one thread, up to six times where it was kept waiting for a
 processor; what is compared is how often it got through in the best of them.
 
 Fix

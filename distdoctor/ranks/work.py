@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-SECONDS = 0.25
-"""Two and a half periods of the kernel's CPU quota (cpu.max, 100 ms by default), so that a throttled rank shows."""
-WINDOWS = 4
-FAIR = 0.5
+SECONDS = 0.15
+"""More than a period of the kernel's CPU quota (cpu.max, 100 ms by default), so that a throttled rank shows."""
+WINDOWS = 6
+FAIR = 0.4
 """A rank that had this part of its fair share of the processors is measured once."""
 CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 """The quota of this container, as cgroup v2 tells it inside one."""
