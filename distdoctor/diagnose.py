@@ -43,15 +43,15 @@ def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
 def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Report:
     """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts."""
     started = time.monotonic()
-    everything, facts = facts, [one for one in facts if not _superseded(one, facts)]
+    earlier = _of_earlier_runs(facts)
+    facts = [one for one in facts if one.key not in earlier]
     cluster = build(facts)
     judgement = judge(cluster, checks, ignore)
     times = [one.started_at for one in facts if one.started_at]
     begun = datetime.fromtimestamp(min(times, default=0.0), tz=timezone.utc)
     notes = [
         f"what {one.identity.hostname} (pid {one.identity.pid}) saw in an earlier run is left out"
-        for one in everything
-        if one not in facts
+        for one in earlier.values()
     ]
     if times and max(times) - min(times) > SAME_RUN:
         notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
@@ -64,17 +64,20 @@ def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     )
 
 
-def _superseded(one: NodeFacts, facts: Sequence[NodeFacts]) -> bool:
-    """Whether the same host was checked again after this run of it had ended: a folder keeps the files of both."""
-    if one.plan.started != "node" or not one.started_at:
-        return False
-    waited = one.meeting.waited if one.meeting else 0.0
-    ended = one.started_at + waited + sum(stage.seconds for stage in one.stages)
-    return any(other.started_at > ended and _host(other) == _host(one) for other in facts)
-
-
-def _host(one: NodeFacts) -> tuple[str, str, str]:
-    return one.identity.hostname, one.identity.boot_id, one.identity.netns
+def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:
+    """Those, by key, whose host was checked again after their run had ended: a folder keeps the files of both."""
+    hosts: dict[tuple[str, str, str], list[NodeFacts]] = {}
+    for one in facts:
+        if one.plan.started == "node" and one.started_at:
+            hosts.setdefault((one.identity.hostname, one.identity.boot_id, one.identity.netns), []).append(one)
+    found = {}
+    for group in hosts.values():
+        latest = max(one.started_at for one in group)
+        for one in group:
+            waited = one.meeting.waited if one.meeting else 0.0
+            if latest > one.started_at + waited + sum(stage.seconds for stage in one.stages):
+                found[one.key] = one
+    return found
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:

@@ -192,7 +192,7 @@ class Lead:
         numbering = number([m for m in self.mail.present if m.number in self.in_time], self.plan, self.mail.own)
         blocked: str | None = None
         for stage in STAGES[len(ALONE) : position(self.options.until) + 1]:
-            if self.deadline - time.monotonic() < LEAST_SECONDS + 0.05 * numbering.world:
+            if self.deadline - time.monotonic() < LEAST_SECONDS:
                 self.timed_out = True
                 await self._skip(stage, f"no time left: --timeout {self.options.timeout:g}")
                 continue
