@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.cluster import build
-from distdoctor.facts import Link, LinkRate, MeshFacts, NodeFacts
+from distdoctor.facts import Link, LinkRate, MeshFacts, NodeFacts, Work
 from distdoctor.judge import Judgement, judge
 from tests.facts_builder import CHECKS, blocking, failing, met, node, with_network
 
@@ -168,3 +168,18 @@ def test_one_slow_node(healthy: list[NodeFacts]) -> None:
     assert [(f.id, f.nodes, f.severity, f.blame) for f in result.roots] == [
         ("mesh/slow-link", names((700,)), "warn", "all")
     ]
+
+
+def test_one_straggling_node(healthy: list[NodeFacts]) -> None:
+    """Eight ranks a node, no two at quite the same speed."""
+    facts = []
+    for number, one in enumerate(healthy):
+        rate = 300.0 if number == 700 else 9000.0 + number
+        ranks = (
+            replace(one.ranks[0], rank=8 * number + local, local_rank=local, work=Work(rate + local, 0.9, 64, 64))
+            for local in range(8)
+        )
+        facts.append(replace(one, plan=replace(one.plan, nproc_per_node=8, world_size=8 * COUNT), ranks=tuple(ranks)))
+    result = judged(measured(facts))
+    assert [(f.id, f.nodes, f.severity) for f in result.roots] == [("collective/slow-rank", names((700,)), "warn")]
+    assert result.roots[0].ranks == tuple(range(5600, 5608))
