@@ -64,8 +64,9 @@ make_venv() {
     local extras=${1:-} python stamp wanted
     if [ ! -x "$venv/bin/python" ]; then
         python=$(find_python)
-        # A torch that is already on this machine is the one to check.
-        if "$python" -c 'import torch' 2>/dev/null; then
+        # A torch that is already on this machine is the one to check. (That of a virtual environment which is active
+        # would not be seen through --system-site-packages; only what lies behind it would.)
+        if "$python" -c 'import sys, torch; sys.exit(sys.prefix != sys.base_prefix)' 2>/dev/null; then
             new_venv "$python" --system-site-packages
         else
             new_venv "$python"

@@ -6,7 +6,7 @@ that join them. The machine's own network is never touched, and everything is go
 the process that built it is killed.
 
     with Cluster(2) as cluster:
-        cluster[0].run(["ping", "-c1", "host1"])
+        cluster[0].run(["getent", "hosts", "host1"])
 """
 
 from __future__ import annotations

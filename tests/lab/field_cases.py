@@ -64,6 +64,8 @@ NO_INTERFACE = "gloo/interface-not-found"
 ENVIRONMENT = [
     Case("the rendezvous ids differ", c10d("a", "b"), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", torch="600 s, no cause"),
     Case("one of 3 rendezvous ids differs", c10d("a", "a", "b"), "environment/rendezvous-id-mismatch", ["host2"], hosts=3, torch="600 s, no cause"),
+    Case("the id of node 1 of 3 differs", c10d("a", "b", "a"), "environment/rendezvous-id-mismatch", ["host1"], hosts=3, torch="600 s, no cause"),
+    Case("--backend mpi on a build without", flag("--backend", "mpi", 0, 1), "environment/backend-not-built", BOTH, torch="at once"),
     Case("--backend nccl on a build without", flag("--backend", "nccl", 0, 1), "environment/backend-not-built", BOTH),
     Case("a setting of gloo on one of 3", variable("TORCH_GLOO_LAZY_INIT", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3),
     Case("a setting of gloo on one of 2", variable("TORCH_GLOO_LAZY_INIT", "1", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
@@ -123,6 +125,7 @@ MESH = [
     Case("2 and 2 nodes, by the switch", cut_in_switch((0, 1), (2, 3)), "mesh/partition", ["host0", "host1", "host2", "host3"], blame="one-of", hosts=4, nproc=1, by_hand=switch_repaired),
     Case("3 and 2 nodes, by the switch", cut_in_switch((0, 1, 2), (3, 4)), "mesh/partition", ["host3", "host4"], hosts=5, nproc=1, by_hand=switch_repaired),
     Case("large packets vanish", nft(1, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host1"], torch="never"),
+    Case("large packets vanish, its own too", nft(1, "meta length > 1294 drop"), "mesh/mtu-blackhole", ["host1"], torch="never"),
     Case("large packets vanish, one of 3", nft(2, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host2"], hosts=3, torch="never"),
     Case("one of 3 sends slowly", slow(2), "mesh/slow-link", ["host2"], "warn", hosts=3, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
     Case("one of 4 sends slowly", slow(1), "mesh/slow-link", ["host1"], "warn", hosts=4, nproc=1, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
