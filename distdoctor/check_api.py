@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from distdoctor.cluster import Cluster, Node, is_loopback, parse
 from distdoctor.facts import Answer, Contact, Link, MeetingFacts, RankFacts
 from distdoctor.findings import Finding, Fix
-from distdoctor.plan import DEFAULT_PORT, PlanProblem
+from distdoctor.plan import DEFAULT_PORT, LAUNCH_VARIABLES, PlanProblem
 
 __all__ = [
     "DEFAULT_PORT",
+    "LAUNCH_VARIABLES",
     "Answer",
     "Cluster",
     "Contact",

@@ -35,8 +35,7 @@ class Node:
     @cached_property
     def host(self) -> tuple[str, str, str]:
         """What two nodes on the same host (and network namespace) have in common."""
-        identity = self.facts.identity
-        return identity.hostname, identity.boot_id, identity.netns
+        return self.facts.identity.host
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
@@ -185,10 +184,9 @@ def build(facts: Iterable[NodeFacts]) -> Cluster:
 
 
 def _group(one: NodeFacts) -> tuple[object, ...]:
-    identity = one.identity
     if one.plan.started == "node":
         return (one.key,)
-    return identity.hostname, identity.boot_id, identity.netns, one.plan.node_rank
+    return *one.identity.host, one.plan.node_rank
 
 
 def _slice_order(one: NodeFacts) -> tuple[bool, int, int]:

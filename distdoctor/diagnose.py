@@ -69,7 +69,7 @@ def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:
     hosts: dict[tuple[str, str, str], list[NodeFacts]] = {}
     for one in facts:
         if one.plan.started == "node" and one.started_at:
-            hosts.setdefault((one.identity.hostname, one.identity.boot_id, one.identity.netns), []).append(one)
+            hosts.setdefault(one.identity.host, []).append(one)
     found = {}
     for group in hosts.values():
         latest = max(one.started_at for one in group)

@@ -273,7 +273,7 @@ class Lead:
     def _targets(self) -> tuple[Target, ...]:
         """Every node's addresses that its peers would use, each once."""
         targets: list[Target] = []
-        hosts = {_host(m.facts) for m in self.mail.members.values()}
+        hosts = {m.facts.identity.host for m in self.mail.members.values()}
         nccl = "nccl" in self.plan.backends(gpus=all(m.gpus for m in self.mail.members.values()))
         for m in self.mail.members.values():
             if m.mesh_port is None:
@@ -292,7 +292,9 @@ class Lead:
     async def _try_fixes(self, numbering: Numbering) -> None:
         """Climb gloo and the barrier again with the variables that the root causes' fixes set."""
         cluster = self.cluster()
-        choice = choose(judge(cluster, self.options.checks, self.options.ignore)) if self.options.try_fixes else None
+        enough = self.deadline - time.monotonic() >= LEAST_SECONDS
+        wanted = self.options.try_fixes and enough
+        choice = choose(judge(cluster, self.options.checks, self.options.ignore)) if wanted else None
         if choice is None:
             return
         by_number = {
@@ -324,10 +326,6 @@ def _opening(stage: str, numbering: Numbering, *, seconds: float) -> Command:
         group_ranks=dict(numbering.group_ranks),
         node_ranks=dict(numbering.node_ranks),
     )
-
-
-def _host(facts: NodeFacts) -> tuple[str, str, str]:
-    return facts.identity.hostname, facts.identity.boot_id, facts.identity.netns
 
 
 def _addresses(facts: NodeFacts, nccl: bool) -> Iterator[tuple[str, str]]:

@@ -40,5 +40,4 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
 
 def _host(facts: NodeFacts) -> str:
     """A few characters that differ between hosts, and stay the same on one until it is booted again."""
-    one = facts.identity
-    return hashlib.blake2s(f"{one.boot_id} {one.netns}".encode(), digest_size=3).hexdigest()
+    return hashlib.blake2s(" ".join(facts.identity.host).encode(), digest_size=3).hexdigest()

@@ -79,7 +79,7 @@ def run(case: Case) -> Result:
     try:
         return examine(case)
     except (RuntimeError, OSError) as err:
-        return Result([f"{type(err).__name__}: {err}"], [], [], None, False)
+        return Result([f"{type(err).__name__}: {err}"], [], None, False)
 
 
 def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float) -> str:

@@ -85,6 +85,13 @@ def test_stages_that_were_not_run_say_why() -> None:
     assert len(left) == len(STAGES)
 
 
+def test_a_stage_that_was_not_run_is_not_said_to_have_failed() -> None:
+    host0, host1 = healthy(2)
+    waiting = with_stage(host1, StageFacts("gloo", "skipped", reason="needs mesh", blocked_by="mesh"))
+    report = made(host0, waiting, findings=(finding("gloo/x", "host0", "host1"),), verdict="fail")
+    assert statuses(report, "gloo") == {"host0": "fail", "host1": "skip"}
+
+
 def test_no_stage_above_the_last_one_climbed() -> None:
     host0, _ = healthy(2)
     report = made(replace(host0, stages=host0.stages[:4]))

@@ -35,7 +35,8 @@ from distdoctor.facts import Work
 
 SEVERITY = "warn"
 FACTOR = 5.0
-"""How many times slower than the median of the other ranks. On a busy machine, ranks that are alike differ by 2."""
+"""How many times slower than the median of the other ranks, in the best of several windows: in a single one, ranks that
+are alike differed by 8 on a machine with twice as many ranks as cores."""
 STARVED = 0.5
 """Share of a processor below which a rank was kept waiting for it, not slow on it."""
 SHOWN = 8

@@ -30,11 +30,20 @@ environment/invalid-variable, environment/duplicate-rank
 """
 
 from distdoctor.blame import missing_ranks, together
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node, PlanProblem, is_loopback
+from distdoctor.check_api import (
+    DEFAULT_PORT,
+    LAUNCH_VARIABLES,
+    Cluster,
+    Finding,
+    Fix,
+    Iterator,
+    Node,
+    PlanProblem,
+    is_loopback,
+)
 from distdoctor.compare import misspelled
 
 SEVERITY = "fail"
-VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -58,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node, problems: list[PlanProblem]) -> Iterator[str]:
-    there = [f"{name}={node.facts.variables[name]}" for name in VARIABLES if name in node.facts.variables]
+    there = [f"{name}={node.facts.variables[name]}" for name in LAUNCH_VARIABLES if name in node.facts.variables]
     for problem in problems:
         yield f"{problem.variable} is not set" + (f", but {', '.join(there)}" if there else "")
         for name in misspelled(node, problem.variable):
@@ -78,7 +87,7 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
 def stray(cluster: Cluster) -> Iterator[Fix]:
     """A process that nobody else came to: what is set may be left over from another job in this shell."""
     node = cluster.nodes[0]
-    there = {name: None for name in VARIABLES if name in node.facts.variables}
+    there = {name: None for name in LAUNCH_VARIABLES if name in node.facts.variables}
     if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
         text = f"Where this is no rank of a job, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
         yield Fix(text, (node.name,), 3, env=dict(there))

@@ -26,6 +26,11 @@ class Identity:
     nccl: str | None = None
     """The version of the NCCL that torch was built with."""
 
+    @property
+    def host(self) -> tuple[str, str, str]:
+        """What tells the host from every other: several nodes, or ranks of one, may be on it."""
+        return self.hostname, self.boot_id, self.netns
+
 
 @dataclass(frozen=True)
 class Resolution:

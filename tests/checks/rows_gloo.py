@@ -23,7 +23,6 @@ from tests.facts_builder import (
     with_plan,
 )
 
-NODES_MISSING = "store/nodes-missing"
 LOOPBACK = "gloo/loopback-address"
 BOTH = ("host0", "host1")
 

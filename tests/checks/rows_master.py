@@ -21,8 +21,6 @@ from tests.facts_builder import (
     with_network,
 )
 
-NODES_MISSING = "store/nodes-missing"
-LOOPBACK = "gloo/loopback-address"
 BOTH = ("host0", "host1")
 
 

@@ -26,7 +26,6 @@ from tests.facts_builder import (
 )
 
 NODES_MISSING = "store/nodes-missing"
-LOOPBACK = "gloo/loopback-address"
 BOTH = ("host0", "host1")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.cluster import build
-from distdoctor.facts import HostsLine, NodeFacts, PortHolder
+from distdoctor.facts import HostsLine, NodeFacts, PortHolder, Work
 from distdoctor.findings import Fix
 from distdoctor.remedies import append_hosts_line, replace_in_hosts
 from tests.checks import rows_gloo, rows_launch, rows_master, rows_ranks
@@ -254,6 +254,30 @@ def test_a_rank_alone_without_rank_is_told_what_it_means() -> None:
     found = fixes(one)
     assert found[0].env == {} and "from 0 to WORLD_SIZE - 1" in found[0].text
     assert "torchrun" in found[-1].text and found[-1].option == 2
+
+
+def test_a_stray_variable_can_be_unset_where_nobody_else_came() -> None:
+    one = with_plan(rank_node("host1", 1), rank=None, problems=rows_launch.problem("RANK", None, "not set"))
+    one = replace(one, variables={"MASTER_ADDR": "host0", "NCCL_DEBUG": "INFO"})
+    assert [f.env for f in fixes(one) if f.option == 3] == [{"MASTER_ADDR": None}]
+    assert [f for f in fixes(rank_node("host0", 0), one) if f.option == 3] == []
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        (Work(300, 0.9, 8, 8), "frequency"),
+        (Work(300, 0.05, 8, 8, quota=0.1), "more than 0.1 processors for its 2 ranks"),
+        (Work(300, 0.05, 1, 8), "leaves 2 ranks 1 of 8 processors"),
+        (Work(300, 0.05, 8, 8, load=40.0), "what else uses the processors of rank 2 and 3"),
+    ],
+)
+def test_a_straggler_is_helped_by_what_holds_it_back(work: Work, says: str) -> None:
+    first, second = healthy(2)
+    fast = replace(first, ranks=tuple(replace(r, work=Work(9000, 1.0, 8, 8)) for r in first.ranks))
+    slow = replace(second, ranks=tuple(replace(r, work=work) for r in second.ranks))
+    (fix,) = fixes(fast, slow)
+    assert fix.nodes == ("host1",) and says in fix.text
 
 
 def test_missing_nodes_are_named_by_their_own_facts_where_they_are_here() -> None:

@@ -159,6 +159,15 @@ def test_once_per_rank_with_variables_set_by_hand() -> None:
     assert out == "", "rank 0 alone prints"
 
 
+def test_a_stray_variable_is_named_and_unsetting_it_cures() -> None:
+    with started("--wait", "2", RANK="0") as process:
+        status, report = ended(process)
+    (finding,) = (f for f in report["findings"] if f["because_of"] is None)
+    assert (status, finding["id"]) == (1, "environment/missing-variable")
+    assert [f["env"] for f in finding["fixes"] if f["option"] == 3] == [{"RANK": None}]
+    assert check()[0] == 0
+
+
 def test_wait_ends_the_wait_for_a_node_that_never_comes() -> None:
     port, began = unused_port(), time.monotonic()
     with started(*node(0, port, "--wait", "4", "--timeout", "6")) as process:

@@ -32,7 +32,6 @@ if sys.argv[1] != "0":
 open(sys.argv[2], "w").close()
 time.sleep(600)
 """
-BUSY = "print('busy', flush=True)\nwhile True: pass"
 BUSY_WHEN_TOLD = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -157,11 +156,11 @@ def clock(offset: float, *hosts: int) -> Fault:
 def busy(launch: Launch) -> None:
     """Every core of the machine has as much to do as it can."""
     for _ in range(os.cpu_count() or 1):
-        launch.cluster[0].python(BUSY, wait_for="busy")
+        launch.cluster[0].python("print('busy')\nwhile True: pass", wait_for="busy")
 
 
 def starved(on: int, *ranks: int) -> Fault:
-    """These ranks on host ``on`` may only use one core, which other processes keep busy, in the first run only."""
+    """In the first run, these ranks on host ``on`` may only use one core; other processes keep it busy from then on."""
     core = max(os.sched_getaffinity(0))
 
     def act(host: Host) -> bool:

@@ -173,8 +173,8 @@ def _parsed(text: str) -> JSON | None:
 
 
 def differences(case: Case, run: Run) -> list[str]:
-    """How the run is not *exact* but for its times, in words; empty where it is."""
-    return [*_diagnosis(case, run), *_live(case, run)]
+    """How the run is not *exact*, in words; empty where it is."""
+    return [*_diagnosis(case, run), *_live(case, run), *_times(case, run)]
 
 
 def _diagnosis(case: Case, run: Run) -> list[str]:
@@ -218,8 +218,7 @@ def _live(case: Case, run: Run) -> list[str]:
     return wrong
 
 
-def times(case: Case, run: Run) -> list[str]:
-    """What took longer than it may, in words; empty where nothing did."""
+def _times(case: Case, run: Run) -> list[str]:
     wrong = []
     at = run.first_naming(case.root)
     if case.live and at is not None and at > case.bound and at > case.bound * (slow := slowness()):
@@ -291,8 +290,6 @@ class Result:
 
     complaints: list[str]
     """All that is wrong with it; empty where it is exact."""
-    late: list[str]
-    """Those of them that are about times."""
     named: list[JSON]
     """The roots of the diagnosis."""
     seconds: float | None
@@ -303,12 +300,8 @@ class Result:
 
 
 def check_case(case: Case) -> list[str]:
-    """Build the cluster, inject the fault, run, compare, apply the printed fix, run again. Gives all that is wrong.
-
-    What is wrong in nothing but its time is timed once more: something else may have been busy just then.
-    """
-    result = examine(case)
-    return examine(case).complaints if result.complaints and result.complaints == result.late else result.complaints
+    """Build the cluster, inject the fault, run, compare, apply the printed fix, run again. Gives all that is wrong."""
+    return examine(case).complaints
 
 
 def examine(case: Case) -> Result:
@@ -319,8 +312,7 @@ def examine(case: Case) -> Result:
         case.fault(launch)
         before = set(cluster.leftovers())
         first = run(launch)
-        late = times(case, first)
-        wrong = [*differences(case, first), *late, *_left(cluster, before)]
+        wrong = [*differences(case, first), *_left(cluster, before)]
         if wrong:
             _say(first.describe())
         expected = {root.check for root in case.roots}
@@ -343,7 +335,7 @@ def examine(case: Case) -> Result:
                 _say(f"=== after the fix (option {option})\n{second.describe()}")
             wrong += complaints
             cured = not complaints and (cured or option == case.options[0])
-    return Result(wrong, late, roots(first.diagnosis) if first.diagnosis else [], _verdict_at(case, first), cured)
+    return Result(wrong, roots(first.diagnosis) if first.diagnosis else [], _verdict_at(case, first), cured)
 
 
 def _verdict_at(case: Case, run: Run) -> float | None:

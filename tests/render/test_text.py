@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from distdoctor.render.text import render
 from distdoctor.report import Report
+from distdoctor.stages import STAGES
 
 from . import reports
 
@@ -73,3 +75,16 @@ def test_nothing_is_wrapped_without_a_width() -> None:
 def test_flag_fixes_are_in_the_next_command() -> None:
     last = render(reports.port_in_use()).splitlines()[-1]
     assert last == "    distdoctor check --nnodes 2 --master-addr host0 --master-port 29501"
+
+
+def test_commands_start_the_program_as_it_was_started() -> None:
+    lines = render(reports.port_in_use(), program="python3 -m distdoctor").splitlines()
+    assert lines[-1].startswith("    python3 -m distdoctor check --nnodes 2")
+    assert any(line.startswith("  more: python3 -m distdoctor explain ") for line in lines)
+
+
+def test_a_pass_says_how_far_it_goes() -> None:
+    whole = reports.healthy()
+    text = render(replace(whole, torch=None, stages=tuple(s for s in whole.stages if s.stage in STAGES[:4])))
+    assert "PASS up to network" in text and "no torch" not in text
+    assert "torchrun" not in text.splitlines()[-1] and "distdoctor check" in text.splitlines()[-1]
