@@ -3,6 +3,7 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${DISTDOCTOR_VENV:-.venv}
+export PIP_DISABLE_PIP_VERSION_CHECK=1 # its notice is not about this project
 
 say() { printf '== %s\n' "$*" >&2; }
 
