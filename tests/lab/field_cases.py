@@ -139,7 +139,7 @@ PROCESSES = [
     Case("rank 0 is stopped", signalled_rank(0, 0, signal.SIGSTOP), "barrier/rank-stopped", ["host0"], by_hand=nothing, within=15, torch="silent 1800 s"),
     Case("a rank is killed", signalled_rank(1, 3, signal.SIGKILL), "barrier/rank-missing", ["host1"], by_hand=nothing, torch="at once, no cause"),
     Case("the ranks of one node share a busy core", starved(1, 2, 3), "collective/slow-rank", ["host1"], "warn", by_hand=nothing, torch="none, slower"),
-    Case("a rank of 3 nodes has a busy core", starved(2, 2), "collective/slow-rank", ["host2"], "warn", hosts=3, nproc=1, by_hand=load_ended, torch="none, slower"),
+    Case("a rank of 3 nodes has a busy core", starved(2, 2, others=40), "collective/slow-rank", ["host2"], "warn", hosts=3, nproc=1, by_hand=load_ended, torch="none, slower"),
     Case("a whole node is killed", killed_doctor(1), "store/node-lost", ["host1"], by_hand=nothing, killed=["host1"], within=15, torch="at once, no cause"),
 ]  # fmt: skip
 

@@ -36,7 +36,7 @@ BUSY_WHEN_TOLD = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 os.sched_setaffinity(0, {int(sys.argv[1])})
-for _ in range(15):
+for _ in range(int(sys.argv[2])):
     if os.fork() == 0:
         os.setsid()
         break
@@ -159,8 +159,8 @@ def busy(launch: Launch) -> None:
         launch.cluster[0].python("print('busy')\nwhile True: pass", wait_for="busy")
 
 
-def starved(on: int, *ranks: int) -> Fault:
-    """In the first run, these ranks on host ``on`` may only use one core; other processes keep it busy from then on."""
+def starved(on: int, *ranks: int, others: int = 15) -> Fault:
+    """In the first run, these ranks on host ``on`` may only use one core; ``others`` keep it busy from then on."""
     core = max(os.sched_getaffinity(0))
 
     def act(host: Host) -> bool:
@@ -175,7 +175,7 @@ def starved(on: int, *ranks: int) -> Fault:
         return True
 
     def inject(launch: Launch) -> None:
-        launch.cluster[on].python(BUSY_WHEN_TOLD, str(core), wait_for="ready")
+        launch.cluster[on].python(BUSY_WHEN_TOLD, str(core), str(others), wait_for="ready")
         _watch(launch.cluster[on], act)
 
     return inject
