@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,6 +19,7 @@ from distdoctor import __version__, output
 from distdoctor.argv import did_you_mean
 from distdoctor.catalog import BadCheck, Check, load
 from distdoctor.exit_status import FAIL_ON, OK, FailOn, exit_status
+from distdoctor.outside import encodable, environment, without_userinfo
 from distdoctor.plan import Flags, UsageError
 from distdoctor.report import Report
 from distdoctor.resolve import resolve
@@ -130,7 +131,7 @@ class CheckCommand:
             if not os.access(folder, os.W_OK):
                 raise UsageError(f"--save {self.save}: the folder {folder} cannot be written")
         checks = load_checks(self.folders)
-        plan = resolve(self.flags, os.environ, count_gpus, count_cpus)
+        plan = resolve(told_flags(self.flags), environment(os.environ), count_gpus, count_cpus)
         wait = self.wait
         if wait is None:
             wait = WAIT_FOR_A_PERSON if plan.announce and output.is_terminal(sys.stderr) else WAIT_SECONDS
@@ -221,6 +222,22 @@ def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
         if not any(fnmatchcase(check_id, wanted) for check_id in known):
             raise UsageError(f"--ignore {wanted!r}: no such check{did_you_mean(wanted, known)}")
     return tuple(ids)
+
+
+def told_flags(flags: Flags) -> Flags:
+    """The flags as they may be told: encodable, the addresses among them without a password."""
+
+    def address(text: str | None) -> str | None:
+        return None if text is None else without_userinfo(text)
+
+    return encodable(
+        replace(
+            flags,
+            master_addr=address(flags.master_addr),
+            rdzv_endpoint=address(flags.rdzv_endpoint),
+            init_method=address(flags.init_method),
+        )
+    )
 
 
 def _one_of(flag: str, value: str, known: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from distdoctor.facts import (
 )
 from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
+from distdoctor.outside import encodable, environment
 from distdoctor.probes import host, identity, init_file, known_variables, leftovers, names, ports
 from distdoctor.processes import Child, Died, TorchInfo, Zygote
 from distdoctor.stages import needs_torch
@@ -41,11 +42,12 @@ class Member:
         self.started = time.monotonic()
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
+        env = environment(os.environ)
         self.facts = NodeFacts(
-            identity=identity.identity(),
+            identity=encodable(identity.identity()),
             plan=plan,
-            variables=identity.variables(os.environ),
-            near_misses=known_variables.near_misses(os.environ),
+            variables=identity.variables(env),
+            near_misses=known_variables.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),
             started_at=time.time(),
@@ -59,7 +61,7 @@ class Member:
 
     def update(self, **changes: Any) -> None:
         """Put new values into the facts."""
-        self.facts = replace(self.facts, **changes)
+        self.facts = replace(self.facts, **encodable(changes))
 
     def update_meeting(self, **changes: Any) -> None:
         """Put new values into the facts about the meeting."""

@@ -17,7 +17,7 @@ _LISTEN = "0A"
 def process_state(pid: int) -> str | None:
     """The letter that /proc/PID/stat shows for the process's state; None where there is no such process."""
     try:
-        with open(f"/proc/{pid}/stat") as stat:
+        with open(f"/proc/{pid}/stat", errors="replace") as stat:  # a process may call itself anything
             return stat.read().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return None

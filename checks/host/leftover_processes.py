@@ -56,7 +56,7 @@ def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:
     for one in left[:SHOWN]:
         rank = f", rank {one.rank}" if one.rank else ""
         ports = f", listens on {together(map(str, one.ports[:4]))}" if one.ports else ""
-        yield f"{node.name}: pid {one.pid} of {one.user or '?'}{rank}, {age(one.age)} old{ports}: {one.command[:100]}"
+        yield f"{node.name}: pid {one.pid} of {one.user or '?'}{rank}, {age(one.age)} old{ports}: {one.name or '?'}"
     if len(left) > SHOWN:
         yield f"{node.name}: and {len(left) - SHOWN} more"
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from distdoctor.facts.node import SCHEMA_VERSION, NodeFacts
+from distdoctor.outside import encodable
 
 T = TypeVar("T")
 
@@ -18,7 +19,10 @@ class BadFacts(Exception):
 
 def encode(value: object) -> bytes:
     """Facts (any dataclass of this module) as one line of JSON."""
-    return msgspec.json.encode(value)
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(encodable(value))
 
 
 def decode(data: bytes, kind: type[T]) -> T:

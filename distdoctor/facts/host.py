@@ -108,11 +108,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A process of an earlier run: it has a launcher's variables and its launcher is gone."""
+    """A process of an earlier run: it has a launcher's variables and its launcher is gone. Its command line is not
+    kept: people put tokens there."""
 
     pid: int
     name: str
-    command: str
     user: str
     age: float
     """Seconds since it was started."""

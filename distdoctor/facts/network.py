@@ -55,7 +55,6 @@ class PortHolder:
     pid: int | None = None
     name: str | None = None
     user: str | None = None
-    command: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import getpass
 import os
 import platform
-import re
 import socket
 from collections.abc import Mapping
 
 from distdoctor import __version__
 from distdoctor.facts import Identity
+from distdoctor.probes import known_variables
 
-ALLOWED = re.compile(
-    r"RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|MASTER_ADDR|MASTER_PORT"
-    r"|PET_(NNODES|NPROC_PER_NODE|NODE_RANK|MASTER_ADDR|MASTER_PORT|RDZV_BACKEND|RDZV_ENDPOINT|RDZV_ID|STANDALONE)"
-    r"|(GLOO|NCCL|TORCH_NCCL|TORCH_GLOO|TORCH_DISTRIBUTED)_[A-Z0-9_]+|TORCHELASTIC_[A-Z_]+|TORCH_DIST_INIT_BARRIER"
-    r"|CUDA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|USE_LIBUV|OMP_NUM_THREADS|TP_SOCKET_IFNAME"
+ALLOWED = frozenset(
+    (known_variables.KNOWN - {"PET_RDZV_CONF"})
+    | {"ROLE_RANK", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "OMP_NUM_THREADS"}
+    | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
 )
-"""Only variables of these names get into the facts: a report must hold no secrets."""
+"""Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,
+and may hold secrets."""
 
 
 def variables(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that decide how a job is launched and connected, each cut to 500 characters."""
-    return {name: env[name][:500] for name in sorted(env) if ALLOWED.fullmatch(name)}
+    return {name: env[name][:500] for name in sorted(env) if name in ALLOWED}
 
 
 def identity() -> Identity:

@@ -30,12 +30,12 @@ def filesystem(path: str) -> str | None:
     """The type of the file system that ``path`` is on (nfs4, ext4, ...), from /proc/self/mounts."""
     best, kind = "", None
     try:
-        with open("/proc/self/mounts") as mounts:
+        with open("/proc/self/mounts", "rb") as mounts:
             for line in mounts:
                 fields = line.split()
-                point = fields[1].encode().decode("unicode_escape")
+                point = os.fsdecode(fields[1].decode("unicode_escape").encode("latin-1"))  # "\\040" is a space
                 if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-                    best, kind = point, fields[2]
+                    best, kind = point, os.fsdecode(fields[2])
     except OSError:
         return None
     return kind

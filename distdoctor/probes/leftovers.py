@@ -30,14 +30,13 @@ def probe(port: int) -> tuple[Leftover, ...]:
                 continue
             if process.status() == psutil.STATUS_ZOMBIE:
                 continue
-            command = " ".join(process.cmdline())[:200]
         except (psutil.Error, OSError):
             continue
         info = process.info
         ports = tuple(sorted({number for _, number in listening(process.pid)}))
         age = round(max(0.0, time.time() - (info["create_time"] or 0.0)), 1)
         user = info["username"] or ""
-        found.append(Leftover(process.pid, info["name"] or "", command, user, age, ports, environ.get("RANK")))
+        found.append(Leftover(process.pid, info["name"] or "", user, age, ports, environ.get("RANK")))
     found.sort(key=lambda one: (port not in one.ports, one.pid))
     return tuple(found[:MAX_FOUND])
 

@@ -81,9 +81,10 @@ def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -
     """The lines of /etc/hosts whose fields (address, names...) are ``wanted``; at most 20."""
     found = []
     for number, text in _hosts_file(path):
-        fields = text.partition("#")[0].split()
+        entry = text.partition("#")[0].strip()
+        fields = entry.split()
         if len(fields) > 1 and wanted(fields):
-            found.append(HostsLine(number, text.strip()[:200]))
+            found.append(HostsLine(number, entry[:200]))
     return tuple(found[:20])
 
 

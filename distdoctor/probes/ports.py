@@ -28,8 +28,7 @@ def holders(port: int) -> tuple[PortHolder, ...]:
         try:
             process = psutil.Process(connection.pid)
             with process.oneshot():
-                command = " ".join(process.cmdline())[:200]
-                found.append(PortHolder(address, process.pid, process.name(), process.username(), command))
+                found.append(PortHolder(address, process.pid, process.name(), process.username()))
         except psutil.Error:
             found.append(PortHolder(address, connection.pid))
     return tuple(dict.fromkeys(found))
@@ -67,7 +66,12 @@ def firewall() -> Firewall:
             continue
         try:
             done = subprocess.run(
-                [path, *command[1:]], capture_output=True, text=True, check=False, timeout=READ_SECONDS
+                [path, *command[1:]],
+                capture_output=True,
+                text=True,
+                errors="backslashreplace",
+                check=False,
+                timeout=READ_SECONDS,
             )
             if done.returncode == 0:
                 chains.extend(parse(done.stdout))

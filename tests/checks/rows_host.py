@@ -284,7 +284,7 @@ def privileged() -> Facts:
     return with_network(a, bind=Bind(False, 80, 13, "permission denied"), master_is_own=True), b
 
 
-OLD = Leftover(4711, "python", "python train.py", "", 7200.0, rank="1")
+OLD = Leftover(4711, "python", "", 7200.0, rank="1")
 
 
 def left(*ones: Leftover) -> Facts:

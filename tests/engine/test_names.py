@@ -100,9 +100,9 @@ def hosts(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_lines_that_name_a_host_with_their_numbers(hosts: str) -> None:
+def test_lines_that_name_a_host_with_their_numbers_and_without_comments(hosts: str) -> None:
     assert hosts_lines(lambda fields: "gpu07" in fields[1:], hosts) == (
-        HostsLine(3, "127.0.1.1  gpu07.cluster.example gpu07   # set by the installer"),
+        HostsLine(3, "127.0.1.1  gpu07.cluster.example gpu07"),
         HostsLine(4, "10.0.0.7 gpu07"),
     )
 
