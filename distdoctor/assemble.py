@@ -202,7 +202,12 @@ def _node_details(node: Node) -> dict[str, Any]:
         "rtt_median": mesh.rtt_median if mesh else None,
         "rtt_max": mesh.rtt_max if mesh else None,
         "python": identity.python,
+        "executable": identity.executable or None,
         "torch": identity.torch,
+        "torch_path": identity.torch_path,
+        "torch_seconds": identity.torch_seconds,
+        "torch_importing": identity.torch_importing or None,
+        "torch_error": identity.torch_error,
     }
     for rank in node.facts.ranks:
         for stage in rank.stages:

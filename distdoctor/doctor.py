@@ -273,6 +273,7 @@ class _Doctor:
         """Interrupted or out of time: tell what is known so far, and let the others know."""
         if self.report is not None:
             return
+        self.member.note_importing()
         try:
             await asyncio.wait_for(self._partial_from_all(), 2.0)
         except (StoreError, asyncio.TimeoutError, OSError):

@@ -156,8 +156,7 @@ class Meeting:
         zygote = self.member.zygote
         if zygote is None:
             return False
-        torch = await zygote.torch()
-        self.member.note_torch(torch)
+        torch = await self.member.torch(zygote, "network")
         if torch.version is None:
             return False
         child = zygote.spawn("distdoctor:sto")

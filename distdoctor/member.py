@@ -40,6 +40,8 @@ class Member:
     def __init__(self, options: Options, observer: Observer, zygote: Zygote | None) -> None:
         self.options, self.observer, self.zygote = options, observer, zygote
         self.started = time.monotonic()
+        self.torch_waits: dict[str, float] = {}
+        """Stage -> seconds that it waited for the import of torch."""
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
@@ -85,7 +87,10 @@ class Member:
         self.update(stages=(*(s for s in self.facts.stages if s.stage != entry.stage), entry))
 
     async def run_stage(self, stage: str, work: Awaitable[tuple[StageStatus, str]]) -> StageStatus:
-        """Run one stage's work and record how it ended; a crash of a probe is a result, too."""
+        """Run one stage's work and record how it ended; a crash of a probe is a result, too.
+
+        Its seconds are its own: the time it waited for the import of torch is torch's (``identity.torch_seconds``).
+        """
         self.observer.stage_started(stage)
         started = time.monotonic()
         status: StageStatus
@@ -93,7 +98,7 @@ class Member:
             status, reason = await work
         except Exception as err:
             status, reason = "error", f"{type(err).__name__}: {err}"
-        seconds = round(time.monotonic() - started, 3)
+        seconds = round(max(0.0, time.monotonic() - started - self.torch_waits.pop(stage, 0.0)), 3)
         self.record(StageFacts(stage, status, seconds, reason))
         self.observer.stage_ended(stage, status, seconds, reason)
         return status
@@ -121,10 +126,9 @@ class Member:
         """The devices this process's ranks see, asked in a process of its own."""
         if self.zygote is None:
             return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
-        torch = await self.zygote.torch()
-        self.note_torch(torch)
+        torch = await self.torch(self.zygote, "gpu")
         if torch.version is None:
-            return "skipped", "torch is missing"
+            return "skipped", "torch cannot be imported"
         child = self.zygote.spawn("distdoctor:gpu")
         try:
             answer = await asyncio.wait_for(child.call("gpu"), 30.0)
@@ -142,6 +146,16 @@ class Member:
             return "error", seen.error
         return ("ok", f"{len(devices)} visible") if devices else ("skipped", f"no GPU: {seen.reason}")
 
+    async def torch(self, zygote: Zygote, stage: str) -> TorchInfo:
+        """What torch is here, once its import has ended. ``stage`` is the one that waits for it."""
+        began = time.monotonic()
+        try:
+            torch = await zygote.torch()
+        finally:
+            self.torch_waits[stage] = self.torch_waits.get(stage, 0.0) + time.monotonic() - began
+        self.note_torch(torch)
+        return torch
+
     def note_torch(self, torch: TorchInfo) -> None:
         """Put into the facts what torch is here."""
         self.update(
@@ -152,8 +166,17 @@ class Member:
                 cuda=torch.cuda,
                 backends=torch.backends,
                 nccl=torch.nccl,
+                torch_path=torch.path,
+                torch_seconds=torch.seconds,
+                torch_importing=False,
             )
         )
+
+    def note_importing(self) -> None:
+        """Put into the facts that torch is still being imported, where it is."""
+        if self.zygote is not None and self.zygote.importing:
+            seconds = self.zygote.torch_seconds()
+            self.update(identity=replace(self.facts.identity, torch_seconds=seconds, torch_importing=True))
 
     @property
     def gpus(self) -> int:

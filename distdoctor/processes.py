@@ -38,6 +38,10 @@ class TorchInfo:
     backends: tuple[str, ...] = ()
     nccl: str | None = None
     error: str | None = None
+    path: str | None = None
+    """The folder it was imported from."""
+    seconds: float | None = None
+    """How long the import took."""
 
 
 class Child:
@@ -102,6 +106,7 @@ class Zygote:
         self.control = ours
         self.control.setblocking(False)
         self.output_fd = _memory_file("distdoctor-zygote")
+        self.started = time.monotonic()
         path = ":".join(entry for entry in sys.path if entry)
         package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         self.process = subprocess.Popen(
@@ -127,6 +132,15 @@ class Zygote:
         assert self._torch is not None
         return await asyncio.shield(self._torch)
 
+    def torch_seconds(self) -> float:
+        """Seconds since the import of torch began."""
+        return round(time.monotonic() - self.started, 3)
+
+    @property
+    def importing(self) -> bool:
+        """Whether the import of torch has not ended yet."""
+        return self._torch is None or not self._torch.done()
+
     async def _read(self) -> None:
         loop = asyncio.get_running_loop()
         assert self._torch is not None
@@ -146,6 +160,8 @@ class Zygote:
                         tuple(message.get("backends", ())),
                         message.get("nccl"),
                         message.get("error"),
+                        message.get("path"),
+                        message.get("seconds"),
                     )
                 )
             elif "spawned" in message and message["spawned"] in self.children:
@@ -156,7 +172,8 @@ class Zygote:
                 child.exited.set()
         if not self._torch.done():
             status = await self._status()
-            self._torch.set_result(TorchInfo(None, error=f"the process that imports torch ended (status {status})"))
+            error = f"the process that imports torch ended (status {status})"
+            self._torch.set_result(TorchInfo(None, error=error, seconds=self.torch_seconds()))
         for child in self.children.values():
             child.exited.set()
 

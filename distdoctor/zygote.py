@@ -5,7 +5,8 @@ torch themselves, in a hundredth of the time. It is driven over a SOCK_SEQPACKET
 
     in   {"spawn": ID, "name": "distdoctor:r0", "env": {...}} with two file descriptors: the child's channel, its output
     in   {"kill": ID}
-    out  {"ready": true, "torch": VERSION, "cuda": VERSION or null}   or   {"ready": false, "error": TEXT}
+    out  {"ready": true, "torch": VERSION, "path": FOLDER, "seconds": SECONDS, "cuda": VERSION or null, ...}
+         or  {"ready": false, "error": TEXT, "seconds": SECONDS}
     out  {"spawned": ID, "pid": PID}
     out  {"exited": ID, "status": exit status, negative: the signal}
 
@@ -21,6 +22,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 import warnings
 from typing import Any
@@ -169,6 +171,12 @@ class _Zygote:
 
 
 def _import_torch() -> dict[str, Any]:
+    began = time.monotonic()
+    found = _torch()
+    return {**found, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _torch() -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -184,6 +192,7 @@ def _import_torch() -> dict[str, Any]:
         return {
             "ready": True,
             "torch": str(torch.__version__),
+            "path": os.path.dirname(str(torch.__file__)),
             "cuda": torch.version.cuda,
             "backends": backends,
             "nccl": ".".join(map(str, version)) or None,

@@ -25,6 +25,14 @@ class Identity:
     """The backends this torch was built with, as torch.distributed lists them."""
     nccl: str | None = None
     """The version of the NCCL that torch was built with."""
+    executable: str = ""
+    """The Python that runs this, and that torch was looked for in."""
+    torch_path: str | None = None
+    """The folder that torch was imported from."""
+    torch_seconds: float | None = None
+    """How long the import of torch took; so far, where it had not ended (``torch_importing``)."""
+    torch_importing: bool = False
+    """The import of torch had not ended when these facts were written."""
 
     @property
     def host(self) -> tuple[str, str, str]:

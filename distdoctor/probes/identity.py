@@ -6,6 +6,7 @@ import getpass
 import os
 import platform
 import socket
+import sys
 from collections.abc import Mapping
 
 from distdoctor import __version__
@@ -36,6 +37,7 @@ def identity() -> Identity:
         distdoctor=__version__,
         python=platform.python_version(),
         user=_user(),
+        executable=sys.executable or "",
     )
 
 

@@ -77,6 +77,13 @@ class _Writer:
 
     # -- what was checked ---------------------------------------------------------------------------------------
 
+    def _without_torch(self) -> str:
+        """What is known of torch where no version of it is."""
+        nodes = (self.report.details.get("nodes") or {}).values()
+        if any(node.get("torch_importing") for node in nodes):
+            return "torch still being imported"
+        return "no torch" if any(node.get("torch_error") for node in nodes) else "torch unknown"
+
     def _header(self) -> None:
         plan = self.report.plan
         sources = plan.get("sources") or {}
@@ -90,7 +97,7 @@ class _Writer:
             told = f" ({clean(source)})" if source != "default" else ""
             parts.append(f"master {host}:{plan.get('master_port') or 'any free port'}{told}")
         if self.report.torch or needs_torch(self.report.until):
-            parts.append(f"torch {clean(self.report.torch)}" if self.report.torch else "no torch")
+            parts.append(f"torch {clean(self.report.torch)}" if self.report.torch else self._without_torch())
         self.page.line((self.dot.join(parts), "bold"))
         if self.verbose:
             for name, source in sources.items():

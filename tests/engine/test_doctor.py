@@ -137,6 +137,47 @@ def test_until_each_stage(until: str) -> None:
     assert (report["torch"] is None) is (until in NEEDS_NO_TORCH)
 
 
+def slow_torch(folder: Path, seconds: float) -> str:
+    """PYTHONPATH with which Python takes so long to import torch: what imports it sleeps first."""
+    (folder / "sitecustomize.py").write_text(SLOW_IMPORT.format(seconds=seconds))
+    return f"{folder}:{ROOT}"
+
+
+SLOW_IMPORT = """
+import sys, time
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            time.sleep({seconds})
+sys.meta_path.insert(0, Slow())
+"""
+
+
+def test_the_time_of_torchs_import_is_no_stages_time(tmp_path: Path) -> None:
+    status, report = check("--nproc-per-node", "1", PYTHONPATH=slow_torch(tmp_path, 4))
+    assert (status, failures(report)) == (0, [])
+    (details,) = report["details"]["nodes"].values()
+    assert details["torch_seconds"] > 4 and (Path(details["torch_path"]) / "__init__.py").is_file()
+    assert details["executable"] == sys.executable
+    seconds = {entry["stage"]: entry["seconds"] for entry in report["stages"]}
+    assert seconds["gpu"] < 2 and seconds["network"] < 3, seconds
+
+
+def test_interrupted_while_torch_is_imported_it_does_not_say_that_there_is_none(tmp_path: Path) -> None:
+    variables = environment(PYTHONPATH=slow_torch(tmp_path, 60))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distdoctor", "check"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables
+    )
+    try:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert b"torch still being imported" in out and b"no torch" not in out and b"torch-missing" not in out
+
+
 def test_several_nodes_on_one_machine_meet_over_loopback(tmp_path: Path) -> None:
     port = unused_port()
     save = ("--save", str(tmp_path))

@@ -59,6 +59,8 @@ def test_torch_is_what_is_installed(shared: Running) -> None:
     assert torch.version is not None and torch.error is None
     assert torch.version.partition("+")[0] == importlib.metadata.version("torch").partition("+")[0]
     assert "gloo" in torch.backends
+    assert torch.path is not None and (Path(torch.path) / "__init__.py").is_file()
+    assert torch.seconds is not None and 0.1 < torch.seconds < 60
 
 
 def test_a_child_answers_one_call_after_the_other_and_errors_come_as_text(shared: Running) -> None:
