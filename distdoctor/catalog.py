@@ -5,6 +5,7 @@ The file holds everything known about one failure:
 
 * its docstring is the page that ``distdoctor explain ID`` prints; the first line is the title;
 * ``SEVERITY``: ``fail``, ``warn`` or ``info``, unless a finding says otherwise itself;
+* ``MATTERS`` (optional): why its warnings are warnings, in a clause, unless a finding says otherwise itself;
 * ``judge(cluster)``: yields a Finding for each time the failure is in the facts. Pure: no sockets, clock, environment;
 * ``FOLLOWS`` (optional): id patterns of the failures that this one is a consequence of where they blame or touch a
   node that this one touches, likeliest first;
@@ -48,6 +49,8 @@ class Check:
     path: Path
     follows: tuple[str, ...] = ()
     follows_anywhere: tuple[str, ...] = ()
+    matters: str = ""
+    """Why a warning of this check is one."""
 
     @property
     def stage(self) -> str:
@@ -110,7 +113,8 @@ def load_file(path: Path) -> Check:
         raise BadCheck(f"{path}: its page lacks the section {missing[0]!r}")
     title = page.partition("\n")[0].rstrip(".")
     follows, anywhere = getattr(module, "FOLLOWS", ()), getattr(module, "FOLLOWS_ANYWHERE", ())
-    return Check(check_id, title, page, severity, judge, path, tuple(follows), tuple(anywhere))
+    matters = str(getattr(module, "MATTERS", ""))
+    return Check(check_id, title, page, severity, judge, path, tuple(follows), tuple(anywhere), matters)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

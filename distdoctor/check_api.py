@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from distdoctor.cluster import Cluster, Node, is_loopback, parse
 from distdoctor.facts import Answer, Contact, Link, MeetingFacts, RankFacts
-from distdoctor.findings import Finding, Fix
+from distdoctor.findings import NO_GLOO, Finding, Fix
 from distdoctor.plan import DEFAULT_PORT, LAUNCH_VARIABLES, PlanProblem
 
 __all__ = [
     "DEFAULT_PORT",
     "LAUNCH_VARIABLES",
+    "NO_GLOO",
     "Answer",
     "Cluster",
     "Contact",

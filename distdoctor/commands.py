@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,6 +28,7 @@ from distdoctor.stages import STAGES
 if TYPE_CHECKING:
     from distdoctor.doctor import Outcome
     from distdoctor.options import Observer, Options
+    from distdoctor.render.launch import Given
 
 WAIT_SECONDS = 60.0
 WAIT_FOR_A_PERSON = 600.0
@@ -56,8 +57,8 @@ class Telling:
             raise UsageError("-q and -v contradict each other; give one of them")
         return cls(cast(Literal["text", "json"], output_format), quiet, verbose, cast(FailOn, fail_on))
 
-    def show(self, report: Report) -> None:
-        """Write the report to stdout."""
+    def show(self, report: Report, given: Given | None = None) -> None:
+        """Write the report to stdout. ``given`` are the flags to start this run again with, where it can be."""
         if self.output == "json":
             from distdoctor.render import json
 
@@ -74,6 +75,7 @@ class Telling:
                 verbose=self.verbose,
                 quiet=self.quiet,
                 program=shlex.join(_program()),
+                given=given,
             )
         )
 
@@ -100,7 +102,7 @@ class CheckCommand:
 
         def tell(report: Report) -> None:
             observer.close()
-            self.telling.show(report)
+            self.telling.show(report, self.given())
 
         try:
             outcome = (runner or _real_runner())(options, observer, tell)
@@ -114,6 +116,20 @@ class CheckCommand:
         finally:
             observer.close()
         return exit_status(outcome.report, self.telling.fail_on, outcome.exit_signal)
+
+    def given(self) -> list[tuple[str, str | None]]:
+        """The flags that matter when this is run again, each with its value, None for one that takes none."""
+        launch = {field.name: getattr(self.flags, field.name) for field in fields(self.flags)}
+        once: dict[str, object] = {"wait": self.wait, "save": self.save}
+        for name in ("timeout", "until"):
+            once[name] = value if (value := getattr(self, name)) != getattr(CheckCommand, name) else None
+        once["fail_on"] = None if self.telling.fail_on == Telling.fail_on else self.telling.fail_on
+        pairs = [
+            (name, value) for name, value in {**launch, **once}.items() if value is not None and value is not False
+        ]
+        pairs += [("ignore", value) for value in self.ignore] + [("checks", value) for value in self.folders]
+        found = [(f"--{name.replace('_', '-')}", None if value is True else _text(value)) for name, value in pairs]
+        return [*found, *([] if self.try_fixes else [("--no-try-fixes", None)])]
 
     def options(self) -> Options:
         """The run these flags ask for. Raises UsageError."""
@@ -245,6 +261,10 @@ def _one_of(flag: str, value: str, known: Sequence[str]) -> str:
         return value
     hint = did_you_mean(value, known) or f"; one of {', '.join(known)}"
     raise UsageError(f"{flag} {value!r} is not known{hint}")
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _program() -> tuple[str, ...]:

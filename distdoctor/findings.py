@@ -10,6 +10,9 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warn", "fail")
 """What happens to the planned job: ``fail`` it fails or hangs as planned; ``warn`` it runs, by luck or slower; ``info``
 worth knowing. In rising order."""
 
+NO_GLOO = "the job as planned does not use gloo; one that does would fail"
+"""Why a finding about gloo is a warning for a job with another backend."""
+
 Blame = Literal["all", "one-of"]
 
 
@@ -35,7 +38,8 @@ class Finding:
     """One failure that was found. The root cause has ``because_of`` None.
 
     A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id`` and ``because_of`` are
-    filled in by ``distdoctor.judge``, and so is ``severity`` where the check leaves it None (the check's own default).
+    filled in by ``distdoctor.judge``, and so are ``severity`` and ``matters`` where the check leaves them out: with
+    the check's own.
     A check may set ``because_of`` to the id of the check that this one finding follows from, before what it declares.
     """
 
@@ -50,6 +54,8 @@ class Finding:
     evidence: tuple[str, ...] = ()
     fixes: tuple[Fix, ...] = ()
     severity: Severity | None = None
+    matters: str = ""
+    """Why a warning is one: what would happen to which job. Empty where the severity says it all."""
     check: str = ""
     id: str = ""
     because_of: str | None = None

@@ -9,7 +9,7 @@ from typing import Literal
 
 from distdoctor.catalog import Check
 from distdoctor.cluster import Cluster
-from distdoctor.findings import SEVERITIES, Finding, Severity, at_least, capped
+from distdoctor.findings import NO_GLOO, SEVERITIES, Finding, Severity, at_least, capped
 from distdoctor.stages import position
 
 Verdict = Literal["pass", "warn", "fail", "incomplete"]
@@ -59,11 +59,15 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 
 
 def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
-    severity = finding.severity or check.severity
+    severity, matters = finding.severity or check.severity, finding.matters
     # A backend that the job does not use is probed all the same, but cannot make the job fail.
     if check.stage == "gloo" and not cluster.gloo_planned:
-        severity = capped(severity, "warn")
-    return replace(finding, check=check.id, title=finding.title or check.title, severity=severity)
+        severity, matters = capped(severity, "warn"), matters or NO_GLOO
+    if severity == "warn":
+        matters = matters or check.matters
+    else:
+        matters = ""
+    return replace(finding, check=check.id, title=finding.title or check.title, severity=severity, matters=matters)
 
 
 def _numbered(findings: Sequence[Finding]) -> list[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from distdoctor.blame import together
 from distdoctor.cluster import Cluster, Node
+from distdoctor.error_text import shortened
 from distdoctor.facts import RankFacts, RankStage
 from distdoctor.findings import Finding, Fix
 
@@ -98,10 +99,8 @@ def errors(ended: list[Ended]) -> tuple[str, ...]:
 
 
 def shorten(text: str) -> str:
-    """An error on one line, without the C++ source path before it, its gloo ports put right."""
-    text = re.sub(r"\[\S*?/(?:third_party|torch|gloo|c10)/\S+\]\s*", "", text)
-    text = re.sub(r"(?s)\s*Exception raised from .*", "", text)
-    return " ".join(ports_right(text).split())[:SHOWN]
+    """An error on one line of at most SHOWN characters, its gloo ports put right."""
+    return shortened(ports_right(text), SHOWN)
 
 
 def ports_right(text: str) -> str:
@@ -121,7 +120,7 @@ def fallback(cluster: Cluster, stage: str, what: str, fix: str, severity: str = 
         return  # wrong results have a check of their own
     names = node_names(cluster, ended)
     yield Finding(
-        summary=f"{what} on {together(names)}: {shorten(ended[0].stage.error or 'no text')[:160]}",
+        summary=f"{what} on {together(names)}: {shortened(shorten(ended[0].stage.error or 'no text'), 160)}",
         nodes=names,
         ranks=rank_numbers(ended),
         evidence=errors(ended),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from distdoctor.error_text import shortened
 from distdoctor.facts import RankStage
 from distdoctor.proc import STOPPED, listening, process_state
 from distdoctor.processes import Child
@@ -18,6 +19,8 @@ LATE_SECONDS = 2.0
 STOPPED_SECONDS = 1.5
 """How long a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
 LOOK_SECONDS = 0.5
+MAX_ERROR = 1000
+"""Characters kept of an error's text."""
 
 Call = asyncio.Task[dict[str, Any]]
 
@@ -97,7 +100,7 @@ class RankCalls:
         spent = round(float(answer.get("seconds", seconds)), 4)
         if answer["ok"]:
             return RankStage(self.op, "ok", spent, None, detail)
-        return RankStage(self.op, "failed", spent, str(answer.get("error"))[:1000], detail)
+        return RankStage(self.op, "failed", spent, shortened(str(answer.get("error")), MAX_ERROR), detail)
 
     def _killed(self, child: Child) -> RankStage:
         seconds = time.monotonic() - self.started

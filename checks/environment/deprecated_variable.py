@@ -30,6 +30,7 @@ from distdoctor.compare import plans_nccl
 from distdoctor.probes.known_variables import DEPRECATED
 
 SEVERITY = "warn"
+MATTERS = "the setting is lost as soon as a version of torch no longer reads the old name"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

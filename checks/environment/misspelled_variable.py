@@ -29,6 +29,7 @@ from distdoctor.compare import plans_nccl
 from distdoctor.probes.known_variables import meant
 
 SEVERITY = "warn"
+MATTERS = "what it was to set has its default, for nothing reads this name"
 LAUNCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 

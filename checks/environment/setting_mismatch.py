@@ -32,6 +32,7 @@ from distdoctor.outcomes import failed
 from distdoctor.probes.known_variables import DEPRECATED
 
 SEVERITY = "warn"
+MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 BY_NODE = re.compile(
     r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
     r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID)|NCCL_(RAS|TOPO|GRAPH|DEBUG|IB_ADDR)_.*"

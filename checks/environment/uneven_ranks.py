@@ -27,6 +27,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.compare import plans_nccl, ranks_on, split
 
 SEVERITY = "warn"
+MATTERS = "some versions of NCCL hang in the first collective of such a job"
 FOLLOWS = ("gpu/fewer-than-ranks", "environment/invalid-variable", "environment/missing-variable")
 FOLLOWS_ANYWHERE = ("environment/world-size-mismatch", "environment/duplicate-rank")
 

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.compare import Split, install_torch, split
 
 SEVERITY = "warn"
+MATTERS = "versions that differ may fail where what they say to each other has changed between them"
 FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
 WHAT = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
 

@@ -34,6 +34,7 @@ from distdoctor.outcomes import gloo_blames
 from distdoctor.picked import wrong_picks
 
 SEVERITY = "fail"
+MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "network/ipv6-mismatch")
 
 

@@ -41,6 +41,7 @@ from distdoctor.outcomes import failed, gloo_blames, shorten
 from distdoctor.remedies import replace_in_hosts
 
 SEVERITY = "fail"
+MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

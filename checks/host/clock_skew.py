@@ -29,6 +29,7 @@ from distdoctor.blame import together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 
 SEVERITY = "warn"
+MATTERS = "the times in logs mislead, and a c10d rendezvous drops a node whose clock is 15 s off"
 NOTICED = 5.0
 DEAD = 15.0
 """Seconds: keep-alive interval (5 s) times the attempts (3) of torch's dynamic rendezvous."""

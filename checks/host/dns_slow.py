@@ -30,6 +30,7 @@ from distdoctor.facts import Resolution
 from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
+MATTERS = "every rank would wait for these look-ups when it starts"
 FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable", "gloo/loopback-address")
 SLOW = 1.5
 """Seconds. A look-up that is answered takes milliseconds, also on a busy machine."""

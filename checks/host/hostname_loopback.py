@@ -27,6 +27,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopb
 from distdoctor.remedies import replace_in_hosts
 
 SEVERITY = "warn"
+MATTERS = "whatever offers the host's own name to other hosts, as gloo does, would lead them nowhere"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-unreachable")
 
 

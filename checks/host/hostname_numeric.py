@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
 from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
+MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"
 FOLLOWS_ANYWHERE = ("environment/missing-variable", "environment/invalid-variable")
 
 

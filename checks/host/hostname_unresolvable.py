@@ -31,6 +31,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
+MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found")
 
 

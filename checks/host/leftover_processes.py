@@ -28,6 +28,7 @@ from distdoctor.facts import Leftover
 from distdoctor.remedies import other_port_fixes
 
 SEVERITY = "warn"
+MATTERS = "they take memory, processors and devices from the job, and may hold its port"
 FOLLOWS = ("network/port-in-use", "store/foreign-store", "network/foreign-service", "store/silent")
 SHOWN = 4
 

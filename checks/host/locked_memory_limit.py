@@ -29,6 +29,7 @@ from distdoctor.compare import plans_nccl
 from distdoctor.facts import Limits
 
 SEVERITY = "warn"
+MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
 ENOUGH = 1 << 30
 """Bytes; NCCL registers some megabytes per connection and channel."""
 

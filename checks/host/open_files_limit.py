@@ -33,6 +33,7 @@ from distdoctor.complaints import complaints
 from distdoctor.facts import Limits
 
 SEVERITY = "fail"
+MATTERS = "DataLoader workers and checkpoints need files, too"
 EACH = 20
 """What a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
 COMFORT = 128

@@ -30,6 +30,7 @@ from distdoctor.compare import ranks_on, ranks_planned
 from distdoctor.complaints import complaints
 
 SEVERITY = "fail"
+MATTERS = "a restart within a minute may find no port left"
 USUAL = (32768, 60999)
 """Linux's default."""
 EACH = 3

@@ -28,6 +28,7 @@ from distdoctor.compare import plans_nccl, ranks_on
 from distdoctor.facts import SharedMemory
 
 SEVERITY = "warn"
+MATTERS = "DataLoaders with workers would fail there; a job without them runs"
 MOUNT = "mkdir -p /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 
 

@@ -31,6 +31,7 @@ from distdoctor.compare import plans_nccl, ranks_on
 from distdoctor.facts import SharedMemory
 
 SEVERITY = "warn"
+MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
 MIB = 1 << 20
 SMALL = 64 * MIB
 """What a container has unless told otherwise."""

@@ -37,6 +37,7 @@ from distdoctor.rates import blamed, data_interface
 from distdoctor.remedies import opening_fix
 
 SEVERITY = "fail"
+MATTERS = "the job as planned does not use these addresses; what does would hang"
 FOLLOWS = ("network/port-filtered", "mesh/node-isolated", "mesh/partition")
 ETHERNET = 1500
 SMALLEST = 1280

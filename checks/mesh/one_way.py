@@ -29,6 +29,7 @@ from distdoctor.blame import some
 from distdoctor.check_api import Cluster, Finding, Iterator
 
 SEVERITY = "fail"
+MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
 
 

@@ -32,6 +32,7 @@ from distdoctor.rates import Measured, blamed, data_interface, lossy, measured
 from distdoctor.remedies import opening_fix
 
 SEVERITY = "warn"
+MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
 SHOWN = 8
 MAX_LINKS = 64
 RANDOM = re.compile(r"numgen|statistic|random|limit rate|hashlimit")

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Iterator, Node
 from distdoctor.graph import Graph
 
 SEVERITY = "fail"
+MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
 SAMPLE = 64
 

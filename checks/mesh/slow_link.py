@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.rates import Measured, blamed, data_interface, measured, slow, usual_speed
 
 SEVERITY = "warn"
+MATTERS = "the job would wait for this link whenever it exchanges tensors over it"
 SHOWN = 8
 MAX_LINKS = 64
 

@@ -27,6 +27,7 @@ from distdoctor.check_api import Cluster, Finding, Iterator
 from distdoctor.outcomes import fallback
 
 SEVERITY = "fail"
+MATTERS = "the job as planned does not use NCCL; one that does would fail"
 FOLLOWS_ANYWHERE = (
     "gpu/fewer-than-ranks",
     "gpu/shared-device",

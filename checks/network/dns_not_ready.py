@@ -31,6 +31,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
+MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
 FOLLOWS = ("network/master-unresolvable",)
 AT_ONCE = 2.0
 """Seconds within which a name that is found counts as there from the start."""

@@ -32,11 +32,12 @@ network/wrong-interface, gloo/interface-unreachable, network/master-unreachable
 from collections import Counter
 
 from distdoctor.blame import contact_text, makes_gloo, primary_interface, some, together
-from distdoctor.check_api import Cluster, Contact, Finding, Fix, Iterator, Node, is_loopback, parse
+from distdoctor.check_api import NO_GLOO, Cluster, Contact, Finding, Fix, Iterator, Node, is_loopback, parse
 from distdoctor.outcomes import shorten
 from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
+MATTERS = "every connection to the master would first wait for the address that leads nowhere"
 FOLLOWS = ("gloo/loopback-address", "network/wrong-interface")
 SAID = "ss_family"
 NOTICED = 1.0
@@ -62,6 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=tuple(rank for node in blamed for rank in node.ranks),
         blame="one-of" if usual is None else "all",
         severity="fail" if cluster.gloo_planned else "warn",
+        matters="" if cluster.gloo_planned else NO_GLOO,
         evidence=(*(line(node) for node in blamed), *said(families)),
         fixes=tuple(fix(node, usual or other(families[node])) for node in blamed),
     )

@@ -31,11 +31,12 @@ gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 """
 
 from distdoctor.blame import primary_interface, some, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.check_api import NO_GLOO, Cluster, Finding, Fix, Iterator
 from distdoctor.outcomes import gloo_blames
 from distdoctor.picked import VARIABLES, Pick, wrong_picks
 
 SEVERITY = "fail"
+MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 SHOWN = 6
 
 
@@ -54,6 +55,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         links=tuple(dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN])),
         severity="fail" if fails or blamed else "warn",
+        matters="" if cluster.gloo_planned else NO_GLOO,
         evidence=tuple(dict.fromkeys(line for pick in wrong for line in evidence(pick))),
         fixes=tuple(fix(pick) for pick in wrong),
     )

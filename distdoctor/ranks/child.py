@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from distdoctor.error_text import shortened
 from distdoctor.ranks import collectives, devices, groups, stores
 
 MAX_MESSAGE = 1 << 17
@@ -62,7 +63,7 @@ def answer(state: State, request: dict[str, Any]) -> dict[str, Any]:
     try:
         result = {"ok": True, **OPS[op](state, **request)}
     except Exception as err:
-        result = {"ok": False, "error": f"{type(err).__name__}: {err}"[:MAX_ERROR]}
+        result = {"ok": False, "error": shortened(f"{type(err).__name__}: {err}", MAX_ERROR)}
         result.update(groups.listening_now() if op == "gloo" else {})
         code = getattr(err, "errno", None)
         if isinstance(code, int):

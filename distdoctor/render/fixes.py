@@ -27,7 +27,7 @@ def write_fixes(page: Page, report: Report, finding: Finding) -> None:
             heading = "and"
         said = _tried(report, finding, option, options[option])
         if said:
-            page.line((f"    {said[1]}", said[0]))
+            page.prose((f"    {said[1]}", said[0]), hang=6)
 
 
 def lines(fix: Fix) -> list[str]:
@@ -59,11 +59,12 @@ def _write_one(page: Page, report: Report, heading: str, text: str, fixes: Seque
     for fix in fixes:
         same.setdefault(tuple(lines(fix)), []).extend(fix.nodes)
     everyone = list(dict.fromkeys(node for nodes in same.values() for node in nodes))
-    said = clean(with_names(text, everyone))
+    # It goes on after a colon.
+    said = re.sub(r"^[A-Z](?=[a-z])", lambda first: first[0].lower(), clean(with_names(text, everyone)))
     if len(same) == 1:
-        page.prose(f"{heading}{_for(everyone, report)}: {said}", "  ", "    ")
+        page.prose(f"  {heading}{_for(everyone, report)}: {said}", hang=4)
     else:
-        page.prose(f"{heading}: {said}", "  ", "    ")
+        page.prose(f"  {heading}: {said}", hang=4)
     for commands, nodes in same.items():
         if len(same) > 1 and nodes:
             page.line(f"    on {fold(nodes)}:")
@@ -85,9 +86,12 @@ def _tried(report: Report, finding: Finding, option: int, fixes: Sequence[Fix]) 
         return None
     if False in outcomes:
         return "yellow", "tried, did not help"
+    # What was exported in one shell is gone with it.
+    several = len({line for fix in fixes for line in lines(fix)}) > 1
+    keep = f"keep {'these lines' if several else 'this line'} in the job's script"
     for trial in report.details.get("trials", ()):
         if (trial.get("check"), trial.get("option")) == (finding.check, option) and trial.get("stages"):
             stages = [clean("gloo init" if stage == "gloo" else stage) for stage in trial["stages"]]
             joined = " and ".join(part for part in (", ".join(stages[:-1]), stages[-1]) if part)
-            return "green", f"verified: {joined} {'pass' if len(stages) > 1 else 'passes'} with it"
-    return "green", "verified: tried here, and what failed passes with it"
+            return "green", f"verified: {joined} {'pass' if len(stages) > 1 else 'passes'} with it; {keep}"
+    return "green", f"verified: tried here, and what failed passes with it; {keep}"

@@ -69,6 +69,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "ranks": list(finding.ranks),
         "links": [list(link) for link in finding.links],
         "blame": finding.blame,
+        "matters": finding.matters,
         "evidence": list(finding.evidence),
         "because_of": finding.because_of,
         "fixes": [_fix(fix) for fix in finding.fixes],

@@ -1,79 +1,158 @@
-"""The last line of a report: the one thing to do next."""
+"""The end of a report: the one thing to do next, and the lines for it."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 
-from distdoctor.findings import Finding, at_least
+from distdoctor.findings import Finding, Fix, at_least
 from distdoctor.judge import INCOMPLETE
+from distdoctor.render.fixes import lines
 from distdoctor.render.words import fold
 from distdoctor.report import Report
 from distdoctor.stages import STAGES
 
-_FLAGS = {
+Given = Sequence[tuple[str, str | None]]
+"""The flags that a run was started with, each with its value, None for a flag that takes none."""
+
+_OF_THE_PLAN = {
     "nnodes": "--nnodes",
     "nproc_per_node": "--nproc-per-node",
-    "node_rank": "--node-rank",
     "master_addr": "--master-addr",
     "master_port": "--master-port",
     "backend": "--backend",
 }
+_LAUNCH = (
+    *list(_OF_THE_PLAN.values())[:-1],
+    "--rdzv-endpoint",
+    "--rdzv-backend",
+    "--rdzv-id",
+    "--standalone",
+)
+"""torchrun's own, in the order in which they are printed; ``--node-rank`` differs from node to node."""
+_FIX_CHARACTERS = 200
+"""A fix that is longer is not told twice."""
 
 
-def next_step(report: Report, program: str = "distdoctor") -> tuple[str, str]:
-    """What to do now, and the command for it (empty where there is none to paste).
+def next_step(report: Report, program: str = "distdoctor", given: Given | None = None) -> tuple[str, list[str]]:
+    """What to do now, and the lines to paste for it, the one that starts something last (none where there is none).
 
     ``program`` is how the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH.
+    ``given`` are the flags of this run; None where the report is on saved facts, whose plan has to do.
     """
     roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
-    missing = [node.name for node in report.nodes if not node.arrived]
-    if report.verdict == "incomplete":
-        if missing and all(root.check == INCOMPLETE for root in roots):
-            return f"start distdoctor on {fold(missing)} too, then here again", command(report, program)
-        return f"see the {'notes' if report.notes else 'stages'} above, then again", command(report, program, roots)
-    if roots and report.verdict == "fail":
-        where = " on every node" if (report.plan.get("nnodes") or 1) > 1 else ""
-        return f"apply the fix, then again{where}", command(report, program, roots)
-    if roots:
-        return "the job would run; to understand the warning", f"{program} explain {roots[0].check}"
-    if report.until != STAGES[-1]:
-        return f"nothing is wrong up to {report.until}; to climb to the end", command(report, program)
-    if report.plan.get("started") == "rank":
-        return "start the job", ""
     several = (report.plan.get("nnodes") or 1) > 1
-    return "start the job" + (", N being each node's own rank" if several else ""), torchrun(report)
+    everywhere = " on every node" if several else ""
+    flags = _from_plan(report) if given is None else [*given]
+    if report.verdict == "incomplete":
+        missing = [node.name for node in report.nodes if not node.arrived]
+        if missing and all(root.check == INCOMPLETE for root in roots):
+            return f"run this on {fold(missing)}, and here again", _check(report, program, flags)
+        seen = "notes" if report.notes else "stages"
+        return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots)
+    if report.verdict == "fail" and roots:
+        failing = [root for root in roots if root.severity == "fail"]
+        again = _check(report, program, flags, failing)
+        short = _short_fix(report, failing)
+        if short:
+            return f"apply the fix and check again{everywhere}", [*short, *again]
+        fixes = [fix for root in failing for fix in _first_option(root)]
+        if fixes and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
+            return f"check again with the fix{everywhere}", again
+        return f"{_above(failing)}, then check again{everywhere}", again
+    if roots:
+        sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
+        explain = shlex.join([*program.split(), "explain", roots[0].check, *sites])
+        return "the job would run; what the warning means", [explain]
+    if report.until != STAGES[-1]:
+        rest = _without(flags, "--until")
+        return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest)
+    if report.plan.get("started") == "rank":
+        return "start the job", []
+    numbered = several and dict(flags).get("--rdzv-backend") in (None, "static")
+    words = "start the job" + (", N being each node's own rank" if numbered else "")
+    return words, [torchrun(report, flags, numbered=numbered)]
 
 
-def command(report: Report, program: str, roots: list[Finding] | None = None) -> str:
-    """The command of this run, with the flags that the first fixes change; empty once per rank.
+def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
+    """The launch line that this check stands for; the script is the user's own. ``numbered``: with a node rank."""
+    named = [*_known_master(report, flags), ("--nproc-per-node", str(report.plan.get("nproc_per_node") or 1))]
+    values = {flag: value for flag, value in reversed([*flags, *named]) if flag in _LAUNCH}
+    words = _words([(flag, values[flag]) for flag in _LAUNCH if flag in values])
+    return f"{shlex.join(['torchrun', *words])}{' --node-rank N' if numbered else ''} your_script.py"
+
+
+def _check(report: Report, program: str, flags: Given, roots: Sequence[Finding] = ()) -> list[str]:
+    """This run's command again, with the flags that the first fixes change; none once per rank: then it is the
+    launcher's own line, which is not known here.
 
     ``--node-rank`` is left out: it differs from node to node and is assigned where it is not given.
     """
     if report.plan.get("started") == "rank":
-        return ""  # the launcher's own line, which is not known here
-    return shlex.join([*program.split(), "check", *_flags(report, roots or [], skip=("node_rank",))])
-
-
-def torchrun(report: Report) -> str:
-    """The launch line that this check stands for; the script is the user's own."""
-    words = _flags(report, [], skip=("backend", "node_rank"), always=("nproc_per_node",))
-    rank = " --node-rank N" if (report.plan.get("nnodes") or 1) > 1 else ""
-    return f"{shlex.join(['torchrun', *words])}{rank} your_script.py"
-
-
-def _flags(report: Report, roots: list[Finding], skip: tuple[str, ...], always: tuple[str, ...] = ()) -> list[str]:
-    plan, sources = report.plan, report.plan.get("sources") or {}
-    values: dict[str, str | None] = {}
-    several = (plan.get("nnodes") or 1) > 1
-    for name, flag in _FLAGS.items():
-        given = str(sources.get(name, "")).startswith("--") and sources.get(name) != "--standalone"
-        # Node 0 of a job without a known master printed an address: from here on it is known.
-        known = several and name == "master_addr"
-        if name not in skip and (given or known or name in always) and plan.get(name) is not None:
-            values[flag] = str(plan[name])
+        return []
+    pairs = [*flags, *_known_master(report, flags)]
     for root in roots:
-        first = min((fix.option for fix in root.fixes), default=1)
-        for fix in root.fixes:
-            if fix.option == first:
-                values.update({flag: value for flag, value in fix.flags.items() if flag != "--node-rank"})
-    return [word for flag, value in values.items() if value is not None for word in (flag, value)]
+        for flag, value in (change for fix in _first_option(root) for change in fix.flags.items()):
+            pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
+    order = {flag: place for place, flag in enumerate((*_LAUNCH, "--backend", "--init-method"))}
+    pairs = sorted(_without(pairs, "--node-rank"), key=lambda pair: order.get(pair[0], len(order)))
+    return [shlex.join([*program.split(), "check", *_words(pairs)])]
+
+
+def _known_master(report: Report, flags: Given) -> list[tuple[str, str | None]]:
+    """Node 0 of a job without a known master printed an address: from there on it is known."""
+    named = {"--master-addr", "--rdzv-endpoint", "--init-method"} & {flag for flag, _ in flags}
+    told = (report.plan.get("sources") or {}).get("master_addr", "")
+    address = report.plan.get("master_addr")
+    if named or not address or (report.plan.get("nnodes") or 1) == 1 or told.endswith(("MASTER_ADDR", "ENDPOINT")):
+        return []
+    return [("--master-addr", str(address))]
+
+
+def _from_plan(report: Report) -> list[tuple[str, str | None]]:
+    """The launch flags that the plan's own record of its sources names."""
+    plan, sources = report.plan, report.plan.get("sources") or {}
+    return [
+        (flag, str(plan[name]))
+        for name, flag in _OF_THE_PLAN.items()
+        if str(sources.get(name, "")).startswith("--")
+        and sources.get(name) != "--standalone"
+        and plan.get(name) is not None
+    ]
+
+
+def _short_fix(report: Report, roots: Sequence[Finding]) -> list[str]:
+    """The lines of the first fix, where there is one root and they are short and the same for every node."""
+    parts = _first_option(roots[0]) if len(roots) == 1 else []
+    texts = {tuple(lines(fix)) for fix in parts}
+    nodes = {node for fix in parts for node in fix.nodes}
+    everyone = {node.name for node in report.nodes}
+    if len(texts) != 1 or (nodes != everyone and len(everyone) > 1) or any(fix.commands for fix in parts):
+        return []
+    fix = replace(parts[0], flags={})  # those are in the command itself
+    said = lines(fix)
+    return said if sum(map(len, said)) <= _FIX_CHARACTERS else []
+
+
+def _above(roots: Sequence[Finding]) -> str:
+    """What is to be done of what stands above, and where."""
+    parts = [_first_option(root) for root in roots]
+    if not any(parts):
+        return "mend what is named above"
+    nodes = list(dict.fromkeys(node for fixes in parts for fix in fixes for node in fix.nodes))
+    where = f" on {fold(nodes)}" if len(nodes) == 1 else ""
+    return f"apply the fix{'es' if sum(map(bool, parts)) > 1 else ''} above{where}"
+
+
+def _first_option(root: Finding) -> list[Fix]:
+    first = min((fix.option for fix in root.fixes), default=1)
+    return [fix for fix in root.fixes if fix.option == first]
+
+
+def _without(pairs: Given, flag: str) -> list[tuple[str, str | None]]:
+    return [pair for pair in pairs if pair[0] != flag]
+
+
+def _words(pairs: Given) -> list[str]:
+    return [word for pair in pairs for word in pair if word is not None]

@@ -1,9 +1,10 @@
-"""A page of text being written: lines of styled pieces, wrapped where a terminal needs it."""
+"""A page of text being written: lines of styled pieces, wrapped at words where a terminal needs it."""
 
 from __future__ import annotations
 
 import io
-import textwrap
+import re
+from itertools import groupby
 
 Piece = tuple[str, str]
 """Text and its style (a rich style such as ``bold red``; empty for none)."""
@@ -18,29 +19,20 @@ class Page:
 
     def line(self, *pieces: Piece | str) -> None:
         """One line as it is, never wrapped: it may be there to be copied."""
-        self.lines.append(tuple((piece, "") if isinstance(piece, str) else piece for piece in pieces))
+        self.lines.append(_styled(pieces))
 
     def blank(self) -> None:
         """An empty line, unless the last one is."""
         if self.lines and self.lines[-1]:
             self.lines.append(())
 
-    def prose(self, text: str, indent: str = "", hang: str | None = None, style: str = "") -> None:
-        """``text``, wrapped to the width with ``hang`` (else ``indent``) before each further line."""
-        following = indent if hang is None else hang
+    def prose(self, *pieces: Piece | str, hang: int = 0) -> None:
+        """A line that is wrapped between words, each further line set in by ``hang`` columns."""
+        styled = _styled(pieces)
         if self.width <= 0:
-            self.line((indent + text, style))
-            return
-        wrapped = textwrap.wrap(
-            text,
-            max(self.width, len(following) + 20),
-            initial_indent=indent,
-            subsequent_indent=following,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in wrapped or [indent]:
-            self.line((line, style))
+            self.lines.append(styled)
+        else:
+            self.lines += wrapped(styled, max(self.width, hang + 20), hang)
 
     def plain(self) -> str:
         """The page without styles."""
@@ -59,3 +51,27 @@ class Page:
             # Text, never markup: markup eats "[rank0]".
             console.print(Text.assemble(*line), soft_wrap=True, highlight=False, markup=False, emoji=False)
         return out.getvalue()
+
+
+def wrapped(pieces: tuple[Piece, ...], width: int, hang: int) -> list[tuple[Piece, ...]]:
+    """``pieces`` as lines of at most ``width`` columns, broken between words only; a longer word stays whole."""
+    text = "".join(piece for piece, _ in pieces)
+    styles = [style for piece, style in pieces for _ in piece]
+    spans: list[tuple[int, int]] = []
+    for word in re.finditer(r"\s*(\S+)", text):
+        indent = hang if len(spans) > 1 else 0
+        if spans and indent + word.end() - spans[-1][0] <= width:
+            spans[-1] = (spans[-1][0], word.end())
+        else:
+            # The first word keeps what sets the line in.
+            spans.append((word.start(1) if spans else 0, word.end()))
+    lines = []
+    for number, (begin, end) in enumerate(spans):
+        runs = groupby(range(begin, end), key=lambda place: styles[place])
+        made = [("".join(text[i] for i in places), style) for style, places in runs]
+        lines.append(((" " * hang, ""), *made) if number else tuple(made))
+    return lines or [pieces]
+
+
+def _styled(pieces: tuple[Piece | str, ...]) -> tuple[Piece, ...]:
+    return tuple((piece, "") if isinstance(piece, str) else piece for piece in pieces)

@@ -1,39 +1,34 @@
-"""The report as a page of text: for a terminal, and for a pipe."""
+"""The report as a page of text: for a terminal, and for a pipe.
+
+The verdict and the root causes stand first, what merely passed after them, and the command to run next last: a reader
+begins at the top of a page or at the bottom of a screen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from distdoctor.error_text import shortened
 from distdoctor.findings import Finding
+from distdoctor.render.details import write_details, write_plan
 from distdoctor.render.evidence import gathered
 from distdoctor.render.fixes import write_fixes
-from distdoctor.render.launch import next_step
+from distdoctor.render.ladder import write_ladder
+from distdoctor.render.launch import Given, next_step
+from distdoctor.render.marks import ASCII_MARKS, MARKS, STYLES
 from distdoctor.render.page import Page
 from distdoctor.render.words import clean, count, fold, ranks
-from distdoctor.report import Report, ReportStage
+from distdoctor.report import Report
 from distdoctor.stages import STAGES, needs_torch
 
-MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "-", "error": "✗", "info": "i"}
-ASCII_MARKS = {"pass": "ok", "warn": "!!", "fail": "XX", "skip": "--", "error": "XX", "info": "i "}
-STYLES = {
-    "pass": "green",
-    "warn": "yellow",
-    "fail": "bold red",
-    "skip": "dim",
-    "error": "bold red",
-    "info": "cyan",
-    "incomplete": "bold yellow",
-}
 EVIDENCE_SHOWN = 8
 """Lines of evidence per finding without ``-v``."""
 LINKS_SHOWN = 6
+SUMMARY_SHOWN = 110
+"""Characters of what merely follows, without ``-v``."""
 
-_MATTERS = {
-    "fail": "the job would fail or hang as planned.",
-    "warn": "the job would run, but by luck, slower, or not with another backend.",
-    "info": "no harm to the job as planned; worth knowing.",
-}
+_KINDS = {"fail": "failure", "warn": "warning", "info": "remark"}
 
 
 def render(
@@ -45,37 +40,47 @@ def render(
     verbose: int = 0,
     quiet: bool = False,
     program: str = "distdoctor",
+    given: Given | None = None,
 ) -> str:
     """``report`` as text. ``width``: columns to wrap prose at, 0 for none; commands are never wrapped.
 
     ``quiet`` leaves the verdict and the root causes with their fixes; ``verbose`` adds all evidence, where the plan
-    came from, and the values seen where all is well. ``program`` is how the doctor is started here.
+    came from, and the values seen where all is well. ``program`` is how the doctor is started here, ``given`` the flags
+    it was started with (None: the report is on saved facts).
     """
-    writer = _Writer(report, Page(width), ASCII_MARKS if ascii_only else MARKS, verbose, program)
+    writer = _Writer(report, Page(width), ASCII_MARKS if ascii_only else MARKS, verbose, program, given)
     writer.write(quiet)
     text = writer.page.coloured() if colour else writer.page.plain()
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
 class _Writer:
-    def __init__(self, report: Report, page: Page, marks: dict[str, str], verbose: int, program: str) -> None:
-        self.report, self.page, self.marks, self.verbose, self.program = report, page, marks, verbose, program
+    def __init__(
+        self, report: Report, page: Page, marks: dict[str, str], verbose: int, program: str, given: Given | None
+    ) -> None:
+        self.report, self.page, self.marks, self.verbose = report, page, marks, verbose
+        self.program, self.given = program, given
         self.dot = " - " if marks is ASCII_MARKS else " · "
+        self.roots = [f for f in report.findings if f.because_of is None]
 
     def write(self, quiet: bool) -> None:
         if not quiet:
             self._header()
-            self._ladder()
-        roots = [f for f in self.report.findings if f.because_of is None]
-        for root in roots:
+            self._verdict()
+        for root in self.roots:
             if not quiet or root.severity != "info":
                 self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
         if not quiet:
             self._rest()
+            self.page.blank()
+            write_ladder(self.page, self.report, self.marks, whole=bool(self.verbose))
+            if self.verbose:
+                write_details(self.page, self.report)
         self.page.blank()
-        self._tally(roots)
+        self._tally()
+        self._next()
 
-    # -- what was checked ---------------------------------------------------------------------------------------
+    # -- what was checked, and what came of it ------------------------------------------------------------------
 
     def _without_torch(self) -> str:
         """What is known of torch where no version of it is."""
@@ -87,7 +92,7 @@ class _Writer:
     def _header(self) -> None:
         plan = self.report.plan
         sources = plan.get("sources") or {}
-        parts = [f"distdoctor {self.report.distdoctor}", _shape(plan)]
+        parts = [f"distdoctor {clean(self.report.distdoctor)}", _shape(plan)]
         backends = plan.get("backends") or []
         parts.append("backend " + " + ".join(clean(b) for b in backends) if backends else "backend unknown")
         if plan.get("master_addr"):
@@ -98,59 +103,58 @@ class _Writer:
             parts.append(f"master {host}:{plan.get('master_port') or 'any free port'}{told}")
         if self.report.torch or needs_torch(self.report.until):
             parts.append(f"torch {clean(self.report.torch)}" if self.report.torch else self._without_torch())
-        self.page.line((self.dot.join(parts), "bold"))
+        self.page.prose((self.dot.join(parts), "bold"), hang=2)
         if self.verbose:
-            for name, source in sources.items():
-                self.page.line((f"  {name} = {clean(plan.get(name))}   from {clean(source)}", "dim"))
-        missing = [node.name for node in self.report.nodes if not node.arrived]
-        if missing:
-            here = [node.name for node in self.report.nodes if node.arrived]
-            self.page.line(f"here: {fold(here)}{self.dot}", (f"not here: {fold(missing)}", "bold red"))
-        self.page.blank()
+            write_plan(self.page, plan, self.dot)
 
-    def _ladder(self) -> None:
-        several = len({stage.node for stage in self.report.stages}) > 1
-        for name in STAGES:
-            groups: dict[tuple[str, str], list[ReportStage]] = {}
-            for stage in self.report.stages:
-                if stage.stage == name:
-                    groups.setdefault((stage.status, stage.reason if stage.status != "pass" else ""), []).append(stage)
-            title = name
-            for (status, reason), members in groups.items():
-                seconds = max(stage.seconds for stage in members)
-                where = fold(stage.node for stage in members) if several and len(groups) > 1 else ""
-                # A stage that a finding explains does not need the exception's whole text here.
-                said = reason if status in ("skip", "error") or self.verbose else _short(reason)
-                self.page.line(
-                    (f"{self.marks[status]} ", STYLES[status]),
-                    (f"{title:<12}", "" if status in ("pass", "skip") else STYLES[status]),
-                    (f"{seconds:7.2f} s" if status != "skip" else " " * 9, "dim"),
-                    f"  {where}" if where else "",
-                    (f"  {clean(said)}" if said else "", "dim" if status == "skip" else ""),
-                )
-                title = ""
+    def _verdict(self) -> None:
+        report = self.report
+        failures = sum(root.severity == "fail" for root in self.roots)
+        if report.verdict == "fail":
+            said = "the job would fail or hang as planned"
+            said += f"; {count(failures, 'root cause')}" if failures > 1 else ""
+        elif report.verdict == "warn":
+            said = "the job would run as planned"
+        elif report.verdict == "pass":
+            said = "nothing keeps the job from starting as planned" if self._whole() else "nothing is wrong so far"
+        else:
+            said = "not everything could be checked"
+        self.page.line((f"{self._word()}: ", STYLES[report.verdict]), said)
+        missing = [node.name for node in report.nodes if not node.arrived]
+        if missing:
+            here = [node.name for node in report.nodes if node.arrived]
+            self.page.prose(f"here: {fold(here)}{self.dot}", (f"not here: {fold(missing)}", "bold red"), hang=2)
+
+    def _whole(self) -> bool:
+        return self.report.until == STAGES[-1]
+
+    def _word(self) -> str:
+        partly = self.report.verdict in ("pass", "warn") and not self._whole()
+        return self.report.verdict.upper() + (f" up to {self.report.until}" if partly else "")
 
     # -- findings -----------------------------------------------------------------------------------------------
 
     def _root(self, finding: Finding, consequences: Sequence[Finding], quiet: bool) -> None:
         page, severity = self.page, finding.severity or "info"
         page.blank()
-        page.line(
+        page.prose(
             (f"{self.marks[severity]} {severity.upper()} ", STYLES[severity]),
             (clean(finding.id), "bold"),
             f": {clean(finding.title)}",
+            hang=2,
         )
-        page.prose(clean(finding.summary), "  ")
-        page.line(("  where: ", "dim"), self._where(finding))
+        page.prose(f"  {clean(finding.summary)}", hang=2)
+        page.prose(("  where: ", "dim"), self._where(finding), hang=9)
         if not quiet:
             self._evidence(finding)
-            page.line(("  why it matters: ", "dim"), _MATTERS[severity])
+        if finding.matters:
+            page.prose(("  why it matters: ", "dim"), clean(finding.matters), hang=4)
         write_fixes(page, self.report, finding)
         if quiet:
             return
         for other in consequences:
-            summary = other.summary if self.verbose else _short(other.summary)
-            page.prose(f"follows from it: {clean(other.id)}: {clean(summary)}", "  ", "    ", "dim")
+            summary = clean(other.summary if self.verbose else shortened(other.summary, SUMMARY_SHOWN))
+            page.prose((f"  follows from it: {clean(other.id)}: {summary}", "dim"), hang=4)
         page.line(("  more: ", "dim"), f"{self.program} explain {clean(finding.check)}")
 
     def _where(self, finding: Finding) -> str:
@@ -177,54 +181,42 @@ class _Writer:
         lines = gathered(finding.evidence, [node.name for node in self.report.nodes])
         shown = lines if self.verbose else lines[:EVIDENCE_SHOWN]
         for number, line in enumerate(shown):
-            self.page.prose(clean(line), "  saw: " if number == 0 else "       ", "         ")
+            self.page.prose(("  saw: " if number == 0 else "       ", "dim"), clean(line), hang=9)
         if len(shown) < len(lines):
             self.page.line((f"       and {count(len(lines) - len(shown), 'line')} more: -v", "dim"))
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def _rest(self) -> None:
-        if self.report.ignored:
-            self.page.blank()
-            for finding in self.report.ignored:
-                self.page.prose(f"ignored: {clean(finding.check)}: {clean(finding.summary)}", "", "  ", "dim")
-        if self.report.notes:
-            self.page.blank()
-            for note in self.report.notes:
-                self.page.prose(f"note: {clean(note)}", "", "  ")
-        if self.verbose:
-            self._details()
-
-    def _details(self) -> None:
         self.page.blank()
-        for node, values in (self.report.details.get("nodes") or {}).items():
-            for name, value in values.items():
-                self.page.line((f"{clean(node)}: {clean(name)}: {_value(value)}", "dim"))
+        for finding in self.report.ignored:
+            self.page.prose((f"ignored: {clean(finding.check)}: {clean(finding.summary)}", "dim"), hang=2)
+        for note in self.report.notes:
+            self.page.prose(f"note: {clean(note)}", hang=2)
 
-    def _tally(self, roots: Sequence[Finding]) -> None:
+    def _tally(self) -> None:
         report = self.report
         arrived = sum(node.arrived for node in report.nodes)
-        partly = report.verdict in ("pass", "warn") and report.until != STAGES[-1]
-        parts = [report.verdict.upper() + (f" up to {report.until}" if partly else "")]
-        followers = len(report.findings) - len(roots)
-        if roots:
-            kinds = [(s, sum(f.severity == s for f in roots)) for s in ("fail", "warn", "info")]
-            parts.append(
-                ", ".join(f"{number} {severity}" for severity, number in kinds if number)
-                + (f" ({followers} more follow)" if followers else "")
-            )
-        else:
-            parts.append("no findings")
+        parts = [tally(self.roots, len(report.findings) - len(self.roots))]
         whole = count(len(report.nodes), "node")
         parts.append(whole if arrived == len(report.nodes) else f"{arrived} of {whole}")
         if report.ignored:
             parts.append(f"{len(report.ignored)} ignored")
         parts.append(f"{report.seconds:.1f} s")
-        self.page.line((parts[0], STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts[1:]))
-        words, command = next_step(report, self.program)
-        self.page.prose(clean(words) + (":" if command else ""), "next: ", "      ")
-        if command:
+        self.page.prose((self._word(), STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts), hang=2)
+
+    def _next(self) -> None:
+        words, commands = next_step(self.report, self.program, self.given)
+        self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)
+        for command in commands:
             self.page.line((f"    {clean(command)}", "bold"))
+
+
+def tally(roots: Sequence[Finding], followers: int) -> str:
+    """``1 failure, 2 consequences``."""
+    kinds = [(sum(root.severity == kind for root in roots), noun) for kind, noun in _KINDS.items()]
+    counted = [count(number, noun) for number, noun in (*kinds, (followers, "consequence")) if number]
+    return ", ".join(counted) or "no findings"
 
 
 def _shape(plan: dict[str, Any]) -> str:
@@ -232,16 +224,3 @@ def _shape(plan: dict[str, Any]) -> str:
     if nodes and ranks_each:
         return f"{count(nodes, 'node')} x {count(ranks_each, 'rank')}"
     return count(world, "rank") if world else "unknown number of ranks"
-
-
-def _short(reason: str) -> str:
-    line = reason.strip().partition("\n")[0]
-    return line if len(line) <= 100 else line[:97] + "..."
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{clean(name)}={_value(item)}" for name, item in value.items())
-    if isinstance(value, list):
-        return " ".join(clean(item) for item in value)
-    return f"{value:.6g}" if isinstance(value, float) else clean(value)

@@ -78,8 +78,43 @@ def healthy() -> Report:
     no_gpu = ("skip", "no GPU: this torch is a CPU build", "")
     return report(
         stages=stages(["host0", "host1"], gpu=no_gpu, nccl=no_gpu),
-        details={"nodes": {"host0": {"rtt_median": 0.00012}}},
+        details={
+            "nodes": {
+                "host0": {
+                    "interfaces": {"lo": ["127.0.0.1", "::1"], "eth0": ["10.77.0.10"], "ifb0": []},
+                    "gloo_address": "10.77.0.10",
+                    "gloo_interface": "eth0",
+                    "reached_at": "10.77.0.10",
+                    "variables": {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"},
+                    "links_good": 1,
+                    "links_bad": 0,
+                    "rtt_median": 0.00012,
+                    "rtt_max": 0.0031,
+                    "python": "3.11.2",
+                    "torch": "2.13.0",
+                    "torch_seconds": 3.91,
+                    "torch_path": "/usr/lib/python3/dist-packages/torch",
+                    "collective": {"0": {"times": {"all_reduce": 0.0105882, "broadcast": 1.25}}},
+                    "new_value": 3,
+                },
+                "host1": {"links_good": 3, "links_bad": 2},
+            }
+        },
     )
+
+
+def warned() -> Report:
+    """A warning, with its own reason, by a site's own check."""
+    root = Finding(
+        summary="Name look-ups take 5.0 s or more on host1.",
+        title="Name look-ups take seconds",
+        nodes=("host1",),
+        matters="every rank would wait for these look-ups when it starts",
+        severity="warn",
+        check="host/dns-slow",
+        id="host/dns-slow",
+    )
+    return report(verdict="warn", findings=(root,))
 
 
 def loopback() -> Report:

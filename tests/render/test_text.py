@@ -28,10 +28,13 @@ GOLDEN = Path(__file__).parent / "golden"
     [
         ("healthy", reports.healthy, {}),
         ("healthy_verbose", reports.healthy, {"verbose": 1}),
+        ("healthy_verbose_narrow", reports.healthy, {"verbose": 1, "width": 60}),
+        ("warned", reports.warned, {}),
         ("loopback", reports.loopback, {}),
         ("loopback_quiet", reports.loopback, {"quiet": True}),
         ("loopback_ascii_narrow", reports.loopback, {"ascii_only": True, "width": 60}),
         ("loopback_colour", reports.loopback, {"colour": True, "width": 100}),
+        ("loopback_80", reports.loopback, {"width": 80}),
         ("missing", reports.missing, {}),
         ("port_in_use", reports.port_in_use, {}),
         ("hostile", reports.hostile, {}),
@@ -88,3 +91,95 @@ def test_a_pass_says_how_far_it_goes() -> None:
     text = render(replace(whole, torch=None, stages=tuple(s for s in whole.stages if s.stage in STAGES[:4])))
     assert "PASS up to network" in text and "no torch" not in text
     assert "torchrun" not in text.splitlines()[-1] and "distdoctor check" in text.splitlines()[-1]
+
+
+EVERY = [reports.healthy, reports.loopback, reports.missing, reports.port_in_use, reports.warned, reports.majority]
+
+
+@pytest.mark.parametrize("make", EVERY)
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_all_but_what_is_pasted_fits_and_breaks_at_words(make: Callable[[], Report], width: int) -> None:
+    whole = render(make(), verbose=1)
+    narrow = render(make(), verbose=1, width=width)
+    assert narrow.split() == whole.split()
+    pasted = [
+        line for line in whole.splitlines() if re.match(r" {4,6}(export|echo|unset|distdoctor|torchrun|--)", line)
+    ]
+    assert all(len(line) <= width or line in pasted for line in narrow.splitlines())
+    assert set(pasted) <= set(narrow.splitlines())
+
+
+@pytest.mark.parametrize("make", EVERY)
+def test_the_verdict_is_first_and_the_command_last(make: Callable[[], Report]) -> None:
+    lines = render(make()).splitlines()
+    assert lines[1].startswith(make().verdict.upper() + ":")
+    ladder = next(n for n, line in enumerate(lines) if line.startswith("✓ environment"))
+    assert all(n < ladder for n, line in enumerate(lines) if " FAIL " in line or " WARN " in line or "saw:" in line)
+    assert lines[-1].startswith("    ")
+    assert any(line.startswith("next: ") for line in lines[-4:])
+
+
+def test_the_last_screen_of_24_lines_has_the_fix_and_the_rerun() -> None:
+    last = render(reports.loopback(), width=80).splitlines()[-24:]
+    assert last[-2:] == ["    export GLOO_SOCKET_IFNAME=eth0", "    distdoctor check --nnodes 2 --master-addr host0"]
+
+
+def test_a_fix_that_differs_from_node_to_node_is_not_told_twice() -> None:
+    whole = reports.loopback()
+    root = whole.findings[0]
+    fixes = tuple(replace(fix, env={"GLOO_SOCKET_IFNAME": f"eth{fix.nodes[0][-1]}"}) for fix in root.fixes[:2])
+    text = render(replace(whole, findings=(replace(root, fixes=fixes),)))
+    assert text.count("export GLOO_SOCKET_IFNAME=eth1") == 1
+    assert "next: apply the fix above, then check again on every node:" in text
+    one = replace(root, nodes=("host1",), fixes=fixes[1:])
+    assert "apply the fix above on host1, then" in render(replace(whole, findings=(one,)))
+
+
+def test_a_verified_line_is_to_be_kept() -> None:
+    assert "verified: gloo init and barrier pass with it; keep this line in the job's script" in render(
+        reports.loopback()
+    )
+
+
+def test_what_was_given_is_in_the_next_command() -> None:
+    given: list[tuple[str, str | None]] = [
+        ("--nnodes", "2"), ("--rdzv-id", "job 7"), ("--timeout", "90"), ("--until", "gloo"), ("--ignore", "host/*"),
+        ("--no-try-fixes", None),
+    ]  # fmt: skip
+    last = render(reports.loopback(), given=given).splitlines()[-1]
+    assert last == (
+        "    distdoctor check --nnodes 2 --master-addr host0 --rdzv-id 'job 7' --timeout 90 --until gloo "
+        "--ignore 'host/*' --no-try-fixes"
+    )
+    short = replace(reports.healthy(), stages=tuple(s for s in reports.healthy().stages if s.stage in STAGES[:7]))
+    ending = render(short, given=given).splitlines()[-2:]
+    assert ending[0] == "next: nothing is wrong up to gloo; to run every stage:"
+    assert "--until" not in ending[1] and "--timeout 90 --ignore 'host/*'" in ending[1]
+
+
+def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
+    given = [("--nnodes", "2"), ("--rdzv-backend", "c10d"), ("--rdzv-endpoint", "host0:29400"), ("--rdzv-id", "7")]
+    assert render(reports.healthy(), given=[*given, ("--backend", "gloo")]).splitlines()[-2:] == [
+        "next: start the job:",
+        "    torchrun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint host0:29400 --rdzv-backend c10d --rdzv-id 7 "
+        "your_script.py",
+    ]
+
+
+def test_flags_of_a_fix_take_the_place_of_those_given() -> None:
+    given = [("--nnodes", "2"), ("--master-port", "29500"), ("--wait", "5")]
+    last = render(reports.port_in_use(), given=given).splitlines()[-1]
+    assert last == "    distdoctor check --nnodes 2 --master-addr host0 --master-port 29501 --wait 5"
+
+
+def test_importing_torch_has_a_row_of_its_own() -> None:
+    lines = render(reports.healthy()).splitlines()
+    assert (
+        lines[lines.index("- gpu                    no GPU: this torch is a CPU build") + 1]
+        == "✓ import torch   3.91 s"
+    )
+
+
+def test_a_sites_checks_are_named_where_one_of_them_is_to_be_explained() -> None:
+    last = render(reports.warned(), given=[("--nnodes", "2"), ("--checks", "/site")]).splitlines()[-1]
+    assert last == "    distdoctor explain host/dns-slow --checks /site"

@@ -1,0 +1,96 @@
+"""What ``-v`` adds, in words: where the plan came from, and the values seen where all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from distdoctor.render.page import Page
+from distdoctor.render.words import clean, count
+from distdoctor.report import Report
+
+
+def write_plan(page: Page, plan: Mapping[str, Any], dot: str) -> None:
+    """Each value of the plan and where it came from, in brackets."""
+    sources = plan.get("sources") or {}
+    told = [f"{clean(name).replace('_', ' ')} {_plain(plan.get(name))} ({clean(why)})" for name, why in sources.items()]
+    if told:
+        page.prose((f"  plan: {dot.join(told)}", "dim"), hang=8)
+
+
+def write_details(page: Page, report: Report) -> None:
+    """Each node with what it is and what was measured there."""
+    nodes = report.details.get("nodes") or {}
+    for node, values in nodes.items():
+        if not isinstance(values, Mapping):
+            continue
+        page.blank()
+        page.line((clean(node), "dim"))
+        for line in _lines(dict(values)):
+            page.prose((f"  {line}", "dim"), hang=4)
+
+
+def _lines(values: dict[str, Any]) -> Iterable[str]:
+    """The values of one node as sentences; what has none is told by its name."""
+    torch = [f"torch {clean(values['torch'])}"] if "torch" in values else []
+    seconds = values.pop("torch_seconds", None)
+    torch += [f"imported in {seconds:.1f} s"] if isinstance(seconds, (int, float)) else []
+    torch += [f"from {clean(values['torch_path'])}"] if "torch_path" in values else []
+    python = [f"Python {clean(values['python'])}"] if "python" in values else []
+    if python or torch:
+        yield ", ".join((*python, *torch))
+    if isinstance(values.get("interfaces"), Mapping):
+        yield "interfaces: " + "; ".join(
+            f"{clean(name)} {', '.join(map(clean, held)) or '(no address)'}"
+            for name, held in values["interfaces"].items()
+        )
+    if "gloo_address" in values:
+        interface = values.get("gloo_interface")
+        yield f"gloo uses {clean(values['gloo_address'])}{f' on {clean(interface)}' if interface else ''}"
+    if "reached_at" in values:
+        yield f"other hosts reach it at {clean(values['reached_at'])}"
+    if isinstance(values.get("variables"), Mapping):
+        yield "variables: " + ", ".join(f"{clean(k)}={clean(v)}" for k, v in values["variables"].items())
+    if "links_good" in values:
+        bad = values.get("links_bad") or 0
+        trips = [said.format(_milliseconds(values[name])) for name, said in _TRIPS.items() if name in values]
+        good = values["links_good"]
+        works = f"{count(good, 'link')} to other nodes work{'s' if good == 1 else ''}{f', {bad} do not' if bad else ''}"
+        yield works + (f"; round trip {', '.join(trips)}" if trips else "")
+    for rank, told in _ranked(values.get("collective")):
+        yield f"rank {clean(rank)}: {told}"
+    for name, value in values.items():
+        if name not in _TOLD:
+            yield f"{clean(name).replace('_', ' ')}: {_plain(value)}"
+
+
+_TRIPS = {"rtt_median": "{} as a rule", "rtt_max": "{} at most"}
+_TOLD = {
+    "python", "torch", "torch_path", "interfaces", "gloo_address", "gloo_interface", "reached_at", "variables",
+    "links_good", "links_bad", "rtt_median", "rtt_max", "collective",
+}  # fmt: skip
+
+
+def _ranked(collective: Any) -> Iterable[tuple[str, str]]:
+    """What the collectives took, rank by rank."""
+    for rank, detail in collective.items() if isinstance(collective, Mapping) else ():
+        detail = dict(detail) if isinstance(detail, Mapping) else {}
+        times = detail.pop("times", None)
+        told = [f"{clean(k)} {_milliseconds(v)}" for k, v in times.items()] if isinstance(times, Mapping) else []
+        told += [f"{clean(name)} {_plain(value)}" for name, value in detail.items()]
+        yield str(rank), ", ".join(told)
+
+
+def _milliseconds(seconds: Any) -> str:
+    if not isinstance(seconds, (int, float)):
+        return clean(seconds)
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _plain(value: Any) -> str:
+    """Any value in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{clean(name)} {_plain(item)}" for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(_plain(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else "unknown" if value is None else clean(value)

@@ -1,0 +1,74 @@
+"""The stages, one line each: how it ended, how long it took, and why it did not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from distdoctor.error_text import shortened
+from distdoctor.render.marks import STYLES
+from distdoctor.render.page import Page
+from distdoctor.render.words import clean, fold
+from distdoctor.report import Report, ReportStage
+from distdoctor.stages import STAGES
+
+REASON_SHOWN = 100
+"""Characters of the text of a failure, without ``-v``: the findings say it better."""
+_WIDE, _TIME = 12, 9
+Line = tuple[str, str, float, str, str]
+"""Title, status, seconds, where, why."""
+
+
+def write_ladder(page: Page, report: Report, marks: dict[str, str], *, whole: bool) -> None:
+    """Every stage. Those left out for one reason, one after the other, share a line. ``whole``: reasons uncut."""
+    for title, status, seconds, where, why in _merged(_lines(report, whole)):
+        mark = marks[status]
+        page.prose(
+            (f"{mark} ", STYLES[status]),
+            (f"{title:<{_WIDE}}", "" if status == "pass" else STYLES[status])
+            if status != "skip"
+            else f"{title:<{_WIDE + _TIME}}",
+            (f"{seconds:7.2f} s" if status != "skip" else "", "dim"),
+            f"  {where}" if where else "",
+            (f"  {clean(why)}" if why else "", "dim" if status == "skip" else ""),
+            hang=len(mark) + _WIDE + _TIME + 3,
+        )
+
+
+def _lines(report: Report, whole: bool) -> Iterable[Line]:
+    several = len({stage.node for stage in report.stages}) > 1
+    for name in STAGES:
+        if name == "network":
+            yield from _torch(report)
+        groups: dict[tuple[str, str], list[ReportStage]] = {}
+        for stage in report.stages:
+            if stage.stage == name:
+                groups.setdefault((stage.status, stage.reason if stage.status != "pass" else ""), []).append(stage)
+        title = name
+        for (status, reason), members in groups.items():
+            where = fold(stage.node for stage in members) if several and len(groups) > 1 else ""
+            why = reason if status in ("skip", "error") or whole else shortened(reason, REASON_SHOWN)
+            yield title, status, max(stage.seconds for stage in members), where, why
+            title = ""
+
+
+def _torch(report: Report) -> Iterable[Line]:
+    """How long importing torch took where it took longest: neither network nor GPU is to blame for it."""
+    nodes = report.details.get("nodes") or {}
+    took = [values.get("torch_seconds") for values in nodes.values() if isinstance(values, dict)]
+    seconds = [float(value) for value in took if isinstance(value, (int, float))]
+    if seconds:
+        yield "import torch", "pass", max(seconds), "", ""
+
+
+def _merged(lines: Iterable[Line]) -> Iterable[Line]:
+    held: Line | None = None
+    for line in lines:
+        title, status, _, where, why = line
+        if held is not None and status == "skip" and title and not where and (held[1], *held[3:]) == (status, "", why):
+            held = (f"{held[0]}, {title}", *held[1:])
+            continue
+        if held is not None:
+            yield held
+        held = line
+    if held is not None:
+        yield held
