@@ -30,6 +30,7 @@ stages = st.builds(
     detail=st.dictionaries(text, plain, max_size=3),
 )
 st.register_type_strategy(RankStage, stages)
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))  # what JSON has
 
 
 @given(st.builds(NodeFacts))
