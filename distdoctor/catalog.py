@@ -16,7 +16,6 @@ The engine knows no check by name, so a site's own folder (``--checks DIR``) wor
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 import sys
@@ -24,6 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 from distdoctor.cluster import Cluster
 from distdoctor.findings import SEVERITIES, Finding, Severity
@@ -90,18 +90,16 @@ def load_file(path: Path) -> Check:
         raise BadCheck(f"{path}: its folder is called {stage!r}, which is no stage ({', '.join(STAGES)})")
     check_id = f"{stage}/{name.replace('_', '-')}"
     module_name = f"distdoctor_checks.{abs(hash(str(path)))}.{stage}.{name}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(module_name)
+    module.__file__ = str(path)
     sys.modules[module_name] = module
-    written = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True  # a site's folder may be read-only or shared: leave nothing in it
     try:
-        spec.loader.exec_module(module)
+        # Compiled here: no file of bytecode, for a site's folder may be read-only or shared, and with the page,
+        # which python -OO would leave out.
+        kept = min(sys.flags.optimize, 1)
+        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=kept), module.__dict__)
     except Exception as err:
         raise BadCheck(f"{path}: {type(err).__name__}: {err}") from err
-    finally:
-        sys.dont_write_bytecode = written
     page = inspect.cleandoc(module.__doc__ or "")
     severity = getattr(module, "SEVERITY", None)
     judge = getattr(module, "judge", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from distdoctor.catalog import BadCheck, built_in_folder, load, load_file
 from distdoctor.stages import STAGES
 
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = '''"""A site's own failure.
 
 What you see
@@ -76,6 +78,14 @@ def test_a_sites_own_check_replaces_the_built_in_one(tmp_path: Path) -> None:
     (check,) = [c for c in load([tmp_path]) if c.id == "gloo/loopback-address"]
     assert check.path == path
     assert len(load([tmp_path])) == len(load())
+
+
+@pytest.mark.parametrize("flag", ["-O", "-OO"])
+def test_pages_are_there_without_docstrings(flag: str) -> None:
+    """python -OO strips them; the page is part of the check."""
+    code = "from distdoctor.catalog import load; print(*(f'{c.id} {len(c.page)}' for c in load()))"
+    done = subprocess.run([sys.executable, flag, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [word for c in load() for word in (c.id, str(len(c.page)))], done.stderr
 
 
 def test_two_folders_with_the_same_file_names_do_not_mix(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ class State:
 
     def __init__(self) -> None:
         self.store: Any = None
+        self.barrier_group: Any = None
+        """The group for the barrier, where it must not be the default one (None)."""
         self.rank = -1
         self.world = 0
 

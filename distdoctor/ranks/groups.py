@@ -24,7 +24,13 @@ def gloo(state: State, prefix: str, timeout: float) -> dict[str, Any]:
         world_size=state.world,
         timeout=timedelta(seconds=timeout),
     )
-    return _gloo_address([pair for pair in listening("self") if pair not in before])
+    address = _gloo_address([pair for pair in listening("self") if pair not in before])
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        # There each collective compares the group's sequence numbers, and monitored_barrier() puts rank 0's ahead of
+        # the others' from three ranks on (it counts each send and receive): what comes after it in the same group
+        # would fail on a healthy cluster, as it does in plain PyTorch (2.13).
+        state.barrier_group = dist.new_group(timeout=timedelta(seconds=timeout))
+    return address
 
 
 def listening_now() -> dict[str, Any]:
@@ -41,7 +47,7 @@ def barrier(state: State, timeout: float) -> dict[str, Any]:
     import torch.distributed as dist
 
     try:
-        dist.monitored_barrier(timeout=timedelta(seconds=timeout), wait_all_ranks=True)
+        dist.monitored_barrier(state.barrier_group, timedelta(seconds=timeout), wait_all_ranks=True)
     except RuntimeError as err:
         named = re.search(r"Ranks ([\d, ]+) failed to pass", str(err))
         missing = [int(rank) for rank in re.findall(r"\d+", named[1])] if named else []

@@ -143,6 +143,19 @@ def slow_torch(folder: Path, seconds: float) -> str:
     return f"{folder}:{ROOT}"
 
 
+@pytest.mark.parametrize("flag", ["-O", "-OO"])
+def test_python_without_asserts_and_docstrings(flag: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, flag, "-m", "distdoctor", "check", "--json", "--nproc-per-node", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    status, report = ended(process)
+    assert (status, failures(report)) == (0, [])
+
+
 SLOW_IMPORT = """
 import sys, time
 class Slow:

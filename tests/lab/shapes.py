@@ -136,6 +136,8 @@ SHAPES = [
     Shape("--init-method file://, shared", setup=flag("--init-method", INIT_FILE, 0, 1)),
     Shape("--init-method file://, empty", setup=together(flag("--init-method", INIT_FILE, 0, 1), shared_file(""))),
     Shape("one rendezvous id, c10d", 3, setup=c10d("job7", "job7", "job7")),
+    Shape("TORCH_DISTRIBUTED_DEBUG=DETAIL", setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
+    Shape("TORCH_DISTRIBUTED_DEBUG=DETAIL, 4 ranks of one node", 1, nproc=4, setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
     Shape("a limit of 256 open files", setup=shell("ulimit -S -n 256", 0, 1)),
 ]  # fmt: skip
 
