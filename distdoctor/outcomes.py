@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from distdoctor.accused import Accused, accused
 from distdoctor.blame import together
 from distdoctor.cluster import Cluster, Node
 from distdoctor.error_text import shortened
 from distdoctor.facts import RankFacts, RankStage
 from distdoctor.findings import Finding, Fix
+from distdoctor.own_words import said_fixes
 
 SHOWN = 300
 """Characters of an error's text that are shown."""
@@ -113,21 +115,57 @@ def ports_right(text: str) -> str:
     return re.sub(r"(remote=\[[0-9a-fA-F.:%\w]+\]:)(\d+)", right, text)
 
 
+def suspects(cluster: Cluster, ended: Sequence[Ended]) -> Accused:
+    """Whom the errors of these ranks are to be blamed on (see :func:`distdoctor.accused.accused`)."""
+    return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
+
+
+def ranks_of(ended: Sequence[Ended], blamed: Accused) -> tuple[int, ...]:
+    """The ranks to blame: those that failed on the blamed nodes; of a node that others name, all of its ranks."""
+    found: list[int] = []
+    for node in blamed.nodes:
+        found += rank_numbers([one for one in ended if one.node is node]) or node.ranks
+    return tuple(sorted(found))
+
+
 def fallback(cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail") -> Iterator[Finding]:
-    """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``."""
+    """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``;
+    ``fix`` is for what failed between ranks: an error of a rank's own has remedies of its own."""
     ended = [one for one in own_errors(failed(cluster, stage)) if not one.stage.detail.get("wrong")]
     if not ended:
         return  # wrong results have a check of their own
-    names = node_names(cluster, ended)
+    blamed = suspects(cluster, ended)
+    names = tuple(node.name for node in blamed.nodes)
+    told = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
+    where = f"on {together(names)}"
+    if blamed.reporters:
+        accusers, place = together(node.name for node in blamed.reporters), f" ({blamed.place})" if blamed.place else ""
+        whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
+        where = f"with {together(whom)}{place}, say the ranks of {accusers}"
     yield Finding(
-        summary=f"{what} on {together(names)}: {shortened(shorten(ended[0].stage.error or 'no text'), 160)}",
+        summary=f"{what} {where}: {shortened(shorten(told[0].stage.error or 'no text'), 160)}",
         nodes=names,
-        ranks=rank_numbers(ended),
+        ranks=ranks_of(ended, blamed),
+        links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
+        blame=blamed.blame,
         evidence=errors(ended),
-        fixes=(Fix(fix, names),),
+        fixes=remedies(cluster, blamed, told, fix),
         severity="warn" if severity == "warn" else "fail",
         because_of=_ended_rank(cluster),
     )
+
+
+def remedies(cluster: Cluster, blamed: Accused, told: Sequence[Ended], fix: str) -> tuple[Fix, ...]:
+    """What to do about these errors: by their own words where these say what it is, else ``fix``."""
+    names = tuple(node.name for node in blamed.nodes)
+    if blamed.reporters:
+        whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
+        place = f" ({blamed.place})" if blamed.place else ""
+        return (Fix(f"Look at {together(whom)}{place} first: the errors of the others name it. {fix}", names),)
+    said = dict.fromkeys((one.node, one.stage.error or "") for one in told)
+    found = [remedy for node, text in said for remedy in said_fixes(node, text)]
+    unique = [remedy for number, remedy in enumerate(found) if remedy not in found[:number]]
+    return tuple(unique) or (Fix(fix, names),)
 
 
 def _ended_rank(cluster: Cluster) -> str | None:

@@ -30,7 +30,7 @@ import re
 
 from distdoctor.blame import LAUNCH, MASTER, PEERS, WAY, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.outcomes import Ended, died, errors, failed, node_names, own_errors, rank_numbers
+from distdoctor.outcomes import Ended, died, errors, failed, node_names, own_errors, rank_numbers, ranks_of, suspects
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
@@ -55,14 +55,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     # Only rank 0 is told who is missing; what the others say follows from that.
     ranks = sorted({rank for one in ended for rank in named(one.stage.error, one.stage.detail.get("missing"))})
-    ranks = ranks or list(rank_numbers(own_errors(ended)))
     nodes = tuple(node.name for node in cluster.nodes if set(node.ranks) & set(ranks))
-    nodes = nodes or node_names(cluster, ended)
+    whom = None
+    if not nodes:
+        whom = suspects(cluster, own_errors(ended))
+        nodes = tuple(node.name for node in whom.nodes)
+        ranks = list(ranks_of(own_errors(ended), whom))
     who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "Some ranks"
     yield Finding(
         summary=f"{who} on {together(nodes)} did not pass the barrier.",
         nodes=nodes,
         ranks=tuple(ranks),
+        blame=whom.blame if whom else "all",
         evidence=errors(own_errors(ended)),
         fixes=(Fix(f"Look at these processes on {together(nodes)}: are they there, and running?", nodes),),
     )

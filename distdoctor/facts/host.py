@@ -96,7 +96,7 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the kernel lets this process use. ``None``: not known; for the two rlimits -1 means unlimited."""
+    """What the kernel lets this process use. ``None``: not known; for the rlimits -1 means unlimited."""
 
     open_files: int | None = None
     open_files_hard: int | None = None
@@ -112,6 +112,12 @@ class Limits:
     rdma_devices: tuple[str, ...] = ()
     reserved_ports: str = ""
     """net.ipv4.ip_local_reserved_ports: ports of the range that are never handed out, as ``8080,29500-29510``."""
+    processes: int | None = None
+    """RLIMIT_NPROC: how many processes and threads this user may have; root's are not counted."""
+    processes_hard: int | None = None
+    pids_max: int | None = None
+    """How many the container or unit may have (pids.max of its cgroup); None where there is no limit or none is seen.
+    """
 
 
 @dataclass(frozen=True)
