@@ -122,7 +122,7 @@ def check(
         float, typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True)
     ] = 60.0,
     until: Annotated[
-        str, typer.Option(metavar="STAGE", help="Last stage to climb; up to network needs no torch.")
+        str, typer.Option(metavar="STAGE", help="Last stage to run; up to network needs no torch.")
     ] = "collective",
     try_fixes: Annotated[
         bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")

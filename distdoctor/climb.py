@@ -14,7 +14,7 @@ from distdoctor.member import Member
 from distdoctor.mesh import Listener
 from distdoctor.processes import Child, Died
 from distdoctor.protocol import Command, Event
-from distdoctor.rank_calls import RankCalls
+from distdoctor.rank_calls import LATE_SECONDS, RankCalls
 from distdoctor.report import Report
 from distdoctor.store_client import StoreGone
 
@@ -120,7 +120,7 @@ class Climber:
             if command.stage == "trial":
                 ok, error = await self._trial(command)
             else:
-                status = await self.member.run_stage(command.stage, self._work(command))
+                status = await self.member.run_stage(command.stage, self._work(command), command.seconds + LATE_SECONDS)
                 ok, error = status in ("ok", "skipped"), ""
             await self.send(Event("result", self.member.facts, command.stage, command.attempt, ok, error))
         except StoreGone:

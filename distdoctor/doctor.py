@@ -22,7 +22,7 @@ from distdoctor.judge import Judgement
 from distdoctor.lead import Lead
 from distdoctor.mailbox import Mailbox
 from distdoctor.meeting import Meeting, Seat
-from distdoctor.member import Member
+from distdoctor.member import GPU_SECONDS, Member
 from distdoctor.options import Observer, Options
 from distdoctor.probes.connect import connect
 from distdoctor.processes import Zygote, adopt_orphans
@@ -76,7 +76,7 @@ def _ignore_socket_errors(loop: asyncio.AbstractEventLoop, context: dict[str, An
 
 def _overrun() -> None:
     """The last resort: a step that ignored its deadline must not keep the process."""
-    os.write(2, b"distdoctor: could not finish within --wait + --timeout; giving up\n")
+    os.write(2, b"distdoctor: could not finish within --wait + --timeout\n")
     os._exit(3)
 
 
@@ -147,7 +147,11 @@ class _Doctor:
                 member.skip("host", "another process of this node does it")
         if self.options.plan.announce and until > position("network"):
             self.observer.announce(line_for_others(self.options), self.options.plan.nnodes or 1)
-        gpu = asyncio.ensure_future(member.run_stage("gpu", member.gpu())) if until >= position("gpu") else None
+        gpu = (
+            asyncio.ensure_future(member.run_stage("gpu", member.gpu(), GPU_SECONDS))
+            if until >= position("gpu")
+            else None
+        )
         if until >= position("network"):
             await self._network(gpu)
         elif gpu is not None:
@@ -163,7 +167,7 @@ class _Doctor:
             await member.run_stage("network", self._network_alone())
             return
         meeting = Meeting(member)
-        await member.run_stage("network", self._join(meeting))
+        await member.run_stage("network", self._join(meeting), self.options.wait)
         if gpu is not None:
             await gpu
         if self.seat is None:
@@ -197,7 +201,11 @@ class _Doctor:
         seen = self.member.facts.network
         if seen and seen.bind and not seen.bind.ok:
             return "failed", seen.bind.error or "cannot listen on MASTER_PORT"
-        return "failed", seen.contact.outcome if seen and seen.contact else self._no_address()
+        if seen and seen.contact:
+            return "failed", seen.contact.outcome
+        if seen and seen.master and seen.master.addresses and self.member.facts.identity.torch_error:
+            return "failed", "node 0 opens the store with torch, which cannot be imported"
+        return "failed", self._no_address()
 
     def _no_address(self) -> str:
         return f"MASTER_ADDR {'is not set' if self.options.plan.master_addr is None else 'has no address'}"
@@ -207,6 +215,9 @@ class _Doctor:
         self.member.note_torch(await self.zygote.torch())
         self.climber = Climber(self.member, self.seat)
         leading: asyncio.Task[None] | None = None
+        if self.options.plan.nnodes != 1:
+            left = self.started + self.options.wait + self.options.timeout - time.monotonic()
+            self.observer.waits("waiting for the others", left)
         if self.seat.leads:
             client = await StoreClient.connect(self.seat.address, self.seat.port)
             mail = Mailbox(client, self.seat.marker.run)

@@ -171,7 +171,7 @@ class Lead:
         findings = judge_facts(self.cluster().slices, self.options)
         self.roll_ended = False
         for finding in findings:
-            self.observer.note(so_far(finding, left))
+            self.observer.note(so_far(finding, left, self.options.wait))
 
     def _all_here(self) -> bool:
         if self.plan.started == "rank":

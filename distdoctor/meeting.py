@@ -364,4 +364,4 @@ class Meeting:
         ended = replace(self.member.facts.meeting or MeetingFacts(), ended=True)
         for finding in judge_facts([replace(self.member.facts, meeting=ended)], self.member.options):
             self.told = True
-            self.member.observer.note(so_far(finding, left))
+            self.member.observer.note(so_far(finding, left, self.member.options.wait))
