@@ -332,6 +332,7 @@ def _addresses(facts: NodeFacts, nccl: bool) -> Iterator[tuple[str, str]]:
     """(who would use it, address) for every address of a node that its peers connect to."""
     host, network = facts.host, facts.network
     choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
+    choices += [("gloo", choice) for choice in (host.gloo_more if host else ())]
     if nccl:
         choices.append(("nccl", host.nccl if host else None))
     for use, choice in choices:

@@ -168,3 +168,5 @@ class HostFacts:
     limits: Limits | None = None
     leftovers: tuple[Leftover, ...] = ()
     init_file: InitFile | None = None
+    gloo_more: tuple[AddressChoice, ...] = ()
+    """gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""

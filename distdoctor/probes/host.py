@@ -34,6 +34,7 @@ async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
         nccl_rules.predict(variables, ours),
         fqdn,
         limits.probe(),
+        gloo_more=gloo_rules.further(variables, ours),
     )
 
 
