@@ -140,6 +140,13 @@ def check(
     save: Annotated[
         Optional[Path], typer.Option(metavar="PATH", help="Keep the facts in this file, or folder, for diagnose.")
     ] = None,
+    token: Annotated[
+        Optional[str],
+        typer.Option(
+            metavar="TEXT",
+            help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
+        ),
+    ] = None,
     fail_on: FailOnFlag = "fail",
     ignore: IgnoreFlag = None,
     checks: ChecksFlag = None,
@@ -166,7 +173,7 @@ def check(
         init_method=init_method,
     )
     telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
-    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save).run()
+    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save, token).run()
 
 
 @app.command(

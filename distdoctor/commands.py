@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -93,6 +93,7 @@ class CheckCommand:
     ignore: Sequence[str] = ()
     folders: Sequence[Path] = ()
     save: Path | None = None
+    token: str | None = field(default=None, repr=False)
 
     def run(self, runner: Runner | None = None) -> int:
         """Check, tell, and return the exit status. Raises UsageError."""
@@ -161,7 +162,18 @@ class CheckCommand:
             ignore=known_ids(self.ignore, checks),
             save=self.save,
             command=(*_program(), "check"),
+            token=self._token(),
         )
+
+    def _token(self) -> str | None:
+        """What the nodes of this run share. Raises UsageError for one that can be guessed."""
+        from distdoctor.seal import LEAST_LENGTH, VARIABLE
+
+        given = self.token if self.token is not None else os.environ.get(VARIABLE) or None
+        if given is not None and len(given) < LEAST_LENGTH:
+            source = VARIABLE if self.token is None else "--token"
+            raise UsageError(f"{source} is too short to keep others out: {LEAST_LENGTH} characters at least")
+        return given
 
     def _observer(self, options: Options) -> Any:
         from distdoctor.progress import observer_for

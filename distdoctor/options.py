@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,8 @@ class Options:
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()
     save: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    """What the processes of this run share and nobody else knows; every message is authenticated with it."""
     command: tuple[str, ...] = ("distdoctor", "check")
     """How this was started, for the line printed for the other nodes."""
 

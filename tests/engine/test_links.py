@@ -9,8 +9,8 @@ import socket
 import pytest
 
 from distdoctor.links import Climb
-from distdoctor.mesh import TOKEN_BYTES, Listener
-from distdoctor.protocol import Target
+from distdoctor.mesh import Listener
+from distdoctor.protocol import TOKEN_BYTES, Target
 from distdoctor.timetable import ALL_PAIRS_UP_TO, rounds
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
