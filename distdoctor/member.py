@@ -19,6 +19,7 @@ from distdoctor.facts import (
     NodeFacts,
     RankFacts,
     RankStage,
+    Resolution,
     StageFacts,
     StageStatus,
     Work,
@@ -27,15 +28,12 @@ from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
 from distdoctor.outside import encodable, environment
 from distdoctor.probes import host, identity, init_file, known_variables, leftovers, names, ports
+from distdoctor.probes.threads import in_thread
 from distdoctor.processes import Child, Died, TorchInfo, Zygote
-from distdoctor.stages import needs_torch
+from distdoctor.stages import needs_torch, position
 
 SLOW_SECONDS = 1.0
 """A look-up that is answered takes milliseconds."""
-GPU_SECONDS = 30.0
-
-
-TORCH = "importing torch"
 
 
 class Member:
@@ -44,6 +42,8 @@ class Member:
     def __init__(self, options: Options, observer: Observer, zygote: Zygote | None) -> None:
         self.options, self.observer, self.zygote = options, observer, zygote
         self.started = time.monotonic()
+        self._early: dict[str, asyncio.Future[Resolution]] = {}
+        """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
         self.torch_waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch."""
         plan = options.plan
@@ -90,16 +90,12 @@ class Member:
         """Record how a stage ended, in place of an earlier record of it."""
         self.update(stages=(*(s for s in self.facts.stages if s.stage != entry.stage), entry))
 
-    async def run_stage(
-        self, stage: str, work: Awaitable[tuple[StageStatus, str]], most: float | None = None
-    ) -> StageStatus:
+    async def run_stage(self, stage: str, work: Awaitable[tuple[StageStatus, str]]) -> StageStatus:
         """Run one stage's work and record how it ended; a crash of a probe is a result, too.
-
-        ``most``: the seconds that it may take, where they are known.
 
         Its seconds are its own: the time it waited for the import of torch is torch's (``identity.torch_seconds``).
         """
-        self.observer.stage_started(stage, most)
+        self.observer.stage_started(stage)
         started = time.monotonic()
         status: StageStatus
         try:
@@ -122,8 +118,9 @@ class Member:
 
     async def host(self) -> tuple[StageStatus, str]:
         """Names, interfaces, and the address gloo will pick."""
-        facts = await host.probe(self.facts.identity.hostname, self.facts.variables)
         plan = self.options.plan
+        self._look_up_early()
+        facts = await host.probe(self.facts.identity.hostname, self.facts.variables)
         facts = replace(facts, init_file=init_file.probe(plan.init_method))
         self.update(host=facts)
         if facts.gloo and facts.gloo.address is None:
@@ -139,14 +136,10 @@ class Member:
             return "skipped", "torch cannot be imported"
         child = self.zygote.spawn("distdoctor:gpu")
         try:
-            answer = await asyncio.wait_for(child.call("gpu"), GPU_SECONDS)
+            answer = await asyncio.wait_for(child.call("gpu"), 30.0)
         except (asyncio.TimeoutError, Died) as err:
             child.kill()
-            error = (
-                f"no answer from the driver within {GPU_SECONDS:.0f} s"
-                if isinstance(err, asyncio.TimeoutError)
-                else str(err)
-            )
+            error = "no answer from the driver within 30 s" if isinstance(err, asyncio.TimeoutError) else str(err)
             answer = {"ok": False, "error": error}
         finally:
             child.close()
@@ -161,12 +154,9 @@ class Member:
     async def torch(self, zygote: Zygote, stage: str) -> TorchInfo:
         """What torch is here, once its import has ended. ``stage`` is the one that waits for it."""
         began = time.monotonic()
-        most = self.started + self.options.wait + self.options.timeout - began
-        self.observer.waits(TORCH, most)
         try:
             torch = await zygote.torch()
         finally:
-            self.observer.waited(TORCH)
             self.torch_waits[stage] = self.torch_waits.get(stage, 0.0) + time.monotonic() - began
         self.note_torch(torch)
         return torch
@@ -199,13 +189,26 @@ class Member:
         gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
         return len(gpu.visible) if gpu else 0
 
+    def _look_up_early(self) -> None:
+        """Begin now what the network stage needs: a name server that does not answer costs seconds each time."""
+        name = self.options.plan.master_addr
+        if name is None or position(self.options.until) < position("network"):
+            return
+        master = asyncio.ensure_future(names.resolve(name))
+
+        async def backwards() -> Resolution:
+            found = await asyncio.shield(master)
+            return await names.reverse(found.addresses[0]) if found.addresses else found
+
+        self._early = {"master": master, "reverse": asyncio.ensure_future(backwards())}
+
     async def look_up_master(self) -> None:
         """Resolve MASTER_ADDR and note the route there and the address this node is reached at."""
         plan, ours = self.facts.plan, self.facts.host.interfaces if self.facts.host else ()
         if plan.master_addr is None:
             self.update_network(primary=host.reachable_address(ours))
             return
-        master = await names.resolve(plan.master_addr)
+        master = await (self._early.pop("master", None) or names.resolve(plan.master_addr))
         if not master.addresses:
             self.update_network(master=master, master_is_own=None, primary=host.reachable_address(ours))
             return
@@ -233,7 +236,7 @@ class Member:
         """Note this host's packet filter and what an earlier run has left on it."""
         port = self.options.plan.master_port
         rules, left = await asyncio.gather(
-            names.in_thread(ports.firewall, 10.0), names.in_thread(lambda: leftovers.probe(port), 10.0)
+            in_thread(ports.firewall, 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
         )
         self.update_network(firewall=rules)
         if self.facts.host is not None:
@@ -243,19 +246,24 @@ class Member:
         """Note the reverse look-up of the master's address, which each store client makes."""
         master = self.facts.network.master if self.facts.network else None
         if master is not None and master.addresses:
-            self.update_network(reverse=await names.reverse(master.addresses[0]))
+            early = self._early.pop("reverse", None)
+            found = await early if early is not None else None
+            address = master.addresses[0]
+            self.update_network(reverse=found if found and found.name == address else await names.reverse(address))
 
     @property
-    def only_reverse_is_slow(self) -> bool:
-        """Whether the look-up of the master's address is known to be in vain while names are found at once.
+    def names_cost_seconds(self) -> bool:
+        """Whether look-ups are known to wait for a name server in vain, and nothing needs one that is slow to answer.
 
-        Each rank's store client would make it again, for nothing but a name in its log lines, and wait 10 s for it.
+        Each rank would wait as long again: its store client for the name of the store's address, which is for its log
+        lines only, and gloo for the address of the own name.
         """
         host, network = self.facts.host, self.facts.network
-        own, master = host.own_name if host else None, network.master if network else None
-        if network is None or network.reverse is None or own is None or master is None:
-            return False
-        return network.reverse.seconds > SLOW_SECONDS and max(own.seconds, master.seconds) < SLOW_SECONDS
+        forward = (host.own_name if host else None, network.master if network else None)
+        looks = [look for look in (*forward, network.reverse if network else None) if look is not None]
+        late = [look for look in forward if look and look.addresses and look.seconds > SLOW_SECONDS]
+        # Found by a second question, which gave each name server one second.
+        return any(look.seconds > SLOW_SECONDS for look in looks) and all(look.timed_out for look in late)
 
     # -- ranks ------------------------------------------------------------------------------------------------
 

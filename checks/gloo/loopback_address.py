@@ -36,6 +36,7 @@ host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 from distdoctor.blame import address_of, has_others, makes_gloo, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.compare import misspelled
+from distdoctor.gloo_rules import initiates
 from distdoctor.outcomes import failed, gloo_blames, shorten
 from distdoctor.remedies import replace_in_hosts
 
@@ -48,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     names = tuple(node.name for node in bad)
-    offered = [address for node in bad for address in loopbacks(node)]
+    offered = [node.gloo_address for node in bad]
     yield Finding(
         summary=f"gloo on {together(names)} advertises {_addresses(bad)}, which other hosts cannot reach.",
         nodes=names,
@@ -68,17 +69,13 @@ def numbered(node: Node) -> bool:
 
 def concerns(cluster: Cluster, node: Node) -> bool:
     """Whether this node's gloo offers a loopback address to other hosts."""
-    return bool(loopbacks(node)) and makes_gloo(node) and has_others(cluster, node)
-
-
-def loopbacks(node: Node) -> list[str]:
-    """The loopback addresses that gloo takes on this node."""
-    return [address for address in node.gloo_addresses if is_loopback(address)]
+    return is_loopback(node.gloo_address) and makes_gloo(node) and has_others(cluster, node)
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
     """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates)."""
-    return any(peer.gloo_dials(node, address) for peer in cluster.peers(node) for address in loopbacks(node))
+    mine = node.gloo_address or ""
+    return any(not initiates(mine, peer.gloo_address or "") for peer in cluster.peers(node))
 
 
 def evidence(node: Node) -> Iterator[str]:
@@ -87,7 +84,7 @@ def evidence(node: Node) -> Iterator[str]:
         return
     choice = host.gloo
     if choice and choice.reason == "variable":
-        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {together(node.gloo_addresses)}"
+        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {choice.address}"
         return
     resolution = host.own_name
     if resolution.addresses:
@@ -131,7 +128,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
 
 
 def _addresses(nodes: list[Node]) -> str:
-    return together(dict.fromkeys(address for node in nodes for address in loopbacks(node)))
+    return together(dict.fromkeys(str(node.gloo_address) for node in nodes))
 
 
 def _errors(cluster: Cluster) -> tuple[str, ...]:

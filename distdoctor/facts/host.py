@@ -163,10 +163,8 @@ class HostFacts:
     """What gloo will pick, predicted by its own rules."""
     nccl: AddressChoice | None = None
     """What NCCL's bootstrap will pick, predicted by its own rules (reasons: ``variable``, ``not-found``, ``order``)."""
-    fqdn: str | None = None
-    """getfqdn(): where torchrun's c10d rendezvous tells the other nodes to find its ranks' store."""
     limits: Limits | None = None
     leftovers: tuple[Leftover, ...] = ()
     init_file: InitFile | None = None
-    gloo_more: tuple[AddressChoice, ...] = ()
-    """gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""
+    announced: Resolution | None = None
+    """The name by which torchrun's c10d rendezvous announces its ranks' store (getfqdn()), and what it means here."""

@@ -13,7 +13,7 @@ from distdoctor import gloo_rules, nccl_rules
 from distdoctor.cluster import parse
 from distdoctor.facts import AddressChoice, HostFacts, Interface, Route
 from distdoctor.probes import limits
-from distdoctor.probes.names import RESOLVE_SECONDS, hosts_lines, in_thread, resolve
+from distdoctor.probes.names import announced, hosts_lines, resolve
 
 BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
 VIRTUAL = re.compile(r"(docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|podman|vmnet|dummy)")
@@ -23,7 +23,7 @@ VIRTUAL = re.compile(r"(docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|
 async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
     """This host's facts."""
     ours = interfaces()
-    own_name, fqdn = await asyncio.gather(resolve(hostname), _fqdn(hostname))
+    own_name, called = await asyncio.gather(resolve(hostname), announced(hostname))
     first_label = hostname.partition(".")[0]
     lines = hosts_lines(lambda fields: hostname in fields[1:] or first_label in fields[1:])
     return HostFacts(
@@ -32,17 +32,9 @@ async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
         lines,
         gloo_rules.predict(variables, own_name, ours, can_bind),
         nccl_rules.predict(variables, ours),
-        fqdn,
         limits.probe(),
-        gloo_more=gloo_rules.further(variables, ours),
+        announced=called,
     )
-
-
-async def _fqdn(hostname: str) -> str | None:
-    try:
-        return await in_thread(lambda: socket.getfqdn(hostname), RESOLVE_SECONDS)
-    except asyncio.TimeoutError:
-        return None
 
 
 def interfaces() -> tuple[Interface, ...]:

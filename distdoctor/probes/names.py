@@ -1,80 +1,60 @@
-"""Name resolution, with a deadline that getaddrinfo() itself does not have."""
+"""Names: look-ups that end in time, and what /etc/hosts says."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 from distdoctor.facts import HostsLine, Resolution
+from distdoctor.probes.look_up import ASKER, Question, Reply
 
 RESOLVE_SECONDS = 4.0
 """How long one look-up may take. A DNS server that drops packets costs 5 to 10 s by resolv.conf's defaults."""
-
-T = TypeVar("T")
-
-
-async def in_thread(function: Callable[[], T], seconds: float) -> T:
-    """``function()`` in a daemon thread. Raises asyncio.TimeoutError after ``seconds``; the thread is then left behind.
-
-    The thread cannot keep the process alive, as those of an executor would.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(value)  # type: ignore[arg-type]
-            else:
-                future.set_exception(error)
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = function()
-        except Exception as err:
-            error = err
-        try:
-            loop.call_soon_threadsafe(settle, value, error)
-        except RuntimeError:  # the loop is closed: nobody waits for this any more
-            pass
-
-    threading.Thread(target=run, daemon=True, name="distdoctor:dns").start()
-    return await asyncio.wait_for(future, seconds)
+SLOW_SECONDS = 0.5
+"""A look-up that takes longer is made a second time, with one second for each name server: where the first of them
+never answers and the next one does, the name has an address, however long it takes."""
 
 
 async def resolve(name: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
     """getaddrinfo(name) as gloo and the TCPStore call it: any family, stream sockets, addresses in order."""
-    started = time.monotonic()
-    try:
-        rows = await in_thread(lambda: socket.getaddrinfo(name, None, socket.AF_UNSPEC, socket.SOCK_STREAM), seconds)
-    except asyncio.TimeoutError:
-        spent = time.monotonic() - started
-        return Resolution(name, error=f"no answer within {seconds:g} s", seconds=spent, timed_out=True)
-    except (OSError, UnicodeError) as err:
-        text = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
-        return Resolution(name, error=text, seconds=time.monotonic() - started)
-    addresses = dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows)
-    return Resolution(name, tuple(addresses), seconds=time.monotonic() - started)
+    return await _look_up("addresses", name, seconds)
 
 
 async def reverse(address: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
     """The name of ``address``, as a TCPStore client asks for it; ``addresses`` holds the name."""
+    return await _look_up("name", address, seconds)
+
+
+async def announced(hostname: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
+    """What torchrun calls this host (getfqdn()), with the addresses which that name has here; an error for none."""
+    found = await _look_up("announced", hostname, seconds)
+    if not found.addresses:
+        return found
+    called, *addresses = found.addresses
+    error = None if addresses else "no address"
+    return Resolution(called, tuple(addresses), error, found.seconds, found.timed_out)
+
+
+async def _look_up(what: Question, of: str, seconds: float) -> Resolution:
+    """One look-up; where it is not answered in time, what name servers say that answer within a second."""
     started = time.monotonic()
-    # c10d asks for the address of its dual-stack socket (socket.cpp, formatSockAddr), so IPv4 comes mapped into IPv6.
-    asked = address if ":" in address else f"::ffff:{address}"
+    first = asyncio.ensure_future(ASKER.ask(what, of, seconds))
+    again: asyncio.Future[Reply] | None = None
     try:
-        name, _ = await in_thread(lambda: socket.getnameinfo((asked, 0), socket.NI_NAMEREQD), seconds)
-    except asyncio.TimeoutError:
-        spent = time.monotonic() - started
-        return Resolution(address, error=f"no answer within {seconds:g} s", seconds=spent, timed_out=True)
-    except OSError as err:
-        return Resolution(address, error=err.strerror or str(err), seconds=time.monotonic() - started)
-    return Resolution(address, (name,), seconds=time.monotonic() - started)
+        await asyncio.wait([first], timeout=min(SLOW_SECONDS, seconds))
+        if not first.done():
+            again = asyncio.ensure_future(ASKER.ask(what, of, seconds, hurry=True))
+        reply = await first
+    finally:
+        for question in (first, again):
+            if question is not None and not question.done():
+                question.cancel()
+    spent = time.monotonic() - started
+    if not reply.timed_out:
+        return Resolution(of, reply.found, reply.error, spent)
+    found = again.result().found if again is not None and again.done() else ()
+    return Resolution(of, found, None if found else f"no answer within {seconds:g} s", spent, timed_out=True)
 
 
 def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -> tuple[HostsLine, ...]:

@@ -19,8 +19,9 @@ def host(state: State, port: int, timeout: float) -> dict[str, Any]:
     import torch.distributed as dist
 
     # The server looks up the name of whoever connects, before it serves the next: with a name server that does not
-    # answer, the store would be silent for 10 s per client. The names are for its log only.
-    os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
+    # answer, the store would be silent for 10 s per client. The names are for its log only, so no server is asked at
+    # all (glibc's resolver sends a question as often as ``attempts`` says); "localhost" is in /etc/hosts.
+    os.environ["RES_OPTIONS"] = "attempts:0"
     try:
         state.store = dist.TCPStore("localhost", port, None, True, timedelta(seconds=timeout), False)
     except RuntimeError as err:

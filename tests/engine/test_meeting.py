@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from distdoctor.facts import Answer, MeetingFacts, NetworkFacts, encode
+from distdoctor.facts import Answer, Contact, MeetingFacts, NetworkFacts, encode
 from distdoctor.meeting import Meeting, Seat
 from distdoctor.member import Member
 from distdoctor.options import Options
 from distdoctor.plan import Plan
-from distdoctor.protocol import Marker
-from distdoctor.store_client import StoreClient
+from distdoctor.processes import Zygote
+from distdoctor.protocol import Marker, marker_key
+from distdoctor.store_client import StoreClient, StoreGone
 from tests.engine.servers import RealStore, serving, unused_port
 from tests.facts_builder import CHECKS
 
@@ -28,11 +30,7 @@ class Recorder:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def stage_started(self, stage: str, most: float | None = None) -> None: ...
-
-    def waits(self, what: str, most: float | None = None) -> None: ...
-
-    def waited(self, what: str) -> None: ...
+    def stage_started(self, stage: str) -> None: ...
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None: ...
 
@@ -166,3 +164,48 @@ def _relay_to(port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter
         await asyncio.gather(copy(reader, to_writer), copy(to_reader, writer), return_exceptions=True)
 
     return relay
+
+
+def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that is nobody's fails after 3 s (ARP): just before it is time to tell, and then 3 s after it."""
+
+    async def nobody(address: str, port: int, seconds: float = 0.0) -> Contact:
+        await asyncio.sleep(3.1)
+        return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1)
+
+    told: list[float] = []
+    monkeypatch.setattr("distdoctor.meeting.connect", nobody)
+    monkeypatch.setattr(Recorder, "note", lambda self, text: told.append(time.monotonic()))
+    started = time.monotonic()
+    Joined(unused_port(), wait=8)
+    assert told and 3.4 < told[0] - started < 5.0, [at - started for at in told]
+
+
+def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marker was there, and its own store's host took it for nobody's: the nodes met and nobody led."""
+    own_client, tries = Meeting._own_client, []
+
+    async def slow_at_first(self: Meeting) -> StoreClient:
+        tries.append(self)
+        client = await own_client(self)
+        if len(tries) == 1:
+            await client.set(marker_key(self.plan), encode(self.own_marker))
+            client.close()
+            raise StoreGone("the store did not answer for 1 s")
+        return client
+
+    monkeypatch.setattr(Meeting, "_own_client", slow_at_first)
+    plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=0)
+
+    async def meet() -> bool:
+        zygote = Zygote()
+        try:
+            zygote.listen()
+            seat = await Meeting(Member(Options(plan, CHECKS, wait=20), Recorder(), zygote)).join()
+            assert seat is not None
+            seat.client.close()
+            return seat.leads
+        finally:
+            zygote.stop()
+
+    assert asyncio.run(meet())

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -10,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from distdoctor.facts import HostsLine
-from distdoctor.probes.names import hosts_lines, in_thread, name_in_hosts, resolve, reverse
+from distdoctor.probes.look_up import Asker, Reply
+from distdoctor.probes.names import announced, hosts_lines, name_in_hosts, resolve, reverse
+from distdoctor.probes.threads import in_thread
 from tests.engine.namespaces import lines_of
 
 
@@ -23,7 +29,7 @@ def test_localhost() -> None:
     assert set(asyncio.run(resolve("localhost")).addresses) & {"127.0.0.1", "::1"}
 
 
-@pytest.mark.parametrize("name", ["a" * 300, "x.." * 3, "\udcff", "a b.invalid"])
+@pytest.mark.parametrize("name", ["a" * 300, "a" * 64, "a..b", "x.." * 3, "\udcff", "a b.invalid"])
 def test_what_is_no_name_is_an_error_with_a_reason(name: str) -> None:
     found = asyncio.run(resolve(name, 2.0))
     assert found.addresses == () and found.error
@@ -75,6 +81,92 @@ def test_a_name_server_that_drops_the_question_costs_no_more_than_the_deadline(t
     """In namespaces of its own, with a resolver that is never answered."""
     late = "True () no answer within 0.5 s True"
     assert lines_of(_SILENT_DNS, "--net", "--mount", tools=("ip", "mount"), cwd=tmp_path) == [late, late, "asked True"]
+
+
+_DEAD_THEN_ALIVE = """
+import asyncio, socket, struct, subprocess, threading
+from distdoctor.probes.names import resolve
+def sh(line): subprocess.run(line, shell=True, check=True)
+open("resolv.conf", "w").write("nameserver 127.0.0.1\\nnameserver 127.0.0.2\\n")
+open("nsswitch.conf", "w").write("hosts: files dns\\n")
+sh("ip link set lo up && mount --bind resolv.conf /etc/resolv.conf && mount --bind nsswitch.conf /etc/nsswitch.conf")
+silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+silent.bind(("127.0.0.1", 53))
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.2", 53))
+def serve():
+    while True:
+        data, peer = server.recvfrom(512)
+        end = data.index(0, 12) + 5
+        is_a = data[end - 4 : end - 2] == bytes((0, 1))
+        head = data[:2] + struct.pack(">HHHHH", 0x8180, 1, int(is_a), 0, 0)
+        record = struct.pack(">HHHIH4s", 0xC00C, 1, 1, 60, 4, socket.inet_aton("10.1.2.3")) if is_a else b""
+        server.sendto(head + data[12:end] + record, peer)
+threading.Thread(target=serve, daemon=True).start()
+found = asyncio.run(resolve("gpu07.cluster.example", 2.5))
+print(found.timed_out, found.addresses, found.error)
+"""
+
+
+def test_a_second_name_server_that_answers_gives_the_address_however_late(tmp_path: Path) -> None:
+    """By resolv.conf's defaults the first, dead one costs 5 s: the name has its address all the same."""
+    lines = lines_of(_DEAD_THEN_ALIVE, "--net", "--mount", tools=("ip", "mount"), cwd=tmp_path)
+    assert lines == ["True ('10.1.2.3',) None"]
+
+
+_LOOKS_UP_FOR_EVER = """
+import asyncio, os, socket, subprocess, sys, time
+from pathlib import Path
+from distdoctor.probes.look_up import ASKER
+def sh(line): subprocess.run(line, shell=True, check=True)
+def below(pid): return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+open("resolv.conf", "w").write("nameserver 127.0.0.1\\n")
+open("nsswitch.conf", "w").write("hosts: files dns\\n")
+sh("ip link set lo up && mount --bind resolv.conf /etc/resolv.conf && mount --bind nsswitch.conf /etc/nsswitch.conf")
+silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+silent.bind(("127.0.0.1", 53))
+if os.fork() == 0:
+    asyncio.run(ASKER.ask("addresses", "gpu07.cluster.example", 30.0))
+    os._exit(0)
+def until(true):
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end: time.sleep(0.02)
+    return true()
+(user,) = below(os.getpid())
+print("looks up", until(lambda: [1 for asker in below(user) if below(asker)]))
+(asker,) = below(user)
+(child,) = below(asker)
+os.kill(user, 9)
+os.wait()
+def gone(pid):
+    try: return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError: return True
+print("gone", until(lambda: gone(asker) and gone(child)))
+"""
+
+
+def test_nothing_is_left_of_a_look_up_whose_user_is_killed(tmp_path: Path) -> None:
+    lines = lines_of(_LOOKS_UP_FOR_EVER, "--net", "--mount", "--pid", "--fork", "--mount-proc", cwd=tmp_path)
+    assert lines == ["looks up [1]", "gone True"]
+
+
+def test_without_a_process_for_it_names_are_looked_up_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+
+    async def ask() -> list[Reply]:
+        asker = Asker()
+        return [await asker.ask("addresses", name, 5.0) for name in ("127.0.0.1", "a..b")]
+
+    found, none = asyncio.run(ask())
+    assert found == Reply(("127.0.0.1",)) and none.error and not none.timed_out
+
+
+def test_what_torchrun_calls_this_host_is_a_name_with_its_addresses_or_says_why_not() -> None:
+    found = asyncio.run(announced(socket.gethostname()))
+    assert found.name == socket.getfqdn() and bool(found.addresses) != bool(found.error)
 
 
 def test_the_reverse_look_up_of_loopback_is_a_name_or_says_why_not() -> None:

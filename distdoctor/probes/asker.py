@@ -1,0 +1,96 @@
+"""The process that looks names up: started as a script, with nothing but the standard library.
+
+A look-up knows no deadline, and cannot be given up where it is made: getnameinfo() of Python 3.10 and of 3.11 up to
+3.11.3 even holds the interpreter's lock while it waits for a name server, and so stops every thread. Here each
+question gets a forked child of its own, which a timer of the kernel ends.
+
+Questions come over a SOCK_SEQPACKET socket whose number is the only argument, one JSON object a message, each with a
+descriptor on which its child answers:
+
+    in   {"what": "addresses" | "name" | "announced", "of": TEXT, "seconds": NUMBER, "hurry": false | true}
+    out  {"found": [TEXT...]}   or   {"error": TEXT}   or nothing: it was ended
+
+When the socket closes, the children are killed and the process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+MAX_MESSAGE = 1 << 16
+HURRIED = "timeout:1 attempts:1"
+"""RES_OPTIONS (resolv.conf(5)) for one question to each name server, and one second for its answer."""
+
+
+def addresses(name: str) -> list[str]:
+    """getaddrinfo() as gloo and the TCPStore call it: any family, stream sockets, addresses in order."""
+    rows = socket.getaddrinfo(name, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows))
+
+
+def name(address: str) -> list[str]:
+    """The name of ``address``, as a TCPStore's client asks for it."""
+    # c10d asks for the address of its dual-stack socket (socket.cpp, formatSockAddr), so IPv4 comes mapped into IPv6.
+    asked = address if ":" in address else f"::ffff:{address}"
+    return [socket.getnameinfo((asked, 0), socket.NI_NAMEREQD)[0]]
+
+
+def announced(hostname: str) -> list[str]:
+    """What torchrun calls this host (getfqdn(), as its c10d rendezvous does), then the addresses of that name."""
+    called = socket.getfqdn(hostname)
+    try:
+        return [called, *addresses(called)]
+    except (OSError, UnicodeError):
+        return [called]
+
+
+QUESTIONS: dict[str, Callable[[str], list[str]]] = {"addresses": addresses, "name": name, "announced": announced}
+
+
+def why_not(err: Exception) -> str:
+    """An error of a look-up in words."""
+    return err.strerror if isinstance(err, OSError) and err.strerror else str(err)
+
+
+def main(control: socket.socket) -> None:
+    """Fork a child per question until the socket closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the socket then closes
+    "localhost".encode("idna")  # what getaddrinfo() imports, once and not in each child
+    running: set[int] = set()
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 1)
+        running = {pid for pid in running if os.waitpid(pid, os.WNOHANG)[0] == 0}
+        if not data:
+            break
+        pid = os.fork()
+        if pid == 0:
+            _answer(json.loads(data), socket.socket(fileno=descriptors[0]))
+        running.add(pid)
+        os.close(descriptors[0])
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _answer(question: dict[str, object], channel: socket.socket) -> None:
+    """In the child: answer and end."""
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, float(str(question["seconds"])))
+        if question["hurry"]:
+            os.environ["RES_OPTIONS"] = HURRIED
+        try:
+            reply: dict[str, object] = {"found": QUESTIONS[str(question["what"])](str(question["of"]))}
+        except (OSError, UnicodeError) as err:
+            reply = {"error": why_not(err)}
+        channel.sendall(json.dumps(reply).encode())
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

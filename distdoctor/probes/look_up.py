@@ -1,0 +1,119 @@
+"""Look-ups with a deadline: this process's side of the one that makes them (asker.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from distdoctor.probes import asker
+from distdoctor.probes.threads import in_thread
+
+ENDING_SECONDS = 0.5
+Question = Literal["addresses", "name", "announced"]
+"""``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of one question."""
+
+    found: tuple[str, ...] = ()
+    error: str | None = None
+    """Why nothing was found, where that was said."""
+    timed_out: bool = False
+
+
+class Asker:
+    """The process that looks names up. Started with the first question, or before."""
+
+    def __init__(self) -> None:
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, where it does not run yet. Raises OSError."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.stop()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", asker.__file__, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            except OSError:
+                ours.close()
+                raise
+        self._control = ours
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """End it and what it is doing; when this returns it is gone."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            try:
+                self._process.wait(ENDING_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        atexit.unregister(self.stop)
+
+    async def ask(self, what: Question, of: str, seconds: float, hurry: bool = False) -> Reply:
+        """What is found within ``seconds``. ``hurry``: each name server is given one second and one try."""
+        message = json.dumps({"what": what, "of": of, "seconds": seconds, "hurry": hurry}).encode()
+        try:
+            self.start()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:  # no process or descriptor left for it
+            return await _ask_in_thread(what, of, seconds)
+        with ours:
+            ours.setblocking(False)
+            with theirs:
+                assert self._control is not None
+                try:
+                    socket.send_fds(self._control, [message], [theirs.fileno()])
+                except OSError:
+                    return await _ask_in_thread(what, of, seconds)
+            return await _answer(ours, seconds)
+
+
+async def _answer(channel: socket.socket, seconds: float) -> Reply:
+    end = time.monotonic() + seconds
+    try:
+        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(channel, asker.MAX_MESSAGE), seconds)
+    except asyncio.TimeoutError:
+        return Reply(timed_out=True)
+    except OSError:
+        data = b""
+    if not data:  # it ended: by its own timer, or for another reason
+        late = time.monotonic() > end - 0.1
+        return Reply(timed_out=True) if late else Reply(error="the process that looks names up ended")
+    reply = json.loads(data)
+    return Reply(tuple(map(str, reply.get("found", ()))), reply.get("error"))
+
+
+async def _ask_in_thread(what: Question, of: str, seconds: float) -> Reply:
+    try:
+        return Reply(tuple(await in_thread(lambda: asker.QUESTIONS[what](of), seconds)))
+    except asyncio.TimeoutError:
+        return Reply(timed_out=True)
+    except (OSError, UnicodeError) as err:
+        return Reply(error=asker.why_not(err))
+
+
+ASKER = Asker()
+"""The one of this process."""
