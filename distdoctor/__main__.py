@@ -1,6 +1,15 @@
-"""``python -m distdoctor``, which is also how torchrun starts it."""
+"""``python -m distdoctor``, which is also how torchrun starts it, and the command ``distdoctor``."""
 
-from distdoctor.cli import main
+from distdoctor.own_path import settle
+
+
+def main() -> None:
+    """Run the command line and exit with the status that the report gives."""
+    settle()  # before anything is imported that a file of the user's could hide
+    from distdoctor.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

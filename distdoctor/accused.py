@@ -105,7 +105,7 @@ def _owners(cluster: Cluster, reporter: Node, place: str) -> set[Node]:
     number = parse(place)
     if number is None:
         return set()
-    offered = {n for n in cluster.nodes if parse(n.gloo_address) == number}
+    offered = {n for n in cluster.nodes if number in map(parse, n.gloo_addresses)}
     if is_loopback(place):
         return offered - {reporter} if len(cluster.hosts) > 1 else offered
     return offered or {n for n in cluster.nodes if any(parse(address) == number for address in n.addresses)}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from dataclasses import replace
 
 from distdoctor.options import Options
 from distdoctor.plan import UsageError
 from distdoctor.probes import host
+from distdoctor.seal import VARIABLE
+
+TOKEN_BYTES = 16
 
 
 def with_master(options: Options) -> Options:
@@ -19,11 +23,12 @@ def with_master(options: Options) -> Options:
     if choice is None or choice.address is None:
         raise UsageError("this host has no address that another host could reach; name one with --master-addr")
     sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
-    return replace(options, plan=replace(plan, master_addr=choice.address, sources=sources))
+    token = options.token or secrets.token_hex(TOKEN_BYTES)
+    return replace(options, plan=replace(plan, master_addr=choice.address, sources=sources), token=token)
 
 
 def line_for_others(options: Options) -> str:
-    """What is to be run on each of the other nodes."""
+    """What is to be run on each of the other nodes: with this run's token before it, which is told here alone."""
     plan = options.plan
     words = [*options.command, "--nnodes", str(plan.nnodes)]
     if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):
@@ -37,4 +42,5 @@ def line_for_others(options: Options) -> str:
     ):
         if value != usual:
             words += [flag, str(value)]
-    return shlex.join(words)
+    secret = f"{VARIABLE}={shlex.quote(options.token)} " if options.token else ""
+    return secret + shlex.join(words)

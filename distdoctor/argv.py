@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-COMMANDS = ("check", "diagnose", "explain", "list")
+COMMANDS = ("check", "diagnose", "explain", "list", "help")
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:
@@ -33,6 +33,22 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     near = prefixed[:1] if len(prefixed) == 1 else get_close_matches(wrong, names, n=1, cutoff=0.6)
     near = near or [name for name in names if wrong and wrong in name][:1]
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
+    """``; did you mean A, B or C?``: those of ``known`` that are near as a whole or in a part, empty where none is."""
+    names = sorted(known)
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        for part in {name, *name.split("/"), *name.rpartition("/")[2].split("-")}:
+            parts.setdefault(part, []).append(name)
+    near = [name for name in names if wrong and wrong in name]
+    near += get_close_matches(wrong, names, n=most, cutoff=0.6)
+    near += [name for part in get_close_matches(wrong, parts, n=most, cutoff=0.75) for name in parts[part]]
+    near = near or [name for name in names if "/" in wrong and name.startswith(wrong.partition("/")[0] + "/")]
+    found = list(dict.fromkeys(near))[:most]
+    joined = " or ".join(part for part in (", ".join(found[:-1]), *found[-1:]) if part)
+    return f"; did you mean {joined}?" if found else ""
 
 
 def _dashed(word: str) -> str:

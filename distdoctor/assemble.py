@@ -138,7 +138,7 @@ def _recorded(cluster: Cluster, node: Node) -> dict[str, StageFacts]:
 
 def _not_recorded(stage: str, stopped: str | None) -> StageFacts:
     if stopped is None:
-        return StageFacts(stage, "skipped", reason="not run: this node's part ended before it")
+        return StageFacts(stage, "skipped", reason="not reached")
     return StageFacts(stage, "skipped", reason=f"not run: needs {stopped}", blocked_by=stopped)
 
 

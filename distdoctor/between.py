@@ -10,7 +10,6 @@ from distdoctor.blame import address_of, filter_evidence, some, suspect
 from distdoctor.cluster import Cluster, Node
 from distdoctor.findings import Finding, Fix, Severity
 from distdoctor.firewall import Hook
-from distdoctor.gloo_rules import initiates
 from distdoctor.graph import Edge, Star
 from distdoctor.outcomes import gloo_blames
 from distdoctor.remedies import opening_fix
@@ -30,8 +29,7 @@ def needed(edge: Edge) -> bool:
     node, target, link = edge.source, edge.target, edge.link
     if "nccl" in node.plan.backends(gpus=node.gpus or target.gpus) and set(link.use) & {"nccl", "primary"}:
         return True
-    mine, theirs = node.gloo_address or "", target.gloo_address or ""
-    return "gloo" in link.use and (initiates(mine, theirs) or mine == theirs)
+    return "gloo" in link.use and node.gloo_dials(target, link.address)
 
 
 def severity_of(cluster: Cluster, edges: Sequence[Edge]) -> Severity:

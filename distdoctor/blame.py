@@ -21,6 +21,7 @@ LAUNCH = tuple(
         "duplicate-rank",
         "duplicate-node-rank",
         "world-size-mismatch",
+        "too-many-nodes",
         "master-mismatch",
     )
 )
@@ -34,6 +35,8 @@ MASTER = (
     "network/foreign-service",
     "store/foreign-store",
     "store/silent",
+    "store/token-mismatch",
+    "store/forged-message",
     "store/libuv-missing",
     "host/port-privileged",
     "host/hostname-numeric",
@@ -49,6 +52,7 @@ WAY = (
 """The checks that say why a node does not get to a store that is there."""
 PEERS = (
     "barrier/rank-stopped",
+    "store/forged-message",
     "network/wrong-interface",
     "network/ipv6-mismatch",
     "network/no-route",

@@ -16,36 +16,14 @@ from typing import Annotated, Any, NoReturn, Optional
 
 import typer
 
-from distdoctor import __version__, output
+from distdoctor import completing, output
 from distdoctor.argv import COMMANDS, did_you_mean, normalized
 from distdoctor.exit_status import INCOMPLETE, OK, USAGE
-
-HELP = """Says which node, link or setting keeps a PyTorch distributed job from starting, and the line that fixes it.
-
-Start `distdoctor check` exactly as the job would be started; its launch flags are torchrun's.
-
-\b
-Examples:
-  distdoctor check                            this machine, with its own ranks
-  distdoctor check --nnodes 2                 first node: prints the line for the other one, then waits
-  torchrun --nnodes 2 --nproc-per-node 8 --master-addr A --node-rank 0 -m distdoctor check
-                                              the ranks that torchrun starts, as the job would be
-  distdoctor check --nnodes 4 --master-addr A && torchrun ...
-                                              in the prolog of a cluster job, on every node
-  distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:
-  distdoctor diagnose DIR                     one verdict for nodes that cannot talk to each other
-
-\b
-Exit status:
-  0  nothing at or above --fail-on       2  bad command line or unreadable file
-  1  findings                            3  could not finish (a node never came, a probe crashed)
-  128+n  ended by signal n, with what was known then
-"""
+from distdoctor.help_texts import CHECK_HELP, HELP
 
 app = typer.Typer(
     name="distdoctor",
     help=HELP,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,11 +33,20 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit; with -v also Python, torch and their paths.")
+    ] = False,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, hidden=True)] = 0,
 ) -> None:
     if version:
-        output.write(f"distdoctor {__version__}\n")
+        from distdoctor.reference import versions
+
+        output.write(versions(verbose=verbose > 0))
         raise typer.Exit(OK)
+    if verbose:
+        from distdoctor.plan import UsageError
+
+        raise UsageError("-v stands behind the command: distdoctor check -v")
     if context.invoked_subcommand is None:
         output.write(context.get_help() + "\n")
         # Not 0: a script that forgot the word "check" must not read this as a healthy cluster.
@@ -67,16 +54,33 @@ def _start(
 
 
 FailOnFlag = Annotated[
-    str, typer.Option("--fail-on", metavar="fail|warn|never", help="Findings that make the exit status 1.")
+    str,
+    typer.Option(
+        "--fail-on",
+        metavar="fail|warn|never",
+        help="Findings that make the exit status 1.",
+        autocompletion=completing.floors,
+    ),
 ]
 IgnoreFlag = Annotated[
-    Optional[list[str]], typer.Option("--ignore", metavar="ID", help="Set this check's findings aside. Repeatable.")
+    Optional[list[str]],
+    typer.Option(
+        "--ignore",
+        metavar="ID",
+        help="Set this check's findings aside. Repeatable.",
+        autocompletion=completing.check_ids,
+    ),
 ]
 ChecksFlag = Annotated[
     Optional[list[Path]],
     typer.Option("--checks", metavar="DIR", help="Also use the checks of this folder. Repeatable."),
 ]
-OutputFlag = Annotated[str, typer.Option("--output", "-o", metavar="text|json", help="Format of the report.")]
+OutputFlag = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="text|json", help="Format of the report.", autocompletion=completing.outputs
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 QuietFlag = Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes.")]
 VerboseFlag = Annotated[
@@ -85,7 +89,7 @@ VerboseFlag = Annotated[
 
 
 @app.command(
-    help="Check this machine, or its part in a cluster, as the job would use it.",
+    help=CHECK_HELP,
     short_help="Check this node as the planned job would use it.",
 )
 def check(
@@ -110,7 +114,10 @@ def check(
         Optional[str], typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]")
     ] = None,
     backend: Annotated[
-        Optional[str], typer.Option(metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]")
+        Optional[str],
+        typer.Option(
+            metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]", autocompletion=completing.backends
+        ),
     ] = None,
     wait: Annotated[
         Optional[float],
@@ -122,13 +129,23 @@ def check(
         float, typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True)
     ] = 60.0,
     until: Annotated[
-        str, typer.Option(metavar="STAGE", help="Last stage to climb; up to network needs no torch.")
+        str,
+        typer.Option(
+            metavar="STAGE", help="Last stage to run; up to network needs no torch.", autocompletion=completing.stages
+        ),
     ] = "collective",
     try_fixes: Annotated[
         bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")
     ] = True,
     save: Annotated[
         Optional[Path], typer.Option(metavar="PATH", help="Keep the facts in this file, or folder, for diagnose.")
+    ] = None,
+    token: Annotated[
+        Optional[str],
+        typer.Option(
+            metavar="TEXT",
+            help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
+        ),
     ] = None,
     fail_on: FailOnFlag = "fail",
     ignore: IgnoreFlag = None,
@@ -156,7 +173,7 @@ def check(
         init_method=init_method,
     )
     telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
-    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save).run()
+    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save, token).run()
 
 
 @app.command(
@@ -184,19 +201,31 @@ def diagnose(
     short_help="Print all that is known about one failure.",
 )
 def explain(
-    check_id: Annotated[str, typer.Argument(metavar="ID", help="A check's id, or the last part of it.")],
+    check_id: Annotated[
+        Optional[str],
+        typer.Argument(metavar="ID", help="A check's id, or the last part of it.", autocompletion=completing.check_ids),
+    ] = None,
     checks: ChecksFlag = None,
 ) -> int:
-    from distdoctor.commands import explain_check
+    from distdoctor.reference import explain_check
 
     return explain_check(check_id, checks or ())
 
 
 @app.command("list", help="List every check: its id, severity and title.")
 def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
-    from distdoctor.commands import list_checks
+    from distdoctor.reference import list_checks
 
     return list_checks(checks or (), as_json=json)
+
+
+@app.command("help", help="Print the help of a command.")
+def help_(
+    command: Annotated[
+        Optional[str], typer.Argument(metavar="COMMAND", autocompletion=completing.commands, show_default=False)
+    ] = None,
+) -> int:
+    return run([command, "--help"] if command else ["--help"])
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -223,7 +252,9 @@ def run(arguments: Sequence[str]) -> int:
         return _bad_usage(_one_line(err))
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as err:
+        if isinstance(err, SystemExit) and completing.completes(words):
+            return err.code if isinstance(err.code, int) else OK
         return OK  # the parser's own end where nobody reads its help any more, which would be status 1
     except Exception as err:
         return _crashed(err, words)

@@ -4,59 +4,84 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
-from distdoctor.facts import BadFacts, StageStatus, decode, encode
+from distdoctor.cluster import is_loopback
+from distdoctor.confirm import confirm
+from distdoctor.facts import BadFacts, StageStatus
 from distdoctor.links import Climb
 from distdoctor.meeting import Seat
 from distdoctor.member import Member
 from distdoctor.mesh import Listener
+from distdoctor.orders import Orders
+from distdoctor.post import Post, StorePost, Untrusted
 from distdoctor.probes.asker import HURRIED
 from distdoctor.processes import Child, Died
 from distdoctor.protocol import Command, Event
-from distdoctor.rank_calls import RankCalls
+from distdoctor.rank_calls import LATE_SECONDS, RankCalls
 from distdoctor.report import Report
+from distdoctor.roll import planned
+from distdoctor.seal import VARIABLE
 from distdoctor.store_client import StoreGone
 
-BEAT_SECONDS = 1.0
-"""How often a member shows node 0 that it is still there."""
+UNCONFIRMED = (
+    "this was read in the store, where others can write, too, and node 0 could not be asked whether it is its own: "
+    f"what to do about it is told on node 0 (with the same {VARIABLE} on every node it need not be asked)"
+)
+
+
+def unconfirmed(report: Report) -> Report:
+    """A report of which it is not sure that it is node 0's: no word of it is to pass for a proof or as advice."""
+    findings = tuple(replace(finding, fixes=()) for finding in report.findings)
+    verdict = report.verdict if report.verdict == "fail" else "incomplete"
+    return replace(report, verdict=verdict, findings=findings, notes=(*report.notes, UNCONFIRMED))
 
 
 class Climber:
     """Follows the lead's commands until the report is there."""
 
-    def __init__(self, member: Member, seat: Seat) -> None:
-        self.member, self.seat = member, seat
-        self.number = 0
-        self.sequence = 0
+    def __init__(self, member: Member, seat: Seat, post: Post, transcript: Callable[[], bytes] | None = None) -> None:
+        """``transcript``: on node 0, what its listener confirms."""
+        self.member, self.seat, self.post, self.transcript = member, seat, post, transcript
         self.children: list[Child] = []
         self.listener: Listener | None = None
         self.not_listening = ""
         self.abort = asyncio.Event()
         self.store_host = member.facts.plan.master_addr or seat.address
 
+    @property
+    def number(self) -> int:
+        """This process's member number."""
+        return self.post.number
+
     def key(self, rest: str) -> str:
         """A key of this run."""
-        return f"distdoctor/{self.seat.marker.run}/{rest}"
+        return self.post.key(rest)
 
     async def follow(self) -> Report | None:
         """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
 
-        Raises StoreGone where the store goes away.
+        Raises StoreGone where the store goes away, Untrusted where others write into it, and TooLate.
         """
-        self.number = await self.seat.client.add(self.key("members"), 1)
+        await self.post.enrol()
         port = None
-        if self.member.leads_node:
-            listener = Listener(self.seat.marker.token, self.number)
+        if self.member.leads_node or self.transcript is not None:
+            listener = Listener(self.seat.marker.token, self.number, self.transcript)
             try:
                 port, self.listener = await listener.start(), listener
             except OSError as err:  # no port or descriptor left: the limits in the facts say why
                 self.not_listening = f"cannot listen: {err.strerror or err}"
         await self.send(Event("hello", self.member.facts, mesh_port=port))
+        orders = self._orders()
         work: asyncio.Task[None] | None = None
         try:
-            async for command in self._commands():
+            async for command in self.post.commands():
+                try:
+                    orders.admit(command)
+                except BadFacts as err:
+                    raise Untrusted(f"a command to {command.op} {command.stage[:40]}: {err}") from None
                 if command.op == "abort":
                     self.abort.set()
                 elif command.op == "skip":
@@ -72,7 +97,7 @@ class Climber:
                     if work is not None:
                         work.cancel()  # what is not over by now is not in the report
                         await asyncio.wait([work])
-                    return await self._report(command.parts)
+                    return await self._report(command)
         finally:
             if work is not None and not work.done():
                 work.cancel()
@@ -80,9 +105,8 @@ class Climber:
 
     async def send(self, event: Event) -> None:
         """One message to the lead."""
-        place, self.sequence = self.sequence, self.sequence + 1  # before: what is begun is carried out
-        await self.seat.client.set(self.key(f"m/{self.number}/{place}"), encode(event))
-        await self.seat.client.add(self.key("tick"), 1)
+        self._note_forged()
+        await self.post.send(replace(event, facts=self.member.facts) if event.facts is not None else event)
 
     def close(self) -> None:
         """Let go of the listener and the ranks."""
@@ -90,29 +114,30 @@ class Climber:
             self.listener.close()
         self._kill(self.children)
 
-    async def _commands(self) -> AsyncIterator[Command]:
-        sequence, pause, beaten = 0, 0.01, 0.0
-        while True:
-            if time.monotonic() - beaten > BEAT_SECONDS:
-                beaten = time.monotonic()
-                await self.seat.client.add(self.key(f"beat/{self.number}"), 1)
-            value = await self.seat.client.get(self.key(f"c/{sequence}"))
-            if value is None:
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.2, 0.1)
-                continue
-            sequence, pause = sequence + 1, 0.01
-            try:
-                yield decode(value, Command)
-            except BadFacts as err:
-                raise StoreGone(f"node 0 sent what this version does not understand: {err}") from None
+    def _note_forged(self) -> None:
+        """Put into the facts what was found in the store that nobody of this run wrote."""
+        if isinstance(self.post, StorePost) and self.post.forged:
+            self.member.update_meeting(forged=tuple(f"{place} {why}" for place, why in self.post.forged.items())[:8])
 
-    async def _report(self, parts: int) -> Report:
-        values = [await self.seat.client.get(self.key(f"report/{part}")) for part in range(parts)]
-        try:
-            return decode(b"".join(value or b"" for value in values), Report)
-        except BadFacts as err:
-            raise StoreGone(f"node 0's report cannot be read: {err}") from None
+    def _orders(self) -> Orders:
+        network = self.member.facts.network
+        own = is_loopback(self.seat.address) or bool(network and network.master_is_own)
+        return Orders(self.number, len(self.member.facts.ranks), planned(self.member.options), one_host=own)
+
+    async def _report(self, command: Command) -> Report:
+        """Node 0's report, once it is sure whose it is. Raises Untrusted and TooLate."""
+        report = await self.post.report(command)
+        self._note_forged()
+        if not isinstance(self.post, StorePost) or self.seat.seal.keyed:
+            return report
+        answer = "no-answer"
+        if command.port is not None:
+            answer = await confirm(
+                self.seat.address, command.port, self.seat.marker.token, self.post.transcript.digest()
+            )
+        if answer == "denied":
+            raise Untrusted("the commands and the report are not those that node 0 gives when it is asked directly")
+        return report if answer == "confirmed" else unconfirmed(report)
 
     # -- stages -----------------------------------------------------------------------------------------------
 
@@ -121,7 +146,7 @@ class Climber:
             if command.stage == "trial":
                 ok, error = await self._trial(command)
             else:
-                status = await self.member.run_stage(command.stage, self._work(command))
+                status = await self.member.run_stage(command.stage, self._work(command), command.seconds + LATE_SECONDS)
                 ok, error = status in ("ok", "skipped"), ""
             await self.send(Event("result", self.member.facts, command.stage, command.attempt, ok, error))
         except StoreGone:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from distdoctor.addresses import is_loopback, parse
 from distdoctor.facts import MeetingFacts, NodeFacts
+from distdoctor.gloo_rules import initiates
 from distdoctor.graph import Graph
 from distdoctor.graph import build as build_graph
 from distdoctor.plan import Plan
@@ -59,12 +60,30 @@ class Node:
 
     @cached_property
     def gloo_address(self) -> str | None:
-        """The address gloo really advertised on this node, else the one predicted."""
+        """The address gloo really advertised on this node, else the one predicted; of several devices, the first's."""
+        host = self.facts.host
+        choice = host.gloo if host else None
+        if host is not None and host.gloo_more:
+            return choice.address if choice else None  # a rank listens on the addresses of all of them
         for rank in self.facts.ranks:
             for stage in rank.stages:
                 if stage.stage == "gloo" and stage.detail.get("address"):
                     return str(stage.detail["address"])
-        return self.facts.host.gloo.address if self.facts.host and self.facts.host.gloo else None
+        return choice.address if choice else None
+
+    @cached_property
+    def gloo_addresses(self) -> tuple[str, ...]:
+        """The addresses of all of gloo's devices on this node, in their order: the ranks connect on each of them."""
+        more = self.facts.host.gloo_more if self.facts.host else ()
+        return tuple(a for a in (self.gloo_address, *(choice.address for choice in more)) if a is not None)
+
+    def gloo_dials(self, peer: Node, at: str | None) -> bool:
+        """Whether this node's gloo connects to the device of ``peer`` that has the address ``at``, and not the peer's
+        to this node's: the larger address does (see gloo_rules). Of equal ones that is not known before: it may."""
+        theirs, mine = peer.gloo_addresses, self.gloo_addresses
+        place = theirs.index(at) if at in theirs else 0
+        own = mine[place] if place < len(mine) else self.gloo_address or ""
+        return initiates(own, at or "") or own == at
 
     @cached_property
     def gpus(self) -> bool:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from distdoctor import __version__, output
 from distdoctor.argv import did_you_mean
 from distdoctor.catalog import BadCheck, Check, load
-from distdoctor.exit_status import FAIL_ON, OK, FailOn, exit_status
+from distdoctor.exit_status import FAIL_ON, FailOn, exit_status
 from distdoctor.outside import encodable, environment, without_userinfo
 from distdoctor.plan import Flags, UsageError
 from distdoctor.report import Report
@@ -93,6 +93,7 @@ class CheckCommand:
     ignore: Sequence[str] = ()
     folders: Sequence[Path] = ()
     save: Path | None = None
+    token: str | None = field(default=None, repr=False)
 
     def run(self, runner: Runner | None = None) -> int:
         """Check, tell, and return the exit status. Raises UsageError."""
@@ -161,7 +162,18 @@ class CheckCommand:
             ignore=known_ids(self.ignore, checks),
             save=self.save,
             command=(*_program(), "check"),
+            token=self._token(),
         )
+
+    def _token(self) -> str | None:
+        """What the nodes of this run share. Raises UsageError for one that can be guessed."""
+        from distdoctor.seal import LEAST_LENGTH, VARIABLE
+
+        given = self.token if self.token is not None else os.environ.get(VARIABLE) or None
+        if given is not None and len(given) < LEAST_LENGTH:
+            source = VARIABLE if self.token is None else "--token"
+            raise UsageError(f"{source} is too short to keep others out: {LEAST_LENGTH} characters at least")
+        return given
 
     def _observer(self, options: Options) -> Any:
         from distdoctor.progress import observer_for
@@ -188,39 +200,6 @@ def diagnose_files(files: Iterable[Path], telling: Telling, ignore: Sequence[str
         raise UsageError(str(err)) from None
     telling.show(report)
     return exit_status(report, telling.fail_on)
-
-
-def explain_check(check_id: str, folders: Sequence[Path]) -> int:
-    """``distdoctor explain``: print a check's page. Raises UsageError."""
-    checks = {check.id: check for check in load_checks(folders)}
-    wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
-    matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
-    if len(matches) > 1:
-        raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
-    if not matches:
-        raise UsageError(f"no check {check_id!r}{did_you_mean(wanted, checks)} (distdoctor list shows all)")
-    check = checks[matches[0]]
-    output.write(f"{check.id} ({check.severity})\n\n{check.page.rstrip()}\n")
-    return OK
-
-
-def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
-    """``distdoctor list``: every check, by stage. Raises UsageError."""
-    checks = load_checks(folders)
-    if as_json:
-        import json
-
-        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in checks]
-        output.write(json.dumps(entries, indent=2) + "\n")
-        return OK
-    width = max((len(check.id) for check in checks), default=0)
-    lines: list[str] = []
-    for stage in STAGES:
-        members = [check for check in checks if check.stage == stage]
-        if members:
-            lines += ["", stage, *(f"  {c.id:<{width}}  {c.severity}  {c.title}" for c in members)]
-    output.write("\n".join(lines[1:]) + "\n")
-    return OK
 
 
 def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:

@@ -13,6 +13,24 @@ from distdoctor.blame import together
 from distdoctor.cluster import Cluster, Node
 from distdoctor.findings import Blame
 from distdoctor.probes.known_variables import meant
+from distdoctor.settings import FATAL, GLOO, INTERFACES, compared, devices, effect
+
+__all__ = [
+    "FATAL",
+    "GLOO",
+    "INTERFACES",
+    "Split",
+    "compared",
+    "devices",
+    "effect",
+    "has_gpus",
+    "install_torch",
+    "misspelled",
+    "plans_nccl",
+    "ranks_on",
+    "ranks_planned",
+    "split",
+]
 
 T = TypeVar("T", bound=Hashable)
 

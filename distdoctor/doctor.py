@@ -23,15 +23,18 @@ from distdoctor.judge import Judgement
 from distdoctor.lead import Lead
 from distdoctor.mailbox import Mailbox
 from distdoctor.meeting import Meeting, Seat
-from distdoctor.member import Member
+from distdoctor.member import GPU_SECONDS, Member
 from distdoctor.options import Observer, Options
+from distdoctor.post import OwnPost, StorePost, TooLate, Untrusted
 from distdoctor.probes.connect import connect
 from distdoctor.probes.look_up import ASKER
 from distdoctor.processes import Zygote, adopt_orphans
 from distdoctor.protocol import Event
 from distdoctor.report import Report
+from distdoctor.roll import planned
+from distdoctor.seal import VARIABLE
 from distdoctor.stages import position
-from distdoctor.store_client import StoreClient, StoreError, StoreGone
+from distdoctor.store_client import StoreError
 
 MARGIN_SECONDS = 5.0
 """No process outlives --wait + --timeout by more than this."""
@@ -57,6 +60,7 @@ def run(options: Options, observer: Observer, tell: Callable[[Report], None]) ->
 
     Raises UsageError where the plan cannot be carried out here.
     """
+    os.environ.pop(VARIABLE, None)  # it is in the options: no process of ours needs to inherit it
     adopt_orphans()
     guard = threading.Timer(options.wait + options.timeout + MARGIN_SECONDS, _overrun)
     guard.daemon = True
@@ -81,7 +85,7 @@ def _ignore_socket_errors(loop: asyncio.AbstractEventLoop, context: dict[str, An
 
 def _overrun() -> None:
     """The last resort: a step that ignored its deadline must not keep the process."""
-    os.write(2, b"distdoctor: could not finish within --wait + --timeout; giving up\n")
+    os.write(2, b"distdoctor: could not finish within --wait + --timeout\n")
     os._exit(3)
 
 
@@ -99,6 +103,7 @@ class _Doctor:
         self.signal: int | None = None
         self.expired = False
         self.report: Report | None = None
+        self.untrusted = False
         self.printed = False
 
     async def run(self) -> Outcome:
@@ -152,7 +157,11 @@ class _Doctor:
                 member.skip("host", "another process of this node does it")
         if self.options.plan.announce and until > position("network"):
             self.observer.announce(line_for_others(self.options), self.options.plan.nnodes or 1)
-        gpu = asyncio.ensure_future(member.run_stage("gpu", member.gpu())) if until >= position("gpu") else None
+        gpu = (
+            asyncio.ensure_future(member.run_stage("gpu", member.gpu(), GPU_SECONDS))
+            if until >= position("gpu")
+            else None
+        )
         if until >= position("network"):
             await self._network(gpu)
         elif gpu is not None:
@@ -168,7 +177,7 @@ class _Doctor:
             await member.run_stage("network", self._network_alone())
             return
         meeting = Meeting(member)
-        await member.run_stage("network", self._join(meeting))
+        await member.run_stage("network", self._join(meeting), self.options.wait)
         if gpu is not None:
             await gpu
         if self.seat is None:
@@ -202,7 +211,11 @@ class _Doctor:
         seen = self.member.facts.network
         if seen and seen.bind and not seen.bind.ok:
             return "failed", seen.bind.error or "cannot listen on MASTER_PORT"
-        return "failed", seen.contact.outcome if seen and seen.contact else self._no_address()
+        if seen and seen.contact:
+            return "failed", seen.contact.outcome
+        if seen and seen.master and seen.master.addresses and self.member.facts.identity.torch_error:
+            return "failed", "node 0 opens the store with torch, which cannot be imported"
+        return "failed", self._no_address()
 
     def _no_address(self) -> str:
         return f"MASTER_ADDR {'is not set' if self.options.plan.master_addr is None else 'has no address'}"
@@ -210,31 +223,52 @@ class _Doctor:
     async def _meet(self) -> None:
         assert self.seat is not None and self.zygote is not None
         self.member.note_torch(await self.zygote.torch())
-        self.climber = Climber(self.member, self.seat)
-        leading: asyncio.Task[None] | None = None
-        if self.seat.leads:
-            client = await StoreClient.connect(self.seat.address, self.seat.port)
-            mail = Mailbox(client, self.seat.marker.run)
-            self.lead = Lead(self.options, self.observer, mail, self._make_report, self.member.started)
-            leading = asyncio.ensure_future(self.lead.run())
+        report: Report | None = None
+        tasks: list[asyncio.Task[Any]] = []
+        if self.options.plan.nnodes != 1:
+            left = self.started + self.options.wait + self.options.timeout - time.monotonic()
+            self.observer.waits("waiting for the others", left)
         try:
+            leading, self.climber = self._parts(self.seat)
             following = asyncio.ensure_future(self.climber.follow())
-            done, _ = await asyncio.wait(
-                [following, *([leading] if leading else [])], return_when=asyncio.FIRST_EXCEPTION
-            )
-            report = await following if following in done else None
-            if leading is not None and leading in done:
-                leading.result()
-        except StoreGone:
-            report = None
+            tasks = [following, *([asyncio.ensure_future(leading.run())] if leading is not None else [])]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+            report = following.result() if following in done else None
+            self.member.update_meeting(host_lost=report is None)
+        except StoreError:
+            self.member.update_meeting(host_lost=True)
+        except TooLate as err:
+            self.member.update_meeting(joined=False, late=err.met)
+        except Untrusted as err:
+            self.untrusted = True
+            await self._tell_of(err)
         finally:
-            for task in (leading, following):
-                if task is not None and not task.done():
-                    task.cancel()
+            for task in tasks:
+                task.cancel()
         if report is None:
-            self.member.update_meeting(host_lost=True, ended=True)
+            self.member.update_meeting(ended=True)
             return
         await self._finish(report)
+
+    def _parts(self, seat: Seat) -> tuple[Lead | None, Climber]:
+        """This process's parts in the meeting. Node 0 leads, and tells itself nothing through the store."""
+        if not seat.leads:
+            return None, Climber(self.member, seat, StorePost(seat.client, seat.marker.run, seat.seal))
+        mail = Mailbox(seat.client, seat.marker.run, seat.seal, planned(self.options))
+        self.lead = Lead(self.options, self.observer, mail, self._make_report, self.member.started)
+        return self.lead, Climber(self.member, seat, OwnPost(mail), mail.transcript.digest)
+
+    async def _tell_of(self, err: Untrusted) -> None:
+        """Others write into this run's store: node 0 is to know, if it can still be told."""
+        assert self.climber is not None
+        forged = self.member.facts.meeting.forged if self.member.facts.meeting else ()
+        self.member.update_meeting(forged=tuple(dict.fromkeys((*forged, str(err))))[:8])
+        try:
+            await self.climber.send(Event("left", self.member.facts))
+        except StoreError:
+            pass
 
     # -- telling ----------------------------------------------------------------------------------------------
 
@@ -257,7 +291,7 @@ class _Doctor:
 
     def _met(self) -> bool:
         meeting = self.member.facts.meeting
-        return bool(meeting and meeting.joined and not meeting.host_lost)
+        return bool(meeting and meeting.joined and not meeting.host_lost and not self.untrusted)
 
     async def _part(self) -> None:
         assert self.seat is not None and self.climber is not None
@@ -298,11 +332,7 @@ class _Doctor:
     async def _partial_from_all(self) -> None:
         if self.lead is not None and self.lead.mail.members:
             await self.lead.publish(interrupted=True)
-            cluster = self.lead.cluster()
-            from distdoctor.judge import judge
-
-            judgement = judge(cluster, self.options.checks, self.options.ignore)
-            self.report = self._make_report(cluster, judgement, True)
+            self.report = self.lead.mail.report
         elif self.climber is not None and self.seat is not None:
             await self.climber.send(Event("left", self.member.facts))
 

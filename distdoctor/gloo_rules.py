@@ -10,8 +10,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from distdoctor.cluster import parse
+from distdoctor.addresses import parse
 from distdoctor.facts import AddressChoice, Interface, Resolution
+from distdoctor.settings import devices
 
 
 def predict(
@@ -22,16 +23,17 @@ def predict(
 ) -> AddressChoice:
     """The address gloo will advertise on this node.
 
-    GLOO_SOCKET_IFNAME, if not empty: the first address of the interface of that exact name (of a list, the first
-    one). Else the first address of the own host name that can be bound (loopback counts). Else 127.0.0.1.
+    GLOO_SOCKET_IFNAME, if not empty: the first address of the interface of that exact name; of a list each, and one
+    that is not found fails all. Else the first address of the own host name that can be bound (loopback counts). Else
+    127.0.0.1.
     """
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
     if variable:
-        name = variable.split(",")[0]
-        for interface in interfaces:
-            if interface.name == name and interface.addresses:
-                return AddressChoice(interface.addresses[0], name, "variable", variable)
-        return AddressChoice(None, None, "not-found", variable)
+        first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
+        names = devices(variable)
+        if not all(name in first_of for name in names):
+            return AddressChoice(None, None, "not-found", variable)
+        return AddressChoice(first_of[names[0]], names[0], "variable", variable)
     for address in own_name.addresses:
         if can_bind(address):
             owner = next((i.name for i in interfaces if address in i.addresses), None)
@@ -39,6 +41,16 @@ def predict(
                 owner = next((i.name for i in interfaces if i.loopback), None)
             return AddressChoice(address, owner, "hostname")
     return AddressChoice("127.0.0.1", next((i.name for i in interfaces if i.loopback), "lo"), "fallback")
+
+
+def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tuple[AddressChoice, ...]:
+    """What gloo's other devices will advertise: it makes one for each name in GLOO_SOCKET_IFNAME."""
+    variable = variables.get("GLOO_SOCKET_IFNAME", "")
+    first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
+    names = devices(variable)
+    if not all(name in first_of for name in names):
+        return ()
+    return tuple(AddressChoice(first_of[name], name, "variable", variable) for name in names[1:])
 
 
 def initiates(mine: str, theirs: str) -> bool:

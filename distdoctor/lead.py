@@ -8,21 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from distdoctor.cluster import Cluster, build, is_loopback
-from distdoctor.facts import MeetingFacts, NodeFacts, StageFacts, Trial, encode
+from distdoctor.facts import MeetingFacts, NodeFacts, StageFacts, Trial
+from distdoctor.foreseen import Foreseen
 from distdoctor.judge import Judgement, judge
-from distdoctor.mailbox import Mailbox, Pulse, Seen
+from distdoctor.mailbox import OWN, Mailbox, Pulse, Seen
 from distdoctor.numbering import Numbering, number
 from distdoctor.options import Observer, Options
 from distdoctor.protocol import Command, Target
 from distdoctor.report import Report
-from distdoctor.so_far import SO_FAR_AFTER, judge_facts, so_far
+from distdoctor.roll import Roll
 from distdoctor.stages import ALONE, STAGES, position
 from distdoctor.trials import choose
 
-CONFLICT_SECONDS = 1.0
-"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too."""
-SETTLED_SECONDS = 1.5
-"""How long the roll is open before it is news that somebody is missing: others may still import torch."""
 STAGE_SECONDS = {"store": 15.0, "mesh": 8.0, "gloo": 20.0, "nccl": 30.0, "barrier": 8.0, "collective": 15.0}
 DOOMED_SECONDS = 3.0
 """For a stage of a job that the facts already say will fail: it is climbed for the real error."""
@@ -32,7 +29,6 @@ LEAST_SECONDS = 2.0
 """
 LATE_SECONDS = 4.0
 """How long after its seconds a stage's results may still come in."""
-PART_BYTES = 4 * 1024 * 1024
 
 
 class Lead:
@@ -48,22 +44,19 @@ class Lead:
     ) -> None:
         self.options, self.observer, self.mail, self.make_report = options, observer, mail, make_report
         self.plan = options.plan
-        self.started = started
-        self.roll_ended = False
-        self.waited = 0.0
-        self.expected = 0
+        self.foreseen = Foreseen(options)
+        self.roll = Roll(options, observer, mail, self.cluster, self.foreseen, started)
         self.trials: list[Trial] = []
         self.skipped: list[StageFacts] = []
-        self.in_time: set[int] = set()
+        self.climbed = ALONE[-1]
         self.timed_out = False
-        self.told = False
         self.published = False
 
     async def run(self) -> None:
         """From the roll call to the published report."""
-        await self._roll_call()
+        await self.roll.call()
         self.deadline = time.monotonic() + self.options.timeout
-        if not self._conflicts():
+        if not self.foreseen.conflicts(self.cluster()):
             await self._climb()
         await self.publish()
 
@@ -73,13 +66,10 @@ class Lead:
             return
         self.published = True
         await self.mail.poll()
+        await self.mail.verify()
         cluster = self.cluster()
         judgement = judge(cluster, self.options.checks, self.options.ignore)
-        data = encode(self.make_report(cluster, judgement, interrupted or self.timed_out))
-        parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
-        for place, part in enumerate(parts):
-            await self.mail.client.set(self.mail.key(f"report/{place}"), part)
-        await self.mail.send(Command("report", parts=len(parts)))
+        await self.mail.publish(self.make_report(cluster, judgement, interrupted or self.timed_out))
 
     async def farewell(self, seconds: float = 2.0) -> None:
         """Wait until every member has printed; then let them go."""
@@ -92,17 +82,20 @@ class Lead:
 
     def cluster(self) -> Cluster:
         """All facts so far, with the lead's own record of the meeting in those of node 0."""
+        own = self.mail.own.facts.meeting if self.mail.own else None
         record = MeetingFacts(
             joined=True,
             ours=True,
             hosted=True,
-            waited=round(self.waited, 2),
+            waited=round(self.roll.waited, 2),
             wait_limit=self.options.wait,
-            ended=self.roll_ended,
-            arrived=tuple(m.facts.key for m in self._arrived()),
-            expected=self.expected,
+            ended=self.roll.ended,
+            arrived=tuple(m.facts.key for m in self.roll.arrived()),
+            expected=self.roll.expected,
             counts="ranks" if self.plan.started == "rank" else "nodes",
             lost=tuple(m.facts.key for m in self.mail.members.values() if m.lost),
+            token="agreed" if self.mail.seal.keyed else "",
+            forged=(*(own.forged if own else ()), *self.mail.notes),
         )
         return build(
             replace(self._with_skipped(m), meeting=record, trials=tuple(self.trials))
@@ -119,13 +112,6 @@ class Lead:
         known = {entry.stage for entry in facts.stages}
         return replace(facts, stages=(*facts.stages, *(entry for entry in self.skipped if entry.stage not in known)))
 
-    def _arrived(self) -> list[Seen]:
-        """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
-        everyone = list(self.mail.members.values())
-        if not self.in_time or len(self.in_time) >= self.expected:
-            return everyone
-        return [m for m in everyone if m.number in self.in_time]
-
     def own_facts(self) -> NodeFacts | None:
         """Node 0's facts, with the lead's record in them."""
         own = self.mail.own
@@ -133,63 +119,10 @@ class Lead:
             return None
         return next((s for s in self.cluster().slices if s.key == own.facts.key), None)
 
-    # -- the roll ---------------------------------------------------------------------------------------------
-
-    async def _roll_call(self) -> None:
-        deadline, conflict, told = self.started + self.options.wait, None, 0.0
-        self.expected = (self.plan.world_size or 1) if self.plan.started == "rank" else (self.plan.nnodes or 1)
-        what = "ranks" if self.plan.started == "rank" else "nodes"
-        began = time.monotonic()
-        while True:
-            changed = await self.mail.poll()
-            now = time.monotonic()
-            self.waited = now - self.started
-            if changed and conflict is None and self._conflicts():
-                conflict = now
-            if conflict is not None and now - conflict > CONFLICT_SECONDS:
-                break
-            if conflict is None and self._all_here():
-                break
-            if now > deadline:
-                break
-            if self.waited > SO_FAR_AFTER and now - began > SETTLED_SECONDS and not self.told:
-                self._tell_so_far(deadline - now)
-            if (changed or now - told > 1.0) and self.expected > 1:
-                told = now
-                names = [m.facts.identity.hostname for m in self.mail.members.values()]
-                self.observer.waiting(names, self.expected, what, deadline - now)
-            await asyncio.sleep(0.02)
-        self.roll_ended = True
-        self.in_time = set(self.mail.members)
-
-    def _tell_so_far(self, left: float) -> None:
-        """Once, who would be missing if waiting ended now."""
-        self.told = True
-        if self.expected == 1 or left < 1.0:
-            return
-        self.roll_ended = True
-        findings = judge_facts(self.cluster().slices, self.options)
-        self.roll_ended = False
-        for finding in findings:
-            self.observer.note(so_far(finding, left))
-
-    def _all_here(self) -> bool:
-        if self.plan.started == "rank":
-            ranks = {m.facts.plan.rank for m in self.mail.members.values()}
-            return len(ranks - {None}) >= self.expected
-        return len(self.mail.members) >= self.expected
-
-    def _conflicts(self) -> bool:
-        """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
-        if not self.mail.members:
-            return False
-        found = judge(self.cluster(), self.options.checks, self.options.ignore).findings
-        return any(f.severity == "fail" and f.check.startswith("environment/") for f in found)
-
     # -- the climb --------------------------------------------------------------------------------------------
 
     async def _climb(self) -> None:
-        numbering = number([m for m in self.mail.present if m.number in self.in_time], self.plan, self.mail.own)
+        numbering = number([m for m in self.mail.present if m.number in self.roll.in_time], self.plan, self.mail.own)
         blocked: str | None = None
         for stage in STAGES[len(ALONE) : position(self.options.until) + 1]:
             if self.deadline - time.monotonic() < LEAST_SECONDS:
@@ -203,8 +136,11 @@ class Lead:
             if reason is not None:
                 await self._skip(stage, reason, needs)
                 continue
-            if not await self._stage(stage, numbering) and (stage != "mesh" or self._fails("mesh/")):
+            if not await self._stage(stage, numbering) and (
+                stage != "mesh" or self.foreseen.fails(self.cluster(), "mesh")
+            ):
                 blocked = blocked or stage
+            self.climbed = stage
             if stage == "gloo":
                 await self._try_fixes(numbering)
 
@@ -226,19 +162,13 @@ class Lead:
                 return f"--backend {self.plan.backend} does not use it"
         return None
 
-    def _fails(self, stage: str = "") -> bool:
-        """Whether something that makes the job fail is known already (of that stage)."""
-        found = judge(self.cluster(), self.options.checks).findings
-        return any(f.severity == "fail" and f.check.startswith(stage) for f in found)
-
     async def _stage(self, stage: str, numbering: Numbering) -> bool:
         seconds = STAGE_SECONDS[stage] + 0.05 * numbering.world
-        if stage != "mesh" and self._fails():
+        if stage != "mesh" and self.foreseen.doomed(self.cluster(), self.climbed):
             seconds = DOOMED_SECONDS + 0.05 * numbering.world
         command = _opening(stage, numbering, seconds=seconds)
         if stage == "mesh":
-            own = self.mail.own
-            command = replace(command, targets=self._targets(), lead=own.number if own is not None else 0)
+            command = replace(command, targets=self._targets(), lead=OWN)
         return await self._run(command)
 
     async def _run(self, command: Command) -> bool:
@@ -332,6 +262,7 @@ def _addresses(facts: NodeFacts, nccl: bool) -> Iterator[tuple[str, str]]:
     """(who would use it, address) for every address of a node that its peers connect to."""
     host, network = facts.host, facts.network
     choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
+    choices += [("gloo", choice) for choice in (host.gloo_more if host else ())]
     if nccl:
         choices.append(("nccl", host.nccl if host else None))
     for use, choice in choices:

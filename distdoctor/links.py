@@ -41,6 +41,7 @@ class _Tried:
     errno: int | None = None
     seconds: float = 0.0
     icmp: bool = False
+    payload: int | None = None
     rate: LinkRate | None = None
     clock: tuple[float, float] | None = None
     """(the other's clock minus ours, how far off that may be), in seconds."""
@@ -138,14 +139,15 @@ class Climb:
 
     async def _payloads(self, opened: socket.socket, tried: _Tried) -> None:
         for size in PAYLOADS:
+            started = time.monotonic()
             await asyncio.get_running_loop().sock_sendall(opened, ASK.pack(b"U", size) + bytes(size))
             try:
                 if not await _read(opened, 1, PAYLOAD_SECONDS if size > PAYLOADS[0] else CONNECT_SECONDS):
                     tried.outcome = "reset"
                     return
             except asyncio.TimeoutError:
-                tried.outcome = "stalled" if size > PAYLOADS[0] else "no-answer"
-                tried.seconds = float(size)
+                tried.seconds = time.monotonic() - started
+                tried.outcome, tried.payload = ("stalled", size) if size > PAYLOADS[0] else ("no-answer", None)
                 return
 
     # -- throughput -------------------------------------------------------------------------------------------
@@ -226,13 +228,13 @@ class Climb:
                     t.errno,
                     round(t.seconds, 4),
                     t.icmp,
+                    t.payload,
                 )
                 for t in self.tried
                 if t.outcome != "open"
             ),
             rtt_median=round(statistics.median(trips), 6) if trips else None,
             rtt_max=round(max(trips), 6) if trips else None,
-            tried=tuple(dict.fromkeys(t.target.key for t in self.tried)),
             rates=tuple(listed),
             rate_median=statistics.median(speeds) if speeds else None,
             rates_measured=len(speeds),

@@ -34,6 +34,10 @@ from distdoctor.stages import needs_torch, position
 
 SLOW_SECONDS = 1.0
 """A look-up that is answered takes milliseconds."""
+GPU_SECONDS = 30.0
+
+
+TORCH = "importing torch"
 
 
 class Member:
@@ -90,12 +94,16 @@ class Member:
         """Record how a stage ended, in place of an earlier record of it."""
         self.update(stages=(*(s for s in self.facts.stages if s.stage != entry.stage), entry))
 
-    async def run_stage(self, stage: str, work: Awaitable[tuple[StageStatus, str]]) -> StageStatus:
+    async def run_stage(
+        self, stage: str, work: Awaitable[tuple[StageStatus, str]], most: float | None = None
+    ) -> StageStatus:
         """Run one stage's work and record how it ended; a crash of a probe is a result, too.
+
+        ``most``: the seconds that it may take, where they are known.
 
         Its seconds are its own: the time it waited for the import of torch is torch's (``identity.torch_seconds``).
         """
-        self.observer.stage_started(stage)
+        self.observer.stage_started(stage, most)
         started = time.monotonic()
         status: StageStatus
         try:
@@ -136,10 +144,14 @@ class Member:
             return "skipped", "torch cannot be imported"
         child = self.zygote.spawn("distdoctor:gpu")
         try:
-            answer = await asyncio.wait_for(child.call("gpu"), 30.0)
+            answer = await asyncio.wait_for(child.call("gpu"), GPU_SECONDS)
         except (asyncio.TimeoutError, Died) as err:
             child.kill()
-            error = "no answer from the driver within 30 s" if isinstance(err, asyncio.TimeoutError) else str(err)
+            error = (
+                f"no answer from the driver within {GPU_SECONDS:.0f} s"
+                if isinstance(err, asyncio.TimeoutError)
+                else str(err)
+            )
             answer = {"ok": False, "error": error}
         finally:
             child.close()
@@ -154,9 +166,12 @@ class Member:
     async def torch(self, zygote: Zygote, stage: str) -> TorchInfo:
         """What torch is here, once its import has ended. ``stage`` is the one that waits for it."""
         began = time.monotonic()
+        most = self.started + self.options.wait + self.options.timeout - began
+        self.observer.waits(TORCH, most)
         try:
             torch = await zygote.torch()
         finally:
+            self.observer.waited(TORCH)
             self.torch_waits[stage] = self.torch_waits.get(stage, 0.0) + time.monotonic() - began
         self.note_torch(torch)
         return torch

@@ -6,6 +6,7 @@ told nothing. After that each request is one byte and a length:
     P  n   a small message, answered at once (``n`` is 0): round trips, and loss seen in TCP's retransmissions
     U  n   ``n`` bytes follow and are answered when all have come: payloads around the path's MTU
     S  0   bytes until the sender ends; answered with their number: throughput
+    R  0   of node 0: answered with what stands for all it told so far (``distdoctor.confirm``)
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import hmac
 import socket
 import struct
 import time
+from collections.abc import Callable
+
+from distdoctor.protocol import TOKEN_BYTES
 
 MAGIC = b"distdoctor mesh 2\n"
-TOKEN_BYTES = 32
 REQUEST = len(MAGIC) + TOKEN_BYTES
 HELLO = struct.Struct("=Id")
 """The listener's answer: its member number and its clock, in seconds since the epoch."""
@@ -36,9 +39,11 @@ IDLE_SECONDS = 10.0
 class Listener:
     """Answers on an ephemeral port of all addresses, for as long as the run lasts."""
 
-    def __init__(self, token: str, member: int) -> None:
+    def __init__(self, token: str, member: int, transcript: Callable[[], bytes] | None = None) -> None:
+        """``transcript``: on node 0, what stands for all commands so far."""
         self._expected = MAGIC + bytes.fromhex(token)
         self._member = member
+        self._transcript = transcript
         self._server: asyncio.Server | None = None
         self._strangers: dict[asyncio.Task[None], None] = {}
         self._friends: set[asyncio.Task[None]] = set()
@@ -74,8 +79,7 @@ class Listener:
             self._friends.discard(task)
             writer.transport.abort()
 
-    @staticmethod
-    async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Requests of one that showed the token, until it ends. Nothing is kept of what it sends."""
         while True:
             kind, length = ASK.unpack(await asyncio.wait_for(reader.readexactly(ASK.size), IDLE_SECONDS))
@@ -93,6 +97,8 @@ class Listener:
                 writer.write_eof()
                 await asyncio.wait_for(reader.read(1), HANDSHAKE_SECONDS)
                 return
+            elif kind == b"R" and self._transcript is not None:
+                writer.write(self._transcript())
             else:
                 return
 

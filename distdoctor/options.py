@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,8 @@ class Options:
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()
     save: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    """What the processes of this run share and nobody else knows; every message is authenticated with it."""
     command: tuple[str, ...] = ("distdoctor", "check")
     """How this was started, for the line printed for the other nodes."""
 
@@ -33,11 +35,17 @@ class Options:
 class Observer(Protocol):
     """Told what happens while it happens, in the order it happens; must not block and must not raise."""
 
-    def stage_started(self, stage: str) -> None:
-        """This process begins ``stage``."""
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """This process begins ``stage``, which takes at most ``most`` seconds where that is known."""
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
         """``stage`` ended here with ``ok``, ``failed``, ``skipped`` or ``error``."""
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """From now on this process waits for ``what``, at most ``most`` seconds, beside any stage."""
+
+    def waited(self, what: str) -> None:
+        """It no longer waits for ``what``."""
 
     def note(self, text: str) -> None:
         """A line the user should read now (``so far: ...``); may hold several lines."""

@@ -71,7 +71,8 @@ def _long_name(node: Node) -> Iterator[Fix]:
         text = f"On {node.name}, name gloo's interface: it then does not ask for the host name of {len(name)} letters."
         yield Fix(text, (node.name,), option, env={"GLOO_SOCKET_IFNAME": primary.interface})
         option = 2
-    yield Fix(f"Or give the host a name of at most {NAME_LENGTH - 1} letters.", (node.name,), option)
+    text = f"give the host a name of at most {NAME_LENGTH - 1} letters."
+    yield Fix(f"Or {text}" if option > 1 else text.capitalize(), (node.name,), option)
 
 
 def _transport(node: Node) -> Iterator[Fix]:

@@ -9,7 +9,6 @@ from typing import Literal
 from distdoctor.addresses import is_loopback, parse
 from distdoctor.blame import makes_gloo
 from distdoctor.cluster import Cluster, Node
-from distdoctor.gloo_rules import initiates
 from distdoctor.graph import Edge
 
 Backend = Literal["gloo", "nccl"]
@@ -63,8 +62,8 @@ def wrong_picks(cluster: Cluster) -> tuple[Pick, ...]:
 def picks(node: Node) -> list[tuple[Backend, str]]:
     """What each backend that this node's job uses picks."""
     found: list[tuple[Backend, str]] = []
-    if makes_gloo(node) and node.gloo_address:
-        found.append(("gloo", node.gloo_address))
+    if makes_gloo(node):
+        found += [("gloo", address) for address in node.gloo_addresses]
     nccl = node.facts.host.nccl if node.facts.host else None
     if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
         found.append(("nccl", nccl.address))
@@ -81,8 +80,4 @@ def _fails(backend: Backend, node: Node, address: str, others: tuple[Node, ...],
     """gloo connects from the numerically larger address to the smaller, nccl from anywhere."""
     if backend == "nccl":
         return True
-    for peer in (*others, *(edge.source for edge in edges)):
-        theirs = peer.gloo_address or ""
-        if theirs == address or initiates(theirs, address):
-            return True
-    return False
+    return any(peer.gloo_dials(node, address) for peer in (*others, *(edge.source for edge in edges)))

@@ -25,6 +25,30 @@ def announcement(line: str, nnodes: int) -> str:
     return f"This host is node 0. Run this on {where} (not here):\n\n    {clean(line)}\n"
 
 
+class UnderWay:
+    """What has begun and not ended: stages, and what else is waited for. Not locked: its owner is."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[float, float | None]] = {}
+
+    def begin(self, what: str, most: float | None) -> None:
+        """``what`` begins, and takes at most ``most`` seconds where that is known."""
+        self._begun.pop(what, None)
+        self._begun[what] = (time.monotonic(), most)
+
+    def end(self, what: str) -> None:
+        """``what`` has ended."""
+        self._begun.pop(what, None)
+
+    def latest(self) -> tuple[str, float, str] | None:
+        """The last to begin of what goes on, the seconds it has taken, and how long it may take, in words."""
+        if not self._begun:
+            return None
+        what, (began, most) = next(reversed(self._begun.items()))
+        took = time.monotonic() - began
+        return what, took, f" (at most {most:.0f} s)" if most is not None else ""
+
+
 class Plain:
     """For a stderr that is no terminal: one line per event, and a heartbeat in long waits.
 
@@ -35,22 +59,29 @@ class Plain:
         self._write, self._quiet = write, quiet
         self._lock = threading.Lock()
         self._last = time.monotonic()
-        self._doing = ""
-        self._began = self._last
+        self._under_way = UnderWay()
         self._present: tuple[str, ...] | None = None
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
-    def stage_started(self, stage: str) -> None:
+    def stage_started(self, stage: str, most: float | None = None) -> None:
         """Remember what is being done, for the heartbeat."""
+        self.waits(stage, most)
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """The same of what is no stage."""
         with self._lock:
-            self._doing, self._began = stage, time.monotonic()
+            self._under_way.begin(what, most)
+
+    def waited(self, what: str) -> None:
+        """It is there."""
+        with self._lock:
+            self._under_way.end(what)
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
         """One line for the stage."""
-        with self._lock:
-            self._doing = ""
+        self.waited(stage)
         if not self._quiet:
             self._say(f"{stage}: {_WORDS.get(status, status)}, {seconds:.2f} s" + (f" ({reason})" if reason else ""))
 
@@ -87,9 +118,10 @@ class Plain:
     def _beat(self) -> None:
         while not self._closed.wait(1.0):
             with self._lock:
-                silent, doing, began = time.monotonic() - self._last, self._doing, self._began
-            if doing and silent >= HEARTBEAT:
-                self._say(f"{doing}: still at it after {time.monotonic() - began:.0f} s")
+                silent, latest = time.monotonic() - self._last, self._under_way.latest()
+            if latest is not None and silent >= HEARTBEAT:
+                what, took, most = latest
+                self._say(f"{what}: still at it after {took:.0f} s{most}")
 
 
 class Terminal:
@@ -100,18 +132,30 @@ class Terminal:
         self._frames = "|/-\\" if ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
         self._colour = colour
         self._lock = threading.Lock()
-        self._text = ""
-        self._began = time.monotonic()
+        self._roll_call = ""
+        self._under_way = UnderWay()
         self._drawn = False
         self._closed = threading.Event()
         threading.Thread(target=self._spin, name="spinner", daemon=True).start()
 
-    def stage_started(self, stage: str) -> None:
+    def stage_started(self, stage: str, most: float | None = None) -> None:
         """Show the stage."""
-        self._show(stage)
+        self.waits(stage, most)
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """Show what is waited for now."""
+        with self._lock:
+            self._roll_call = ""
+            self._under_way.begin(what, most)
+
+    def waited(self, what: str) -> None:
+        """Show what is still waited for."""
+        with self._lock:
+            self._under_way.end(what)
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
         """The report tells how each stage ended; here only a failure is shown, at once."""
+        self.waited(stage)
         if status in ("failed", "error"):
             self.note(f"{stage}: {_WORDS[status]}" + (f" ({reason})" if reason else ""))
 
@@ -125,7 +169,8 @@ class Terminal:
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
         """Who is here, and how long the others have left."""
-        self._show(roll_call(present, expected, what, left))
+        with self._lock:
+            self._roll_call = roll_call(present, expected, what, left)
 
     def close(self) -> None:
         """Clear the line; nothing is drawn after this."""
@@ -133,11 +178,13 @@ class Terminal:
             self._closed.set()
             self._erase()
 
-    def _show(self, text: str) -> None:
-        with self._lock:
-            if text.partition(",")[0] != self._text.partition(",")[0]:
-                self._began = time.monotonic()
-            self._text = clean(text)
+    def _line(self) -> str:
+        """What is waited for and for how long at most; empty where it is nothing."""
+        latest = self._under_way.latest()
+        if self._roll_call or latest is None:
+            return clean(self._roll_call)
+        what, took, most = latest
+        return clean(what) + (f" {took:.0f} s{most}" if took >= 1 else "")
 
     def _above(self, text: str) -> None:
         with self._lock:
@@ -157,11 +204,13 @@ class Terminal:
         while not self._closed.wait(0.1):
             turn += 1
             with self._lock:
-                if not self._text or self._closed.is_set():
+                line = self._line()
+                if self._closed.is_set():
+                    continue
+                if not line:
+                    self._erase()
                     continue
                 frame = self._frames[turn % len(self._frames)]
-                took = time.monotonic() - self._began
-                line = f"{self._text}" + (f" {took:.0f} s" if took >= 1 else "")
                 width = shutil.get_terminal_size().columns - 3
                 styled = f"\x1b[36m{frame}\x1b[0m" if self._colour else frame
                 self._write(f"\r\x1b[K{styled} {line[:width]}")

@@ -10,9 +10,10 @@ from dataclasses import replace
 from distdoctor.cluster import build
 from distdoctor.facts import Contact, MeetingFacts, NetworkFacts, NodeFacts
 from distdoctor.findings import Finding
-from distdoctor.judge import judge
+from distdoctor.judge import INCOMPLETE, judge
 from distdoctor.member import Member
 from distdoctor.options import Options
+from distdoctor.render.words import fold
 
 SO_FAR_AFTER = 3.5
 TELL_AGAIN_SECONDS = 1.0
@@ -26,9 +27,15 @@ def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, 
     return tuple(finding for finding in found if finding.severity == "fail")
 
 
-def so_far(finding: Finding, left: float) -> str:
-    """The line that tells what is wrong while waiting may still cure it."""
-    return f"so far: {finding.check}: {finding.summary} Still waiting, up to {left:.0f} s."
+def so_far(finding: Finding, left: float, limit: float) -> str:
+    """The line that tells what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
+    waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
+    if finding.check != INCOMPLETE:
+        return f"so far: {finding.check}: {finding.summary} Still waiting ({waited})."
+    # As a finding it says that they never came, which is not known yet. What was seen last stands behind its evidence.
+    last = finding.evidence[-1].partition("; ")[2] if finding.evidence else ""
+    said = f"still waiting for {fold(finding.nodes)} ({waited})"
+    return f"so far: {finding.check}: {said}{f'; {last}' if last else ''}"
 
 
 class Teller:
@@ -50,7 +57,7 @@ class Teller:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
         for finding in judge_facts([facts], member.options):
             self.told = True
-            member.observer.note(so_far(finding, left))
+            member.observer.note(so_far(finding, left, member.options.wait))
 
     async def tell_in_time(self, deadline: float) -> None:
         """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""

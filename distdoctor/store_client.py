@@ -34,14 +34,18 @@ class StoreGone(StoreError):
     """The connection to the store ended."""
 
 
+class Oversize(StoreError):
+    """A value that is larger than any that the doctor writes."""
+
+
 class StoreClient:
     """One connection to a store. Requests from several tasks are served one after the other.
 
     A request that was begun is carried out, also where the task that made it is cancelled meanwhile.
     """
 
-    def __init__(self, opened: socket.socket, seconds: float) -> None:
-        self._socket = opened
+    def __init__(self, opened: socket.socket, address: str, port: int, seconds: float) -> None:
+        self._socket, self._address, self._port = opened, address, port
         self._seconds = seconds
         self._lock = asyncio.Lock()
         self._first = True
@@ -53,7 +57,7 @@ class StoreClient:
         contact, opened = await open_socket(address, port, seconds, MAX_SEGMENT)
         if opened is None:
             raise StoreError(f"connect to {address} port {port}: {contact.outcome}")
-        return cls(opened, seconds)
+        return cls(opened, address, port, seconds)
 
     async def set(self, key: str, value: bytes) -> None:
         """Store ``value`` under ``key``. Raises StoreError if it is larger than MAX_VALUE."""
@@ -72,7 +76,10 @@ class StoreClient:
         return await self._request(struct.pack("=BQ", _CHECK, len(keys)) + names, 1) == b"\0"
 
     async def get(self, key: str) -> bytes | None:
-        """The value under ``key``, or None (a GET of a missing key makes the legacy server drop the connection)."""
+        """The value under ``key``, or None (a GET of a missing key makes the legacy server drop the connection).
+
+        Raises Oversize where it has more than MAX_VALUE bytes; it is not read then.
+        """
         return await self._get(key) if await self.has(key) else None
 
     async def closed(self, seconds: float) -> bool:
@@ -102,11 +109,19 @@ class StoreClient:
                 await self._send(struct.pack("=B", _GET) + _text(key))
                 length = struct.unpack("=Q", await self._read(8))[0]
                 if length > MAX_VALUE + 64:
-                    self._socket.close()
-                    raise StoreError(f"the store announced a value of {length} bytes")
+                    await self._again()
+                    raise Oversize(f"has {length} bytes")
                 return await self._read(length)
 
         return await self._carry_out(ask())
+
+    async def _again(self) -> None:
+        """A new connection in place of one on which more is under way than is to be read."""
+        self._socket.close()
+        contact, opened = await open_socket(self._address, self._port, self._seconds, MAX_SEGMENT)
+        if opened is None:
+            raise StoreGone(f"connect to {self._address} port {self._port}: {contact.outcome}")
+        self._socket, self._first = opened, True
 
     async def _request(self, message: bytes, reply_length: int) -> bytes:
         async def ask() -> bytes:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from distdoctor.facts import BadFacts
 from distdoctor.findings import Finding
 from distdoctor.judge import Judgement
 
-TRIED_PREFIXES = ("GLOO_",)
-"""Variables read when a process group is made; those of the launch line are read before and cannot be tried here."""
+TRIED = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
+"""Variables read when a process group is made; those of the launch line are read before and cannot be tried here.
+A member sets these and no others, whatever node 0 says."""
+_VALUE = re.compile(r"[\w.:@,=^+-]{0,256}", re.ASCII)
+"""Names of interfaces and transports."""
 
 
 @dataclass(frozen=True)
@@ -44,4 +50,13 @@ def _option(finding: Finding) -> int | None:
 
 
 def _tried(env: dict[str, str | None]) -> bool:
-    return all(name.startswith(TRIED_PREFIXES) for name in env)
+    return all(name in TRIED for name in env)
+
+
+def check_env(env: Mapping[str, str | None]) -> None:
+    """Raises BadFacts where a variable is none that a trial sets, or its value none that it takes."""
+    for name, value in env.items():
+        if name not in TRIED:
+            raise BadFacts(f"the variable {name[:60]!r} is none that a trial sets ({', '.join(TRIED)})")
+        if value is not None and not _VALUE.fullmatch(value):
+            raise BadFacts(f"{name} cannot be {value[:60]!r}")

@@ -222,7 +222,7 @@ class TestOurOwnFaults:
         def broken(*_: object) -> int:
             raise RuntimeError("two\nlines")
 
-        monkeypatch.setattr("distdoctor.commands.list_checks", lambda *_, **__: broken())
+        monkeypatch.setattr("distdoctor.reference.list_checks", lambda *_, **__: broken())
         monkeypatch.delenv("DISTDOCTOR_DEBUG", raising=False)
         assert run(["list"]) == 3
         shown = capsys.readouterr().err

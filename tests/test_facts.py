@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distdoctor.facts import BadFacts, FactsFile, NodeFacts, RankStage, decode, encode
+from distdoctor.facts import BadFacts, FactsFile, Link, MeshFacts, NodeFacts, RankStage, decode, encode
 from tests.checks.test_healthy import CLUSTERS
 from tests.checks.test_roots import ROWS
 from tests.facts_builder import node
@@ -94,6 +94,18 @@ def test_a_newer_files_extra_fields_are_let_be() -> None:
     """Changes of the format are additive."""
     value = {**json.loads(encode(node())), "new_field": [1]}
     assert decode(json.dumps(value).encode(), NodeFacts) == node()
+
+
+def test_the_mesh_of_a_file_of_0_1_0_is_read() -> None:
+    """It had a list of all processes tried, and a stalled link's payload in its seconds."""
+    old = {"to": "host1 1 n", "address": "10.0.0.2", "port": 4, "use": ["gloo"], "outcome": "stalled"}
+    value = {**json.loads(encode(node())), "mesh": {"good": 1, "tried": ["a 1 n"], "bad": [{**old, "seconds": 4000.0}]}}
+    mesh = decode(json.dumps(value).encode(), NodeFacts).mesh
+    assert mesh is not None and [link.swallowed for link in mesh.bad] == [4000]
+    now = Link("host1 1 n", "10.0.0.2", 4, ("gloo",), "stalled", seconds=2.2, payload=16000)
+    assert (now.swallowed, replace(now, payload=None).swallowed) == (16000, None)
+    assert replace(now, outcome="no-answer", payload=None, seconds=4000.0).swallowed is None
+    assert b"tried" not in encode(MeshFacts(1, (now,)))
 
 
 def test_the_key_tells_processes_apart() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
@@ -21,6 +20,7 @@ from distdoctor.firewall import (
     parse_iptables,
     parse_nft_json,
 )
+from tests.engine.namespaces import ENV, entry
 
 # nft -j list ruleset, nftables 1.0.6
 RECORDED = json.dumps(
@@ -220,10 +220,6 @@ def test_odd_names_of_chains_are_quoted() -> None:
 
 # -- the real tools, in a network namespace of their own ------------------------------------------------------------
 
-needs_nft = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("unshare"),
-    reason="needs root, nft and unshare",
-)
 RULESETS = {
     "policy": "table inet f { chain input { type filter hook input priority 0; policy drop; } }",
     "drop": "table ip f { chain in { type filter hook input priority 0; tcp dport 29500 drop; } }",
@@ -247,11 +243,15 @@ HARMLESS = {
 }
 
 
-def in_namespace(*commands: str) -> str:
+def in_namespace(*commands: str, tools: tuple[str, ...] = ("nft",)) -> str:
     """The output of the last command; all run in one new network namespace. Fails where any does."""
-    script = "set -e\n" + "\n".join(commands)
     done = subprocess.run(
-        ["unshare", "-n", "sh", "-c", script], capture_output=True, check=False, text=True, timeout=20
+        [*entry("--net", tools=tools), "sh", "-c", "\n".join(["set -e", *commands])],
+        env=ENV,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=20,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -262,7 +262,6 @@ def load(ruleset: str) -> str:
     return "nft -f - <<'RULES'\n" + ruleset.replace("} }", "}\n}").replace("; }", ";\n}\n") + "\nRULES"
 
 
-@needs_nft
 @pytest.mark.parametrize("name", RULESETS)
 def test_real_nft_rules_are_read_and_the_commands_taken(name: str) -> None:
     """The commands run as printed, and afterwards the first rule of the chain accepts the peer."""
@@ -281,26 +280,24 @@ def test_real_nft_rules_are_read_and_the_commands_taken(name: str) -> None:
         assert peer in json.dumps(first)
 
 
-@needs_nft
 @pytest.mark.parametrize("name", HARMLESS)
 def test_real_nft_rules_that_let_tcp_through_are_not_listed(name: str) -> None:
     assert parse_nft_json(in_namespace(load(HARMLESS[name]), "nft -j list ruleset")) == ()
 
 
-@needs_nft
-@pytest.mark.skipif(not shutil.which("iptables-nft"), reason="needs iptables-nft")
 def test_rules_of_iptables_nft_are_seen_by_nft() -> None:
-    chains = parse_nft_json(in_namespace("iptables-nft -A INPUT -p tcp --dport 29500 -j REJECT", "nft -j list ruleset"))
+    rule = "iptables-nft -A INPUT -p tcp --dport 29500 -j REJECT"
+    chains = parse_nft_json(in_namespace(rule, "nft -j list ruleset", tools=("nft", "iptables-nft")))
     (one,) = chains
     assert (one.table, one.name, blocks(Firewall(True, chains=chains), "input", 29500)) == ("filter", "INPUT", True)
     assert blocks(Firewall(True, chains=chains), "input", 29501) is False
 
 
-@needs_nft
-@pytest.mark.skipif(not shutil.which("iptables-legacy"), reason="needs iptables-legacy")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root itself may load what iptables-legacy needs")
 def test_real_iptables_rules_are_read_and_the_commands_taken() -> None:
     rule = "iptables-legacy -A INPUT -p tcp --dport 29500 -j DROP"
-    chains = parse_iptables(in_namespace(rule, "iptables-legacy-save"), "iptables")
+    legacy = ("iptables-legacy", "iptables-legacy-save")
+    chains = parse_iptables(in_namespace(rule, "iptables-legacy-save", tools=legacy), "iptables")
     (command,) = open_commands(Firewall(True, chains=chains), "input", ["10.77.0.11"], 29500)
     saved = in_namespace(rule, command, "iptables-legacy-save")
     first = next(line for line in saved.splitlines() if line.startswith("-A INPUT"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -112,3 +113,52 @@ def test_who_speaks(plan: Plan, options: dict[str, Any], kind: type[Any]) -> Non
     observer = observer_for(plan, **given)
     assert isinstance(observer, kind)
     observer.close()
+
+
+class TestWhatIsShownIsWhatIsWaitedFor:
+    @staticmethod
+    def shown(terminal: Terminal, said: list[str]) -> str:
+        said.clear()
+        time.sleep(0.35)
+        return said[-1].removeprefix("\r\x1b[K")[2:] if said else ""
+
+    def test_a_stage_that_ended_is_not_shown(self) -> None:
+        """The devices are looked at beside the network stage, which takes longer."""
+        said: list[str] = []
+        terminal = Terminal(said.append, ascii_only=True, colour=False)
+        terminal.stage_started("network", 60.0)
+        terminal.stage_started("gpu", 30.0)
+        terminal.waits("importing torch", 120.0)
+        assert self.shown(terminal, said) == "importing torch"
+        terminal.waited("importing torch")
+        assert self.shown(terminal, said) == "gpu"
+        terminal.stage_ended("gpu", "skipped", 0.1, "no GPU")
+        time.sleep(0.5)
+        assert re.fullmatch(r"network \d s \(at most 60 s\)", self.shown(terminal, said))
+        terminal.stage_ended("network", "ok", 1.0, "")
+        assert self.shown(terminal, said) == ""
+        terminal.close()
+
+    def test_the_roll_call_gives_way_to_the_next_stage(self) -> None:
+        said: list[str] = []
+        terminal = Terminal(said.append, ascii_only=True, colour=False)
+        terminal.waits("waiting for the others", 100.0)
+        terminal.waiting(["host0"], 2, "nodes", 50.0)
+        assert self.shown(terminal, said).startswith("waiting for nodes, 1 of 2 here: host0 (waits 50 s more)")
+        terminal.stage_started("store", 17.0)
+        assert self.shown(terminal, said) == "store"
+        terminal.close()
+
+    def test_the_heartbeat_names_the_stage_that_goes_on_and_its_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(progress, "HEARTBEAT", 0.2)
+        said: list[str] = []
+        plain = Plain(said.append)
+        plain.stage_started("network", 60.0)
+        plain.stage_started("gpu", 30.0)
+        plain.stage_ended("gpu", "skipped", 0.1, "no GPU")
+        time.sleep(1.6)
+        plain.close()
+        assert next(line for line in said if "still at it" in line).startswith(
+            "distdoctor: network: still at it after 1 s"
+        )
+        assert said[-1].endswith("(at most 60 s)\n")

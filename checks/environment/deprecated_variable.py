@@ -1,4 +1,4 @@
-"""A variable is set by a name that torch gave up.
+"""A variable is set by a name that torch has changed.
 
 What you see
 ------------
@@ -42,7 +42,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     used = any(plans_nccl(node) for node in nodes)
     yield Finding(
         summary=f"{together(every)} on {together(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
-        f"gave up: {together(DEPRECATED[name] for name in every)} since torch 2.2.",
+        f"has changed: {together(DEPRECATED[name] for name in every)} since torch 2.2.",
         nodes=tuple(found),
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         severity="warn" if used else "info",

@@ -2,13 +2,17 @@
 
 What you see
 ------------
-Depends on the setting: `collective mismatch error, local size ... remote ...`, a hang in the first collective, one node
-on InfiniBand while the others wait on sockets, or only lower throughput.
+Depends on the setting. With TORCH_DISTRIBUTED_DEBUG=DETAIL, or two names in GLOO_SOCKET_IFNAME, on one node only:
+`wait timeout after ... keys: .../pg_wrapper:0/0/1` (or `.../1/0`) there and silence on the others; with
+TORCH_GLOO_LAZY_INIT a crash or a hang in the first collective; with NCCL `collective mismatch error, local size ...
+remote ...`, one node on InfiniBand while the others wait on sockets, or only lower throughput.
 
 Why it happens
 --------------
 The variable is set in one node's profile, container or launch script only. Both ends of a connection must agree on its
-transport, protocol and buffer sizes; each side takes its own environment for granted.
+transport, protocol and buffer sizes, and all ranks on how many process groups and devices they make: DETAIL makes a
+second group beside each, and gloo one device per name in GLOO_SOCKET_IFNAME. Each side takes its own environment for
+granted.
 
 Fix
 ---
@@ -16,30 +20,24 @@ Set it to one value on all nodes, or on none.
 
 When it is harmless
 -------------------
-Interfaces, adapters, files, host ids, levels of logging may rightly differ from node to node and are not compared;
-neither are settings of a backend that the job does not use.
+Only settings that must be alike are compared, by what they amount to: INFO instead of DETAIL, the names of interfaces,
+adapters, files, host ids and levels of logging may differ from node to node, and so may settings of a backend that the
+job does not use.
 
 See also
 --------
-environment/version-mismatch, gloo/init-failed, nccl/init-failed
+environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/init-failed
 """
 
-import re
-
+from distdoctor.blame import together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import Split, plans_nccl, split
+from distdoctor.compare import FATAL, GLOO, INTERFACES, Split, compared, devices, effect, plans_nccl, split
 from distdoctor.outcomes import failed
 from distdoctor.probes.known_variables import DEPRECATED
 
 SEVERITY = "warn"
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
-BY_NODE = re.compile(
-    r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
-    r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID)|NCCL_(RAS|TOPO|GRAPH|DEBUG|IB_ADDR)_.*"
-)
-"""Names whose values may rightly differ per node, or do not concern the others."""
-GLOO = ("GLOO_DEVICE_TRANSPORT", "TORCH_GLOO_LAZY_INIT")
-"""What decides how gloo connects: where it differs and gloo failed, that is why."""
+ENDED = ("store", "gloo", "nccl", "barrier", "collective")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -49,7 +47,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     majority = all(apart.majority for apart in found.values())
     blamed = {name for apart in found.values() for name in apart.blamed}
     nodes = [node for node in cluster.nodes if node.name in blamed]
-    parts = [f"{name} differs: {apart.said()}" for name, apart in found.items()]
+    parts = [f"{name} differs: {said(cluster, name, apart)}" for name, apart in found.items()]
     yield Finding(
         summary=f"{'; '.join(parts)}.",
         nodes=tuple(node.name for node in nodes),
@@ -57,49 +55,81 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         blame="all" if majority else "one-of",
         severity="fail" if breaks(cluster, found) else "warn",
         evidence=tuple(
-            f"{node}: {name}={value}" if value is not None else f"{node}: {name} is not set"
+            f"{node.name}: {name}={value(node, name)}" if value(node, name) else f"{node.name}: {name} is not set"
             for name, apart in found.items()
-            for node, value in apart.values.items()
+            for node in cluster.nodes
+            if node.name in apart.values
         ),
-        fixes=tuple(fix for name, apart in found.items() for fix in fixes(name, apart)),
+        fixes=tuple(fix for name, apart in found.items() for fix in fixes(cluster, name, apart)),
     )
 
 
 def names(cluster: Cluster) -> list[str]:
-    """The settings of the backends that the job uses on every node."""
-    prefixes = []
-    if all(plans_nccl(node) for node in cluster.nodes):
-        prefixes += ["NCCL_", "TORCH_NCCL_"]
-    if all(node.plan.gloo_planned for node in cluster.nodes):
-        prefixes += ["GLOO_", "TORCH_GLOO_"]
+    """The settings that the backends of the job must have alike on every node."""
+    nccl = all(plans_nccl(node) for node in cluster.nodes)
+    gloo = all(node.plan.gloo_planned for node in cluster.nodes)
     there = {name for node in cluster.nodes for name in node.facts.variables}
     # What nobody reads, or reads by another name as well, has checks of its own.
     there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED)
-    return sorted(name for name in there if name.startswith(tuple(prefixes)) and not BY_NODE.fullmatch(name))
+    return sorted(name for name in there if compared(name, nccl, gloo))
 
 
 def differing(cluster: Cluster, name: str) -> Split[str | None] | None:
-    # An empty value is what a variable that is not set amounts to.
-    return split({node.name: value(node, name) for node in cluster.nodes})
+    nodes = [node for node in cluster.nodes if not (name == INTERFACES and not_found(node))]
+    return split({node.name: effect(name, value(node, name)) for node in nodes})
+
+
+def not_found(node: Node) -> bool:
+    """Whether gloo/interface-not-found says of this node that its names lead nowhere: what was meant is not known."""
+    choice = node.facts.host.gloo if node.facts.host else None
+    return choice is not None and choice.reason == "not-found"
 
 
 def value(node: Node, name: str) -> str | None:
     return node.facts.variables.get(name) or None
 
 
+def said(cluster: Cluster, name: str, apart: Split[str | None]) -> str:
+    """``DETAIL on host1; not set on host0``: the values as they are set, those that amount to the same together."""
+    parts = []
+    for amount in dict.fromkeys(apart.values.values()):
+        its = [node for node in cluster.nodes if node.name in apart.values and apart.values[node.name] == amount]
+        values = dict.fromkeys(value(node, name) or "not set" for node in its)
+        parts.append(f"{together(values)} on {together(node.name for node in its)}")
+    return "; ".join(parts)
+
+
 def breaks(cluster: Cluster, found: dict[str, Split[str | None]]) -> bool:
-    """Whether gloo failed, and a setting that decides how it connects is among those that differ."""
-    return any(name in found for name in GLOO) and any(failed(cluster, s) for s in ("gloo", "barrier", "collective"))
+    """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
+    if any(name in FATAL for name in found):
+        return True
+    return any(name in GLOO for name in found) and any(failed(cluster, stage) for stage in ENDED)
 
 
-def fixes(name: str, apart: Split[str | None]) -> Iterator[Fix]:
-    yield fix(name, apart, apart.usual, 1)
+def fixes(cluster: Cluster, name: str, apart: Split[str | None]) -> Iterator[Fix]:
+    if name == INTERFACES:
+        yield from fewer(cluster, apart)
+        return
+    amounts = list(dict.fromkeys((apart.usual, *apart.values.values())))
     if not apart.majority:
-        other = next(value for value in apart.values.values() if value != apart.usual)
-        yield fix(name, apart, other, 2)
+        # What a node without the setting does is right everywhere; a value may not be.
+        amounts.sort(key=lambda amount: amount is not None)
+    for option, wanted in enumerate(amounts[: 1 if apart.majority else 2], start=1):
+        values = (value(node, name) for node in cluster.nodes if apart.values.get(node.name, "") == wanted)
+        yield fix(name, apart, wanted, next(values, None) if wanted is not None else None, option)
 
 
-def fix(name: str, apart: Split[str | None], wanted: str | None, option: int) -> Fix:
-    text = f"Unset {name} on every node." if wanted is None else f"Set {name} to {wanted} on every node."
-    nodes = tuple(node for node, value in apart.values.items() if value != wanted)
-    return Fix(text, nodes, option, env={name: wanted})
+def fix(name: str, apart: Split[str | None], wanted: str | None, meant: str | None, option: int) -> Fix:
+    text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
+    nodes = tuple(node for node, amount in apart.values.items() if amount != wanted)
+    return Fix(text, nodes, option, env={name: meant})
+
+
+def fewer(cluster: Cluster, apart: Split[str | None]) -> Iterator[Fix]:
+    """As many interfaces on every node as the node with the fewest names: those that are named first."""
+    count = min(int(amount or 1) for amount in apart.values.values())
+    for node in cluster.nodes:
+        if int(apart.values.get(node.name) or 1) > count:
+            kept = ",".join(devices(value(node, INTERFACES) or "")[:count])
+            text = f"Name as many interfaces on {node.name} as on the other nodes: gloo makes a device for each."
+            yield Fix(text, (node.name,), env={INTERFACES: kept})

@@ -9,12 +9,13 @@ init_process_group() with gloo raises at once, on every rank of the node
 Why it happens
 --------------
 The variable was copied from another cluster, interface names differ between the nodes, or it uses `^` or `=`, which
-only NCCL_SOCKET_IFNAME understands. gloo wants the exact name of an interface that has an address.
+only NCCL_SOCKET_IFNAME understands. gloo wants the exact name of an interface that has an address. Of several names,
+with a comma and without a space between them, it makes a device for each, and one that is not there fails all.
 
 Fix
 ---
-Set it to the interface that reaches the other nodes, on each node its own. Where the host name resolves to a real
-address it can be unset.
+Set it to the interface that reaches the other nodes, on each node its own, and on each as many. Where the host name
+resolves to a real address it can be unset.
 
 When it is harmless
 -------------------
@@ -27,6 +28,7 @@ gloo/interface-unreachable, gloo/loopback-address
 
 from distdoctor.blame import makes_gloo, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
+from distdoctor.compare import devices
 
 SEVERITY = "fail"
 
@@ -39,12 +41,25 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     names = tuple(node.name for node in bad)
     values = list(dict.fromkeys(value(node) for node in bad))
     yield Finding(
-        summary=f"GLOO_SOCKET_IFNAME={together(values)} names no interface with an address on {together(names)}.",
+        summary=f"GLOO_SOCKET_IFNAME={together(values)} names {what(bad)} with an address on {together(names)}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
         evidence=tuple(line for node in bad for line in evidence(node)),
         fixes=tuple(fix for node in bad for fix in fixes(cluster, node)),
     )
+
+
+def absent(node: Node) -> list[str]:
+    """The names in the variable that no interface with an address has."""
+    there = {i.name for i in (node.facts.host.interfaces if node.facts.host else ()) if i.addresses}
+    return [name for name in devices(value(node)) if name not in there]
+
+
+def what(bad: list[Node]) -> str:
+    if all(len(devices(value(node))) == 1 for node in bad):
+        return "no interface"
+    missing = dict.fromkeys(repr(name) for node in bad for name in absent(node))
+    return f"{together(missing)}, not an interface"
 
 
 def value(node: Node) -> str:
@@ -62,6 +77,10 @@ def evidence(node: Node) -> Iterator[str]:
 
 def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
     interface, names = primary_interface(node) or first_interface(node), (node.name,)
+    wanted = usual_count(cluster, node)
+    if wanted > 1:
+        yield several(node, wanted)
+        return
     if interface:
         yield Fix(f"On {node.name}, name an interface that is there.", names, env={"GLOO_SOCKET_IFNAME": interface})
     else:
@@ -70,6 +89,25 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
     if resolved and (not is_loopback(resolved[0]) or not cluster.multi_host):
         text = f"Or unset it on {node.name}: gloo then takes {resolved[0]}, by the host's name."
         yield Fix(text, names, 2, env={"GLOO_SOCKET_IFNAME": None})
+
+
+def usual_count(cluster: Cluster, node: Node) -> int:
+    """How many devices gloo makes on most of the other nodes."""
+    others = [other for other in cluster.nodes if other is not node and not absent(other)]
+    counts = [len(devices(value(other)) or (0,)) for other in others]
+    return max(counts, key=counts.count, default=1)
+
+
+def several(node: Node, wanted: int) -> Fix:
+    """As many interfaces as the other nodes name: those that are there, and further ones where it is plain which."""
+    there = {i.name: i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and i.addresses}
+    kept = [name for name in devices(value(node)) if name in there]
+    rest = [name for name, one in there.items() if name not in kept and not one.loopback]
+    if len(kept) + len(rest) == wanted:
+        text = f"On {node.name}, name {wanted} interfaces that are there, as many as on the other nodes."
+        return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": ",".join([*kept, *rest])})
+    text = f"On {node.name}, name as many interfaces as on the other nodes, {wanted}; or name one on each node."
+    return Fix(text, (node.name,))
 
 
 def first_interface(node: Node) -> str | None:

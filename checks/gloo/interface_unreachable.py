@@ -29,7 +29,6 @@ network/wrong-interface, gloo/loopback-address, gloo/interface-not-found
 
 from distdoctor.blame import primary_interface
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.gloo_rules import initiates
 from distdoctor.outcomes import gloo_blames
 from distdoctor.picked import wrong_picks
 
@@ -47,32 +46,27 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ]
     if not bad:
         return
-    targets = list(dict.fromkeys(target.name for _, target, _ in bad))
-    blamed = [node for node in cluster.nodes if node.name in targets]
-    picked = ", ".join(f"{node.gloo_address} ({_interface(node)}) on {node.name}" for node in blamed)
+    lost = {(target, link.address): None for _, target, link in bad}
+    blamed = [node for node in cluster.nodes if any(node is target for target, _ in lost)]
+    picked = ", ".join(f"{address} ({_interface(node, address)}) on {node.name}" for node, address in lost)
     yield Finding(
         summary=f"gloo picked {picked}, which other nodes cannot reach; another address of the same nodes they can.",
         nodes=tuple(node.name for node in blamed),
         ranks=tuple(rank for node in blamed for rank in node.ranks),
         links=tuple(dict.fromkeys((node.name, target.name) for node, target, _ in bad)),
         severity="fail"
-        if any(needed(node, target) for node, target, _ in bad) or gloo_blames(cluster, {k.address for _, _, k in bad})
+        if any(node.gloo_dials(target, link.address) for node, target, link in bad)
+        or gloo_blames(cluster, {k.address for _, _, k in bad})
         else "warn",
         evidence=(
-            *(line for node in blamed for line in choice(node)),
+            *(line for node, address in lost for line in choice(node, address)),
             *(f"{n.name} to {t.name}: {k.address}:{k.port} {k.outcome}" for n, t, k in bad),
         ),
-        fixes=tuple(fix(node) for node in blamed),
+        fixes=tuple(fix(node, [address for target, address in lost if target is node]) for node in blamed),
     )
 
 
-def needed(node: Node, target: Node) -> bool:
-    """Whether gloo makes the connection in this direction: always, where the addresses are equal."""
-    mine, theirs = node.gloo_address or "", target.gloo_address or ""
-    return initiates(mine, theirs) or mine == theirs
-
-
-def choice(node: Node) -> Iterator[str]:
+def choice(node: Node, address: str) -> Iterator[str]:
     picked = node.facts.host.gloo if node.facts.host else None
     if picked is None:
         return
@@ -80,17 +74,21 @@ def choice(node: Node) -> Iterator[str]:
         why = f"by GLOO_SOCKET_IFNAME={picked.variable}"
     else:
         why = f"the first address of its own name {node.facts.host.own_name.name if node.facts.host else ''}".rstrip()
-    taken = f"{node.gloo_address} on {_interface(node)}"
+    taken = f"{address} on {_interface(node, address)}"
     yield f"{node.name}: gloo takes {taken}, {why}; it is reached at {node.reached_at}"
 
 
-def fix(node: Node) -> Fix:
+def fix(node: Node, lost: list[str]) -> Fix:
     interface = primary_interface(node)
+    if len(node.gloo_addresses) > 1:
+        names = [node.interface_of(address) or "" for address in node.gloo_addresses if address not in lost]
+        text = f"On {node.name}, leave out the interface that the others do not reach, and name as many on each node."
+        return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": ",".join(names) or interface})
     if interface is None:
         return Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the others.", (node.name,))
     text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
     return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface})
 
 
-def _interface(node: Node) -> str:
-    return node.interface_of(node.gloo_address) or "no interface of it"
+def _interface(node: Node, address: str) -> str:
+    return node.interface_of(address) or "no interface of it"

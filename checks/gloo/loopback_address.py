@@ -36,7 +36,6 @@ host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 from distdoctor.blame import address_of, has_others, makes_gloo, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.compare import misspelled
-from distdoctor.gloo_rules import initiates
 from distdoctor.outcomes import failed, gloo_blames, shorten
 from distdoctor.remedies import replace_in_hosts
 
@@ -49,7 +48,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     names = tuple(node.name for node in bad)
-    offered = [node.gloo_address for node in bad]
+    offered = [address for node in bad for address in loopbacks(node)]
     yield Finding(
         summary=f"gloo on {together(names)} advertises {_addresses(bad)}, which other hosts cannot reach.",
         nodes=names,
@@ -69,13 +68,17 @@ def numbered(node: Node) -> bool:
 
 def concerns(cluster: Cluster, node: Node) -> bool:
     """Whether this node's gloo offers a loopback address to other hosts."""
-    return is_loopback(node.gloo_address) and makes_gloo(node) and has_others(cluster, node)
+    return bool(loopbacks(node)) and makes_gloo(node) and has_others(cluster, node)
+
+
+def loopbacks(node: Node) -> list[str]:
+    """The loopback addresses that gloo takes on this node."""
+    return [address for address in node.gloo_addresses if is_loopback(address)]
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
     """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates)."""
-    mine = node.gloo_address or ""
-    return any(not initiates(mine, peer.gloo_address or "") for peer in cluster.peers(node))
+    return any(peer.gloo_dials(node, address) for peer in cluster.peers(node) for address in loopbacks(node))
 
 
 def evidence(node: Node) -> Iterator[str]:
@@ -84,7 +87,7 @@ def evidence(node: Node) -> Iterator[str]:
         return
     choice = host.gloo
     if choice and choice.reason == "variable":
-        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {choice.address}"
+        yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {together(node.gloo_addresses)}"
         return
     resolution = host.own_name
     if resolution.addresses:
@@ -128,7 +131,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
 
 
 def _addresses(nodes: list[Node]) -> str:
-    return together(dict.fromkeys(str(node.gloo_address) for node in nodes))
+    return together(dict.fromkeys(address for node in nodes for address in loopbacks(node)))
 
 
 def _errors(cluster: Cluster) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ def finding(cluster: Cluster, edges: list[Edge], common: tuple[Node, ...], unsur
     nodes, unsure = culprits(cluster, edges, ruled, common, unsure)
     used = any(set(edge.link.use) & {"gloo", "nccl"} for edge in edges)
     arrows = some(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
-    size = int(min(edge.link.seconds for edge in edges))
-    what = f"payloads of {size} bytes never arrive" if size > 1 else "large payloads never arrive"
+    size = min((edge.link.swallowed for edge in edges if edge.link.swallowed), default=None)
+    what = f"payloads of {size} bytes never arrive" if size else "large payloads never arrive"
     return Finding(
         summary=f"From {arrows}, small payloads pass and {what}.",
         nodes=tuple(node.name for node in nodes),
@@ -100,7 +100,7 @@ def culprits(
 
 def evidence(edges: list[Edge], nodes: tuple[Node, ...]) -> Iterator[str]:
     for edge in edges[:SHOWN]:
-        size = f"{edge.link.seconds:.0f} bytes" if edge.link.seconds > 1 else "a large payload"
+        size = f"{edge.link.swallowed} bytes" if edge.link.swallowed else "a large payload"
         yield f"{edge.source.name} to {edge.target.name}: {edge.link.address}: connected; {size} never arrived"
     if len(edges) > SHOWN:
         yield f"and {len(edges) - SHOWN} other links"

@@ -123,6 +123,8 @@ def outside_text(node: Node) -> str:
     """What a node that never got in saw last."""
     meeting, network = node.facts.meeting, node.facts.network
     waited = f"waited {meeting.waited:.0f} s for {node.plan.master_addr}:{node.plan.master_port}" if meeting else ""
+    if meeting is not None and meeting.late is not None:
+        return f"came when the check was over, with {meeting.late} of {node.plan.nnodes} there"
     if network is None or network.contact is None:
         return waited
     if network.contact.outcome == "open":

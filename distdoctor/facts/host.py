@@ -166,5 +166,7 @@ class HostFacts:
     limits: Limits | None = None
     leftovers: tuple[Leftover, ...] = ()
     init_file: InitFile | None = None
+    gloo_more: tuple[AddressChoice, ...] = ()
+    """gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""
     announced: Resolution | None = None
     """The name by which torchrun's c10d rendezvous announces its ranks' store (getfqdn()), and what it means here."""

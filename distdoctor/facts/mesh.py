@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from distdoctor.facts.network import ConnectOutcome
 
 MAX_RATES = 8
+_LONGEST_WAIT = 100.0
+"""Seconds: far more than is waited for any payload, far less than the bytes of one."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,17 @@ class Link:
     outcome: ConnectOutcome
     errno: int | None = None
     seconds: float = 0.0
+    """How long it took to end so. In the facts of 0.1.0 a stalled link has the size of the payload here."""
     icmp: bool = False
+    payload: int | None = None
+    """Bytes: the smallest payload that never arrived, where the outcome is ``stalled``."""
+
+    @property
+    def swallowed(self) -> int | None:
+        """Bytes of the smallest payload that never arrived; None where that is not known."""
+        if self.payload is None and self.outcome == "stalled" and self.seconds > _LONGEST_WAIT:
+            return int(self.seconds)
+        return self.payload
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,6 @@ class MeshFacts:
     bad: tuple[Link, ...] = ()
     rtt_median: float | None = None
     rtt_max: float | None = None
-    tried: tuple[str, ...] = ()
-    """Keys of the processes tried, in order."""
     rates: tuple[LinkRate, ...] = ()
     """The slowest and the lossiest measured links, at most MAX_RATES of them; the others are in the medians."""
     rate_median: float | None = None

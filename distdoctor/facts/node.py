@@ -36,6 +36,13 @@ class MeetingFacts:
     """Keys of processes that came and then went silent before the end."""
     host_lost: bool = False
     """Node 0's store went away before the report."""
+    token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
+    """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
+    from that of the run. Empty where there is none."""
+    forged: tuple[str, ...] = ()
+    """What was found in the store under this run's keys that its processes have not written."""
+    late: int | None = None
+    """How many processes node 0's report is about, where this one came after it was written."""
 
 
 @dataclass(frozen=True)

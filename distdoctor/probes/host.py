@@ -33,6 +33,7 @@ async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
         gloo_rules.predict(variables, own_name, ours, can_bind),
         nccl_rules.predict(variables, ours),
         limits.probe(),
+        gloo_more=gloo_rules.further(variables, ours),
         announced=called,
     )
 

@@ -6,6 +6,9 @@ import io
 import re
 from itertools import groupby
 
+_WORD = re.compile(r"\s*((?:`[^`\n]*`|\S)+)")
+"""A word, or a command between backticks, which is there to be copied; with the space before it."""
+
 Piece = tuple[str, str]
 """Text and its style (a rich style such as ``bold red``; empty for none)."""
 
@@ -54,11 +57,14 @@ class Page:
 
 
 def wrapped(pieces: tuple[Piece, ...], width: int, hang: int) -> list[tuple[Piece, ...]]:
-    """``pieces`` as lines of at most ``width`` columns, broken between words only; a longer word stays whole."""
+    """``pieces`` as lines of at most ``width`` columns, broken between words only; a longer word stays whole.
+
+    What stands between backticks counts as a word.
+    """
     text = "".join(piece for piece, _ in pieces)
     styles = [style for piece, style in pieces for _ in piece]
     spans: list[tuple[int, int]] = []
-    for word in re.finditer(r"\s*(\S+)", text):
+    for word in _WORD.finditer(text):
         indent = hang if len(spans) > 1 else 0
         if spans and indent + word.end() - spans[-1][0] <= width:
             spans[-1] = (spans[-1][0], word.end())

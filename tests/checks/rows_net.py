@@ -222,7 +222,7 @@ def stalled(pairs: Pairs, of: int, mtus: tuple[int, ...] = (), rule: tuple[int, 
     facts = list(cut(pairs, of, failed=False, outcome="stalled"))
     for number, one in enumerate(facts):
         assert one.mesh is not None and one.host is not None
-        one = replace(one, mesh=replace(one.mesh, bad=tuple(replace(k, seconds=4000.0) for k in one.mesh.bad)))
+        one = replace(one, mesh=replace(one.mesh, bad=tuple(replace(k, payload=4000) for k in one.mesh.bad)))
         if mtus:
             assert one.host is not None
             changed = tuple(replace(i, mtu=mtus[number]) if i.name == "eth0" else i for i in one.host.interfaces)

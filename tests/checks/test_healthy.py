@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.facts import AddressChoice, Firewall, HostsLine, Interface, NodeFacts, RankFacts, Resolution
-from tests.checks import rows_host, rows_net, rows_ranks
+from tests.checks import rows_host, rows_net, rows_ranks, rows_settings
 from tests.facts_builder import (
     UNREAD,
     alone,
@@ -198,6 +198,7 @@ CLUSTERS = {
     **rows_host.HEALTHY,
     **rows_net.HEALTHY,
     **rows_ranks.HEALTHY,
+    **rows_settings.HEALTHY,
 }
 
 

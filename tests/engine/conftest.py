@@ -11,10 +11,6 @@ from tests.engine.running import Running
 from tests.engine.servers import RealStore
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes more than some seconds; left out by -m 'not long'")
-
-
 @pytest.fixture(scope="session", params=["libuv", "legacy"])
 def store(request: pytest.FixtureRequest) -> Iterator[RealStore]:
     """A TCPStore of torch, with each of its two servers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import fields
 from pathlib import Path
@@ -32,6 +33,7 @@ def plan_of(env: dict[str, str], gpus: int, **flags: Any) -> Plan:
 def flags_of(line: str) -> dict[str, Any]:
     """The flags of a command line, by their field."""
     words = shlex.split(line)
+    assert re.fullmatch(r"DISTDOCTOR_TOKEN=[0-9a-f]{32}", words.pop(0))
     assert words[:2] == ["distdoctor", "check"]
     names = [word.removeprefix("--").replace("-", "_") for word in words[2::2]]
     assert set(names) <= {field.name for field in fields(Flags)}

@@ -17,9 +17,11 @@ from distdoctor.meeting import Seat
 from distdoctor.member import Member
 from distdoctor.options import Options
 from distdoctor.plan import Plan
+from distdoctor.post import StorePost
 from distdoctor.processes import Child
 from distdoctor.protocol import Command, Event, Marker
 from distdoctor.rank_calls import GRACE_SECONDS
+from distdoctor.seal import Seal
 from distdoctor.store_client import StoreClient
 from tests.engine.running import Running
 from tests.engine.servers import RealStore
@@ -41,6 +43,14 @@ class Ended:
     events: list[Event]
 
 
+def joined(member: Member, client: StoreClient, store: RealStore, run: str) -> Climber:
+    """Member 1 of that run."""
+    post = StorePost(client, run, Seal(None))
+    post.number = 1
+    marker = Marker(run, "00" * 32, "0")
+    return Climber(member, Seat(client, marker, Seal(None), "127.0.0.1", store.port, None, False), post)
+
+
 def climb_store(
     running: Running,
     store: RealStore,
@@ -56,8 +66,7 @@ def climb_store(
     async def work() -> Ended:
         client = await StoreClient.connect("127.0.0.1", store.port)
         member = Member(Options(plan, CHECKS), Recorder(), running.zygote)
-        climber = Climber(member, Seat(client, Marker(run, "00" * 32, "0"), "127.0.0.1", store.port, None, False))
-        climber.number = 1
+        climber = joined(member, client, store, run)
         if before is not None:
             before(climber)
         ranks: dict[str, tuple[int, ...]] = {"1": (0, 1)}
@@ -138,8 +147,7 @@ def test_a_trial_whose_processes_cannot_be_started_has_not_helped(store: RealSto
     async def work() -> tuple[bool, str]:
         client = await StoreClient.connect("127.0.0.1", store.port)
         member = Member(Options(plan, CHECKS), Recorder(), running.zygote)
-        climber = Climber(member, Seat(client, Marker("t", "00" * 32, "0"), "127.0.0.1", store.port, None, False))
-        climber.number = 1
+        climber = joined(member, client, store, "t")
         running.zygote.process.kill()
         running.zygote.process.wait()
         ranks: dict[str, tuple[int, ...]] = {"1": (0,)}

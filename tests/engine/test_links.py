@@ -9,8 +9,8 @@ import socket
 import pytest
 
 from distdoctor.links import Climb
-from distdoctor.mesh import TOKEN_BYTES, Listener
-from distdoctor.protocol import Target
+from distdoctor.mesh import Listener
+from distdoctor.protocol import TOKEN_BYTES, Target
 from distdoctor.timetable import ALL_PAIRS_UP_TO, rounds
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
@@ -75,7 +75,6 @@ def test_good_links_are_counted_and_bad_ones_are_listed_with_their_reason() -> N
             ("host4", "wrong-node"),
             ("host5", "refused"),
         ]
-        assert facts.tried == tuple(t.key for t in targets[1:])
         assert facts.rtt_median is not None and 0 < facts.rtt_median < 1
         assert facts.clock_offset is not None and abs(facts.clock_offset) < 0.5
 
@@ -119,9 +118,8 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
             ]
             facts = await Climb(TOKEN, 1, targets, lead=1).run(measure=False)
         server.close()
-        assert [(link.outcome, link.seconds) for link in facts.bad if link.outcome == "stalled"] == [
-            ("stalled", 4000.0)
-        ]
+        (stalled,) = [link for link in facts.bad if link.outcome == "stalled"]
+        assert stalled.payload == 4000 and 2.0 < stalled.seconds < 10, "bytes are bytes, seconds are seconds"
         assert [link.to.split()[0] for link in facts.bad if link.outcome == "no-answer"] == ["host2"]
 
     asyncio.run(climb())

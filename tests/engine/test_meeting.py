@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from distdoctor.facts import Answer, Contact, MeetingFacts, NetworkFacts, encode
+from distdoctor.hosting import Hosting
 from distdoctor.meeting import Meeting, Seat
 from distdoctor.member import Member
 from distdoctor.options import Options
@@ -30,7 +31,11 @@ class Recorder:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def stage_started(self, stage: str) -> None: ...
+    def stage_started(self, stage: str, most: float | None = None) -> None: ...
+
+    def waits(self, what: str, most: float | None = None) -> None: ...
+
+    def waited(self, what: str) -> None: ...
 
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None: ...
 
@@ -183,18 +188,19 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
 
 def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     """The marker was there, and its own store's host took it for nobody's: the nodes met and nobody led."""
-    own_client, tries = Meeting._own_client, []
+    own_client, tries = Hosting._own_client, []
 
-    async def slow_at_first(self: Meeting) -> StoreClient:
+    async def slow_at_first(self: Hosting) -> StoreClient:
         tries.append(self)
         client = await own_client(self)
         if len(tries) == 1:
-            await client.set(marker_key(self.plan), encode(self.own_marker))
+            assert self.marker is not None
+            await client.set(marker_key(self.plan), self.sealed(self.marker))
             client.close()
             raise StoreGone("the store did not answer for 1 s")
         return client
 
-    monkeypatch.setattr(Meeting, "_own_client", slow_at_first)
+    monkeypatch.setattr(Hosting, "_own_client", slow_at_first)
     plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=0)
 
     async def meet() -> bool:

@@ -20,8 +20,8 @@ import pytest
 
 from distdoctor.facts import MeshFacts
 from distdoctor.links import Climb
-from distdoctor.mesh import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD, TOKEN_BYTES
-from distdoctor.protocol import Target
+from distdoctor.mesh import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD
+from distdoctor.protocol import TOKEN_BYTES, Target
 from tests.engine.namespaces import ROOT
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import IO
 
 from tests.lab.namespaces import Anchor, LabUnavailable, children, command_line, run, why_not
+from tests.programs import PATH
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout that distdoctor is imported from."""
+_PREFIXES = {Path(prefix).resolve() for prefix in (sys.base_prefix, sys.prefix)}
+"""Where this Python lies, and its virtual environment."""
 PRIVATE = "/run"
 """Where each host has a file system in memory of its own: its files live there and die with it."""
 SHARED = "/mnt"
@@ -45,7 +48,7 @@ _DROPPED_PREFIXES = ("PET_", "GLOO_", "NCCL_", "TORCH", "SLURM_", "PYTEST_", "CO
 def clean_environment() -> dict[str, str]:
     """This process's environment without anything that a launcher, a backend or a test runner put there."""
     kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIXES)}
-    path = f"{Path(sys.executable).parent}:{kept.get('PATH', os.defpath)}"  # as in an activated environment
+    path = f"{Path(sys.executable).parent}:{PATH}"  # as in root's shell, with the environment activated
     return {**kept, "PATH": path, "PYTHONPATH": str(ROOT), "TMPDIR": f"{PRIVATE}/tmp", "PYTHONUNBUFFERED": "1"}
 
 
@@ -94,7 +97,7 @@ class Host:
             f"mkdir -m 1777 {PRIVATE}/tmp {PRIVATE}/lock",
             f"mkdir {PRIVATE}/lab",
             "ip link set lo up",
-            f"{sys.executable} -S -E -c 'import socket; socket.sethostname(\"{self.name}\")'",
+            f"{quote(sys.executable)} -S -E -c 'import socket; socket.sethostname(\"{self.name}\")'",
             *(
                 f"echo 0 > /proc/sys/net/ipv6/conf/{which}/{key} || true"
                 for which in ("all", "default")
@@ -148,6 +151,8 @@ class Host:
         stdin: int | IO[str] | None = subprocess.DEVNULL,
     ) -> Process:
         """Start ``command`` inside, in the folder ``/``, as user number ``uid``, in a session of its own."""
+        if not self.anchor.has_user(uid):
+            raise LabUnavailable("no user but root in here; that needs root")
         as_user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if uid else []
         process = Process(
             [*self.anchor.enter(), "env", "-C", "/", "--", *as_user, *command],
@@ -195,14 +200,27 @@ class Host:
         return process
 
     def open_to_users(self) -> None:
-        """Let users other than root reach this Python, where it lies in a folder closed to them (say /root)."""
-        prefix = Path(sys.base_prefix).resolve()
-        closed = next((f for f in reversed(prefix.parents) if not f.stat().st_mode & 0o001), None)
-        if closed is not None:
-            self.inside(
-                f"set -e; mkdir {PRIVATE}/python; mount --bind {prefix} {PRIVATE}/python; "
-                f"mount -t tmpfs -o mode=755 lab {closed}; mkdir -p {prefix}; mount --bind {PRIVATE}/python {prefix}"
-            )
+        """Let users other than root reach this Python and this checkout, where they lie in folders closed to them.
+
+        The checkout is copied, as its files themselves may be closed too. Nothing outside this host is changed.
+        """
+        closed = {f for p in (*_PREFIXES, ROOT) for f in p.parents if not f.stat().st_mode & 0o001}
+        outermost = [folder for folder in closed if not closed & set(folder.parents)]
+        covered = [ROOT, *(p for p in _PREFIXES if {ROOT, *closed} & set(p.parents))]
+        script = ["set -e"]
+        for number, path in enumerate(covered):
+            own = f"{PRIVATE}/open/{number}"
+            script.append(f"mkdir -p {own}")
+            if path == ROOT:
+                script += [f"cp -R {quote(f'{ROOT}/{part}')} {own}" for part in ("distdoctor", "checks")]
+                script.append(f"chmod -R a+rX {own}")
+            else:
+                script.append(f"mount --bind {quote(str(path))} {own}")
+        script += [f"mount -t tmpfs -o mode=755 lab {quote(str(folder))}" for folder in outermost]
+        # From the top down: the virtual environment often lies within the checkout.
+        for number, path in sorted(enumerate(covered), key=lambda pair: len(pair[1].parents)):
+            script += [f"mkdir -p {quote(str(path))}", f"mount --bind {PRIVATE}/open/{number} {quote(str(path))}"]
+        self.inside("\n".join(script))
 
     # -- interfaces ---------------------------------------------------------------------------------------------
 
@@ -377,12 +395,7 @@ class Cluster:
         return [f"{host.name}: {what}" for host in self.hosts for what in host.leftovers()]
 
 
-def has(tool: str) -> bool:
-    """Whether a command is installed."""
-    return shutil.which(tool) is not None
-
-
 __all__ = [
-    "NOBODY_UID", "ROOT", "SHARED", "Cluster", "Host", "LabUnavailable", "Process", "clean_environment", "has",
+    "NOBODY_UID", "ROOT", "SHARED", "Cluster", "Host", "LabUnavailable", "Process", "clean_environment",
     "why_not",
 ]  # fmt: skip

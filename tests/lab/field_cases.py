@@ -22,6 +22,7 @@ from tests.lab.faults import (
     nothing,
     own_name_at,
     port_held,
+    second_network,
     start_all,
     together,
     usual_installation,
@@ -60,6 +61,7 @@ from tests.lab.field_faults import (
 BOTH, ALL3 = ("host0", "host1"), ("host0", "host1", "host2")
 SMALL_SHM = Root("host/shared-memory-small", ["host1"], "warn")
 NO_INTERFACE = "gloo/interface-not-found"
+TWO_NETWORKS = second_network("10.99.0.10/24", "10.99.0.11/24", joined=True)
 
 ENVIRONMENT = [
     Case("the rendezvous ids differ", c10d("a", "b"), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", torch="600 s, no cause"),
@@ -69,6 +71,14 @@ ENVIRONMENT = [
     Case("--backend nccl on a build without", flag("--backend", "nccl", 0, 1), "environment/backend-not-built", BOTH),
     Case("a setting of gloo on one of 3", variable("TORCH_GLOO_LAZY_INIT", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3),
     Case("a setting of gloo on one of 2", variable("TORCH_GLOO_LAZY_INIT", "1", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
+    Case("DETAIL on one of 2", variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
+    Case("DETAIL on one of 3", variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 0), "environment/setting-mismatch", ["host0"], hosts=3),
+    Case("a barrier after init on one of 2", variable("TORCH_DIST_INIT_BARRIER", "1", 0), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),
+    Case("ranks as numbers in gloo on one of 3", variable("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3, torch="at once, a crash"),
+    Case("GLOO_SOCKET_IFNAME names two on one of 2", together(TWO_NETWORKS, variable("GLOO_SOCKET_IFNAME", "eth0,eth1", 1)), "environment/setting-mismatch", BOTH, blame="one-of"),
+    Case("GLOO_SOCKET_IFNAME, the second is missing", variable("GLOO_SOCKET_IFNAME", "eth0,eth7", 1), NO_INTERFACE, ["host1"], verified=True, options=(1, 2)),
+    Case("GLOO_SOCKET_IFNAME, the second is missing on one of 2", together(TWO_NETWORKS, variable("GLOO_SOCKET_IFNAME", "eth0,eth1", 0), variable("GLOO_SOCKET_IFNAME", "eth0,eth7", 1)), NO_INTERFACE, ["host1"], verified=True),
+    Case("GLOO_SOCKET_IFNAME, the second leads nowhere", together(second_network("10.99.0.10/24", "10.98.0.11/24"), variable("GLOO_SOCKET_IFNAME", "eth0,eth1", 0, 1)), "gloo/interface-unreachable", BOTH, verified=True),
     Case("a name that torch gave up, with gloo", variable("NCCL_BLOCKING_WAIT", "1", 0, 1), "environment/deprecated-variable", BOTH, "info"),
     Case("a name that torch gave up, with nccl", variable("NCCL_BLOCKING_WAIT", "1", 0, 1), "environment/deprecated-variable", BOTH, "warn", flags=NCCL_HOST),
     Case("one of 3 has fewer ranks, with nccl", flag("--nproc-per-node", "1", 1), "environment/uneven-ranks", ["host1"], "warn", hosts=3, live=False, flags=NCCL_HOST, torch="hangs some versions of NCCL"),

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 
 from tests.lab.cluster import PRIVATE, ROOT, SHARED, Host
 from tests.lab.faults import Fault, nft, together
@@ -128,7 +129,7 @@ def leftover(on: int, port: int = 0) -> Fault:
         host.anchor.path(code).write_text(ORPHAN)
         host.inside(
             f"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=host0 MASTER_PORT={PORT} "
-            f"setsid {sys.executable} -S -E {code} {port} {ready} >/dev/null 2>&1 </dev/null &"
+            f"setsid {quote(sys.executable)} -S -E {code} {port} {ready} >/dev/null 2>&1 </dev/null &"
         )
         _until(lambda: host.anchor.path(ready).exists(), "the process of an earlier run")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,25 +13,31 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from tests.programs import PATH, missing
+
 # Process 1 of a namespace: ignores SIGCHLD, so that the orphans it inherits do not stay as zombies.
 _INIT = (
     "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nprint('ready', flush=True)\nwhile 1: signal.pause()"
 )
 TOOLS = ("unshare", "nsenter", "setpriv", "ip", "mount", "env")
+OPTIONAL = ("nft", "iptables", "tc", "sysctl")
+"""What single faults need: where it is not installed, only those cannot be made."""
+
+
+_ENV = {**os.environ, "PATH": PATH}
 
 
 class LabUnavailable(Exception):
-    """This machine cannot hold a lab; the text says what is missing."""
+    """This machine cannot hold a lab, or not this fault; the text says what is missing. Tests are skipped with it."""
 
 
 @lru_cache
 def why_not() -> str | None:
     """Why no lab can be built here, or None where one can."""
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing:
-        return f"not installed: {', '.join(missing)}"
+    if reason := missing(TOOLS):
+        return reason
     command = [*_unshare("--net", "--uts", "--mount", "--pid"), "ip", "link", "add", "lab0", "type", "bridge"]
-    tried = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    tried = subprocess.run(command, check=False, capture_output=True, text=True, env=_ENV, timeout=20)
     if tried.returncode:
         return f"no namespaces with a bridge here: {tried.stderr.strip() or tried.returncode}"
     return None
@@ -58,6 +63,7 @@ class Anchor:
             make += [*outer.enter(), "unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
         self._process = subprocess.Popen(
             [*make, "--mount-proc", sys.executable, "-S", "-E", "-c", _INIT],
+            env=_ENV,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -75,6 +81,11 @@ class Anchor:
         """The command prefix that runs a command inside: in all its namespaces, or in those of ``kinds`` only."""
         chosen = kinds or ("--net", "--uts", "--mount", "--pid")
         return ["nsenter", "--target", str(self.pid), *self._user, *chosen, "--"]
+
+    def has_user(self, uid: int) -> bool:
+        """Whether a process inside can become that user: without root, only one user number is known in there."""
+        spans = [line.split() for line in Path(f"/proc/{self.pid}/uid_map").read_text().splitlines()]
+        return any(int(first) <= uid < int(first) + int(count) for first, _, count in spans)
 
     def path(self, inside: str) -> Path:
         """Where this process finds the file that has the absolute path ``inside`` in there."""
@@ -145,8 +156,13 @@ def command_line(pid: int) -> str:
 
 
 def run(command: Sequence[str], text: str | None = None) -> str:
-    """Run a command of the lab's own (never of what is examined) and give its output; raises RuntimeError."""
-    done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, timeout=30)
+    """Run a command of the lab's own (never of what is examined) and give its output.
+
+    Raises LabUnavailable where it failed for want of an ``OPTIONAL`` program, RuntimeError where it failed otherwise.
+    """
+    done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, env=_ENV, timeout=30)
     if done.returncode:
+        if reason := missing(tool for tool in OPTIONAL if re.search(rf"\b{tool}: (command )?not found", done.stderr)):
+            raise LabUnavailable(reason)
         raise RuntimeError(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")
     return done.stdout

@@ -18,6 +18,7 @@ from tests.lab.cases import NODES_MISSING, Case
 from tests.lab.cluster import ROOT, Cluster, Process, clean_environment
 from tests.lab.launch import Launch, Start
 from tests.lab.speed import slowness
+from tests.programs import missing
 
 RUN_LIMIT = 75.0
 """Seconds after which a run is killed: longer than any case may take."""
@@ -352,8 +353,7 @@ def torchs_own(what: str) -> bool:
 
 def unfit(needs: Sequence[str]) -> str | None:
     """Why what needs these programs cannot be made here, None where it can."""
-    missing = [tool for tool in needs if shutil.which(tool) is None]
-    return f"not installed: {', '.join(missing)}" if missing else None
+    return missing(needs)
 
 
 def _left(cluster: Cluster, before: set[str]) -> list[str]:

@@ -101,6 +101,8 @@ SHAPES = [
     Shape("docker0 on one", setup=docker0(1)),
     Shape("a second network that leads nowhere", setup=second_network("10.99.0.10/24", "10.98.0.11/24")),
     Shape("gloo on a second network", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth1"))),
+    Shape("gloo on two networks", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth0,eth1"))),
+    Shape("settings that need not be alike", 3, setup=together(variable("TORCH_DISTRIBUTED_DEBUG", "INFO", 1), variable("TORCH_GLOO_LAZY_INIT", "0", 2), variable("GLOO_DEVICE_TRANSPORT", "TCP", 0), variable("GLOO_DISABLE_CONNECTION_RETRIES", "1", 1), variable("GLOO_SOCKET_IFNAME", "eth0,", 2))),
     Shape("IPv6 only", subnets=["fd77::/64"]),
     Shape("IPv6 only, master by number", subnets=["fd77::/64"], master="fd77::a"),
     Shape("IPv4 and IPv6", subnets=["10.77.0.0/24", "fd77::/64"]),

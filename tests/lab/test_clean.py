@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -135,14 +136,15 @@ def test_kill_9_of_a_rank(pair: Cluster, on: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_job_starts_on_the_same_port_right_after(pair: Cluster, tmp_path: Path) -> None:
-    """``distdoctor check && torchrun ...`` on two nodes, 20 times in a row."""
+@pytest.mark.parametrize("turns", [5, pytest.param(20, marks=pytest.mark.scoreboard)])
+def test_the_job_starts_on_the_same_port_right_after(pair: Cluster, tmp_path: Path, turns: int) -> None:
+    """``distdoctor check && torchrun ...`` on two nodes, many times in a row."""
     (tmp_path / "job.py").write_text(JOB)
-    for turn in range(20):
+    for turn in range(turns):
         flags = f"--nnodes 2 --nproc-per-node 1 --master-addr host0 --master-port {PORT}"
         line = (
-            f"{' '.join(DISTDOCTOR)} check {flags} --node-rank %d && "
-            f"{sys.executable} -m torch.distributed.run {flags} --node-rank %d {tmp_path}/job.py"
+            f"{shlex.join(DISTDOCTOR)} check {flags} --node-rank %d && "
+            f"{shlex.quote(sys.executable)} -m torch.distributed.run {flags} --node-rank %d {tmp_path}/job.py"
         )
         both = [host.popen(["sh", "-c", line % (host.index, host.index)]) for host in pair]
         ended = [(process.communicate(timeout=60), process.returncode) for process in both]

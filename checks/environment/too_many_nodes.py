@@ -1,0 +1,89 @@
+"""More nodes came than the job has.
+
+What you see
+------------
+torchrun's agents with node ranks wait for each other and give up, or one of them reports `EADDRINUSE` or `Invalid rank
+requested`; with the c10d rendezvous the one too many waits beside the others and then ends without having done
+anything.
+
+Why it happens
+--------------
+--nnodes is older than the list of hosts it is started on, the scheduler gave more nodes than the script says, or the
+launch was started twice on one host.
+
+Fix
+---
+Start it on as many nodes as --nnodes says, or give all nodes the number that is meant.
+
+When it is harmless
+-------------------
+With an elastic launch (--nnodes MIN:MAX and the c10d rendezvous), where nodes beyond MAX are spares on purpose.
+
+See also
+--------
+environment/world-size-mismatch, environment/duplicate-node-rank
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = (
+    "environment/world-size-mismatch",
+    "environment/duplicate-node-rank",
+    "environment/invalid-variable",
+)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    zero = cluster.node0
+    late = [node for node in cluster.nodes if too_late(node)]
+    came = arrived(cluster, zero) if zero is not None else []
+    planned = zero.plan.nnodes if zero is not None else late[0].plan.nnodes if late else None
+    surplus = len(came) - (planned or len(came))
+    if planned is None or (surplus <= 0 and not late):
+        return
+    suspects = undeclared(came, zero) if surplus > 0 else []
+    if surplus > 0 and not suspects and not late:
+        return  # they have node ranks, hence two the same: that is said of them
+    names = tuple(dict.fromkeys(node.name for node in (*suspects, *late)))
+    sure = len(names) == max(surplus, 0) + len(late)
+    yield Finding(
+        summary=f"{planned} node{'s' if planned != 1 else ''} were planned, and {together(names)} "
+        f"{'came beside them' if sure else f'are {len(names)} for {len(names) - surplus} of these places'}.",
+        nodes=names,
+        blame="all" if sure else "one-of",
+        evidence=(
+            *([f"{zero.name}: --nnodes {planned}; {together(node.name for node in came)} came"] if zero else []),
+            *(f"{node.name}: {node.facts.meeting.late} had met when it came" for node in late if node.facts.meeting),
+        ),
+        fixes=(
+            Fix(f"Start it on {planned} nodes: not on {together(names) if sure else 'one of these'}.", names),
+            Fix(
+                f"Or make it {planned + max(surplus, len(late))} nodes, on every node.",
+                tuple(node.name for node in dict.fromkeys((*came, *late))),
+                option=2,
+                flags={"--nnodes": str(planned + max(surplus, len(late)))},
+            ),
+        ),
+    )
+
+
+def too_late(node: Node) -> bool:
+    """Whether it found the meeting over, with as many there as were planned."""
+    meeting = node.facts.meeting
+    return bool(meeting and meeting.late is not None and meeting.late >= (node.plan.nnodes or 1 << 30))
+
+
+def arrived(cluster: Cluster, zero: Node) -> list[Node]:
+    """The nodes that came to node 0's meeting, where they are started once per node; else none."""
+    if zero.plan.started != "node" or zero.facts.meeting is None:
+        return []
+    return list(dict.fromkeys(cluster.by_key[key] for key in zero.facts.meeting.arrived if key in cluster.by_key))
+
+
+def undeclared(came: list[Node], zero: Node | None) -> list[Node]:
+    """Those that may be too many: without a node rank of their own; on a host of several, where others are alone."""
+    free = [node for node in came if node is not zero and node.plan.node_rank is None]
+    shared = [node for node in free if any(other is not node and other.host == node.host for other in came)]
+    return shared if 0 < len(shared) < len(free) else free

@@ -1,0 +1,60 @@
+"""Somebody else writes into the store of this run.
+
+What you see
+------------
+Nothing, as a rule: whoever can reach MASTER_PORT can write into a TCPStore, and PyTorch believes what stands there. A
+job whose store is written to by others fails with addresses that nobody has, or computes with somebody else's values.
+
+Why it happens
+--------------
+Another program, or a person, reaches MASTER_PORT; or a distdoctor of another version, or one without this run's token,
+takes part.
+
+Fix
+---
+Let nobody but the job's nodes reach MASTER_PORT. With the same DISTDOCTOR_TOKEN on every node, nothing is believed but
+what these nodes wrote; the job itself has no such protection.
+
+When it is harmless
+-------------------
+Where somebody scans the network: the job is as open to it as this check was.
+
+See also
+--------
+store/token-mismatch, store/foreign-store
+"""
+
+from distdoctor.blame import node0_name
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+SHOWN = 12
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    seen = [node for node in cluster.nodes if node.facts.meeting and node.facts.meeting.forged]
+    if not seen:
+        return
+    zero = node0_name(cluster, seen[0])
+    keyed = any(node.facts.meeting and node.facts.meeting.token == "agreed" for node in cluster.nodes)
+    lines = tuple(line for node in seen for line in evidence(node))
+    yield Finding(
+        summary=f"What stands in the store of {zero} was not all written by the nodes of this run.",
+        nodes=(zero,),
+        evidence=lines[:SHOWN] + ((f"and {len(lines) - SHOWN} more",) if len(lines) > SHOWN else ()),
+        fixes=tuple(fixes(cluster, zero, seen[0].plan.master_port, keyed)),
+    )
+
+
+def evidence(node: Node) -> Iterator[str]:
+    for text in node.facts.meeting.forged if node.facts.meeting else ():
+        yield f"{node.name}: {text[:400]}"
+
+
+def fixes(cluster: Cluster, zero: str, port: int, keyed: bool) -> Iterator[Fix]:
+    look = f"See on {zero} who is connected to port {port}, and let nobody but the job's nodes reach it."
+    if not keyed:
+        every = tuple(node.name for node in cluster.nodes)
+        text = "Run it again with the same random DISTDOCTOR_TOKEN on every node: then only these nodes are believed."
+        yield Fix(text, every)
+    yield Fix(look, (zero,), option=1 if keyed else 2, commands=(f"ss -tnp 'sport = :{port}'",))

@@ -1,0 +1,54 @@
+"""Where distdoctor's own imports come from, whatever lies in the folder it is started in.
+
+Python looks in the script's folder first (for ``python -m``: the working folder), then in PYTHONPATH, then in the
+standard library, then in site-packages (https://docs.python.org/3/library/sys_path_init.html). A ``random.py`` of the
+user's thus breaks whatever needs the real one. In the job that is a finding; it must not break what finds it.
+
+Imports nothing but modules that are loaded when Python starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def settle() -> None:
+    """Take the script's or working folder off sys.path, and look in PYTHONPATH last.
+
+    PYTHONPATH stays, as some sites have all their packages there; a folder that distdoctor itself lies in stays, too.
+    """
+    entries, last = list(sys.path), _absolute(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if entries and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        first = entries.pop(0)
+        if first in _absolute([package_parent()]):
+            entries.append(first)
+            last.append(first)
+    sys.path[:] = [e for e in entries if e not in last] + [e for e in entries if e in last]
+
+
+def package_parent() -> str:
+    """The folder that the package distdoctor lies in."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def hiding() -> dict[str, Any]:
+    """The modules that were loaded in place of those of the standard library, by their names."""
+    home = os.path.dirname(os.__file__)
+    return {
+        name: module
+        for name, module in tuple(sys.modules.items())
+        if name.partition(".")[0] in sys.stdlib_module_names
+        and not str(getattr(module, "__file__", None) or home).startswith(home)
+    }
+
+
+def _absolute(entries: list[str]) -> list[str]:
+    try:
+        return [os.path.abspath(entry) for entry in entries if entry]
+    except OSError:  # the working folder is gone
+        return [entry for entry in entries if os.path.isabs(entry)]

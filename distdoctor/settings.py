@@ -1,0 +1,69 @@
+"""Settings that all nodes must have alike: which these are, and what a value of one amounts to.
+
+Each was tried in two hosts with torch 2.13 and gloo, set on one of them only. What torch, gloo and NCCL make of a value
+is in torch/distributed/distributed_c10d.py (TORCH_DISTRIBUTED_DEBUG, TORCH_DIST_INIT_BARRIER), in c10d's
+GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The others of GLOO_* and TORCH_GLOO_*
+(GLOO_DISABLE_CONNECTION_RETRIES, GLOO_ENABLE_STORE_V2_API, GLOO_LOG_LEVEL), and USE_LIBUV, need not be alike: a job on
+nodes that differ in them ran.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TRUE = ("y", "yes", "t", "true", "1")
+DEBUG, BARRIER, INTERFACES = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
+LAZY, TRANSPORT, SEQUENCE = "TORCH_GLOO_LAZY_INIT", "GLOO_DEVICE_TRANSPORT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"
+EVERY_BACKEND = (DEBUG, BARRIER)
+GLOO = (INTERFACES, LAZY, TRANSPORT, SEQUENCE)
+FATAL = (DEBUG, BARRIER, INTERFACES)
+"""Where these differ a job hangs, with every version of torch that has them. The others are newer, or of one build:
+a version that does not read them runs."""
+TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT", "TORCH_NCCL_USE_COMM_NONBLOCKING")
+"""torch's own settings of NCCL that decide how its ranks find each other; the others are about timeouts, dumps and
+checks within a process."""
+_LOCAL = re.compile(
+    r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
+    r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID|_STACK_SIZE|_NVTX_DISABLE|_PROXY_CPUSET)"
+    r"|NCCL_(RAS|TOPO|GRAPH|DEBUG|IB_ADDR|SHM|CHECK)_.*|NCCL_CHECKS_DISABLE"
+)
+"""NCCL's variables whose values may rightly differ from node to node, or that do not concern the others."""
+
+
+def compared(name: str, nccl: bool, gloo: bool) -> bool:
+    """Whether nodes whose job uses these backends must have this setting alike."""
+    if name in EVERY_BACKEND:
+        return nccl or gloo
+    if name in GLOO:
+        return gloo
+    if name in TORCH_NCCL:
+        return nccl
+    return nccl and name.startswith("NCCL_") and not _LOCAL.fullmatch(name)
+
+
+def effect(name: str, value: str | None) -> str | None:
+    """What a value amounts to; None where that is what a variable that is not set amounts to."""
+    if not value:
+        return None
+    if name == DEBUG:
+        return "DETAIL" if value.upper() == "DETAIL" else None
+    if name == BARRIER:
+        return "1" if value.strip() == "1" else None
+    if name == LAZY:
+        return "1" if value.lower() in _TRUE else None
+    if name == SEQUENCE:
+        return "1" if value in ("1", "True") else None
+    if name == TRANSPORT:
+        return None if value in ("TCP", "LINUX") else value
+    if name == INTERFACES:
+        count = len(devices(value))
+        return None if count == 1 else str(count)
+    return value
+
+
+def devices(value: str) -> tuple[str, ...]:
+    """The names in GLOO_SOCKET_IFNAME: gloo makes a device, and connects all ranks, for each of them.
+
+    As std::getline() takes a list apart: a comma at the end ends the last name and begins no other.
+    """
+    return tuple(value.removesuffix(",").split(",")) if value else ()
