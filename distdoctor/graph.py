@@ -100,6 +100,8 @@ def build(cluster: Cluster) -> Graph:
             if target is None or target == number:
                 continue
             outcome = link.outcome
+            if link.accepted:
+                continue  # whether its process answers is no matter of the link
             if outcome == "stalled":
                 stalled.append(Edge(node, nodes[target], link))
             elif is_loopback(link.address):

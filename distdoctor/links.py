@@ -16,6 +16,7 @@ from distdoctor.facts import MAX_RATES, ConnectOutcome, Link, LinkRate, MeshFact
 from distdoctor.mesh import ASK, HELLO, MAGIC, TOTAL
 from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
 from distdoctor.protocol import Target
+from distdoctor.replies import Pauses, Silent, owed, read, unacknowledged
 from distdoctor.tcp_info import tcp_info
 from distdoctor.timetable import rounds
 
@@ -24,6 +25,7 @@ PAYLOADS = (1000, 4000, 16000)
 """Bytes: below every path's MTU, above Ethernet's 1500, above a jumbo frame's 9000."""
 PAYLOAD_SECONDS = 2.2
 """An ordinary loss is repaired in it (TCP repeats after 0.2, 0.6 and 1.4 s); a path that swallows the size never is."""
+GRACE_SECONDS = 0.5
 PINGS = 100
 PING_SECONDS = 1.0
 RATE_SECONDS = 0.3
@@ -42,9 +44,15 @@ class _Tried:
     seconds: float = 0.0
     icmp: bool = False
     payload: int | None = None
+    accepted: bool = False
     rate: LinkRate | None = None
     clock: tuple[float, float] | None = None
     """(the other's clock minus ours, how far off that may be), in seconds."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether it ended after the connection was made, by the other's hand: its process may just have been late."""
+        return self.outcome in ("reset", "wrong-node")
 
 
 @dataclass
@@ -63,11 +71,17 @@ class Climb:
         others = [target for target in self.targets if target.member != self.me]
         limit = asyncio.Semaphore(PARALLEL)
 
+        pauses = Pauses()
+
         async def one(target: Target) -> _Tried:
             async with limit:
-                return await self._try(target)
+                started = time.monotonic()
+                tried = await self._try(target)
+                again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
+                return await self._try(target) if again else tried
 
         self.tried = list(await asyncio.gather(*(one(target) for target in others)))
+        pauses.close()
         psutil.cpu_percent()
         if measure:
             await self._rates()
@@ -86,6 +100,10 @@ class Climb:
                 await self._ping(opened, tried)
             if tried.outcome == "open":
                 await self._payloads(opened, tried)
+        except Silent:
+            tried.outcome, tried.accepted = "no-answer", True
+        except asyncio.TimeoutError:
+            tried.outcome = "no-answer"
         except ConnectionResetError as err:
             tried.outcome, tried.errno = "reset", err.errno
         except OSError as err:
@@ -97,11 +115,7 @@ class Climb:
     async def _greet(self, opened: socket.socket, tried: _Tried) -> None:
         sent, started = time.time(), time.monotonic()
         await asyncio.get_running_loop().sock_sendall(opened, MAGIC + bytes.fromhex(self.token))
-        try:
-            reply = await _read(opened, HELLO.size, CONNECT_SECONDS)
-        except asyncio.TimeoutError:
-            tried.outcome = "no-answer"
-            return
+        reply = await owed(opened, HELLO.size, CONNECT_SECONDS)
         if len(reply) < HELLO.size:
             tried.outcome = "wrong-node"
             return
@@ -121,34 +135,54 @@ class Climb:
             while len(trips) < PINGS and time.monotonic() < end:
                 started = time.monotonic()
                 await loop.sock_sendall(opened, ASK.pack(b"P", 0))
-                if not await _read(opened, 1, CONNECT_SECONDS):
+                if not await owed(opened, 1, CONNECT_SECONDS):
                     break
                 trips.append(time.monotonic() - started)
-        except asyncio.TimeoutError:
-            tried.outcome = "no-answer"
-        after = tcp_info(opened)
-        tried.rate = LinkRate(
-            tried.target.key,
-            None,
-            retransmitted=after.retransmitted - before.retransmitted,
-            segments=after.segments - before.segments,
-            rtt=statistics.median(trips) if trips else None,
-        )
-        if trips:
-            tried.seconds = statistics.median(trips)
+        finally:
+            after = tcp_info(opened)
+            tried.rate = LinkRate(
+                tried.target.key,
+                None,
+                retransmitted=after.retransmitted - before.retransmitted,
+                segments=after.segments - before.segments,
+                rtt=statistics.median(trips) if trips else None,
+            )
+            if trips:
+                tried.seconds = statistics.median(trips)
 
     async def _payloads(self, opened: socket.socket, tried: _Tried) -> None:
         for size in PAYLOADS:
             started = time.monotonic()
             await asyncio.get_running_loop().sock_sendall(opened, ASK.pack(b"U", size) + bytes(size))
             try:
-                if not await _read(opened, 1, PAYLOAD_SECONDS if size > PAYLOADS[0] else CONNECT_SECONDS):
+                if not await self._taken(
+                    opened, tried.target, PAYLOAD_SECONDS if size > PAYLOADS[0] else CONNECT_SECONDS
+                ):
                     tried.outcome = "reset"
                     return
             except asyncio.TimeoutError:
                 tried.seconds = time.monotonic() - started
                 tried.outcome, tried.payload = ("stalled", size) if size > PAYLOADS[0] else ("no-answer", None)
                 return
+
+    async def _taken(self, opened: socket.socket, target: Target, seconds: float) -> bytes:
+        """The answer to a payload. Where the other's kernel has it all, its process may be what is late: if that
+        greets on a new connection, and the answer is not there then, the payload never got to it.
+
+        Raises asyncio.TimeoutError, and Silent.
+        """
+        try:
+            return await read(opened, 1, seconds)
+        except asyncio.TimeoutError:
+            if unacknowledged(opened):
+                raise
+        _, other = await open_socket(target.address, target.port, CONNECT_SECONDS)
+        if other is not None:
+            try:
+                await self._greet(other, _Tried(target, "open"))
+            finally:
+                other.close()
+        return await read(opened, 1, GRACE_SECONDS)
 
     # -- throughput -------------------------------------------------------------------------------------------
 
@@ -177,7 +211,7 @@ class Climb:
         chunk, started = bytes(CHUNK), time.monotonic()
         try:
             await loop.sock_sendall(opened, MAGIC + bytes.fromhex(self.token))
-            if len(await _read(opened, HELLO.size, CONNECT_SECONDS)) < HELLO.size:
+            if len(await read(opened, HELLO.size, CONNECT_SECONDS)) < HELLO.size:
                 return tried.rate
             await loop.sock_sendall(opened, ASK.pack(b"S", 0))
             started = time.monotonic()
@@ -185,7 +219,7 @@ class Climb:
                 await asyncio.wait_for(loop.sock_sendall(opened, chunk), PAYLOAD_SECONDS)
             info = tcp_info(opened)
             opened.shutdown(socket.SHUT_WR)
-            total = TOTAL.unpack(await _read(opened, TOTAL.size, PAYLOAD_SECONDS))[0]
+            total = TOTAL.unpack(await read(opened, TOTAL.size, PAYLOAD_SECONDS))[0]
             spent = time.monotonic() - started
         except (asyncio.TimeoutError, OSError, struct.error):
             # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
@@ -229,6 +263,7 @@ class Climb:
                     round(t.seconds, 4),
                     t.icmp,
                     t.payload,
+                    t.accepted,
                 )
                 for t in self.tried
                 if t.outcome != "open"
@@ -242,17 +277,6 @@ class Climb:
             clock_offset=round(clock[0], 4) if clock else None,
             clock_error=round(clock[1], 4) if clock else None,
         )
-
-
-async def _read(opened: socket.socket, length: int, seconds: float) -> bytes:
-    """``length`` bytes, fewer where the other side ends. Raises asyncio.TimeoutError."""
-    loop, received = asyncio.get_running_loop(), b""
-    while len(received) < length:
-        part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), seconds)
-        if not part:
-            break
-        received += part
-    return received
 
 
 def _same_host(one: str, other: str) -> bool:

@@ -28,6 +28,9 @@ class Link:
     icmp: bool = False
     payload: int | None = None
     """Bytes: the smallest payload that never arrived, where the outcome is ``stalled``."""
+    accepted: bool = False
+    """With ``no-answer``: the other's kernel made the connection and took what was sent; its process, stopped or
+    starved, gave no reply. That is no packet filter's doing."""
 
     @property
     def swallowed(self) -> int | None:
