@@ -6,12 +6,15 @@ import re
 
 _PATH = re.compile(r"(?:/[\w.+~-]+){2,}/([\w.+-]+\.(?:c|cc|cpp|cu|cuh|h|hpp|py)\b)")
 _TRACE = re.compile(r"(?s)\s*(?:Exception raised from |C\+\+ CapturedTraceback:|\(no backtrace available\)).*")
+_ADVICE = re.compile(r"\s*This is typically caused by a remote worker crashing\.(?:(?!\]).)*")
+"""What gloo (transport/tcp/pair.cc) puts behind every connection that was closed: it names nobody."""
 _GAP = " ... "
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line, its C++ backtrace left out, source paths cut to ``ProcessGroupGloo.cpp:123``."""
-    return " ".join(_PATH.sub(r"\1", _TRACE.sub("", text)).split())
+    """``text`` on one line, its C++ backtrace and general advice left out, source paths cut to
+    ``ProcessGroupGloo.cpp:123``."""
+    return " ".join(_ADVICE.sub("", _PATH.sub(r"\1", _TRACE.sub("", text))).split())
 
 
 def shortened(text: str, most: int) -> str:

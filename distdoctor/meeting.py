@@ -76,12 +76,18 @@ class Meeting:
             telling.cancel()
 
     async def _join(self, deadline: float) -> Seat | None:
+        refused: float | None = None
         while True:
             seat = await self._attempt()
             now = time.monotonic()
             self.member.update_meeting(waited=round(now - self.started, 2), joined=seat is not None)
             if seat is not None:
+                if refused is not None and seat.host is None:
+                    self.member.put_down("network", now - refused)  # until node 0 had started: no time of the network's
                 return seat
+            contact = self.network.contact
+            if refused is None and contact is not None and contact.outcome == "refused":
+                refused = now
             if self._hopeless() or now >= deadline:
                 break
             self.teller.tell(deadline - now)

@@ -48,8 +48,8 @@ class Member:
         self.started = time.monotonic()
         self._early: dict[str, asyncio.Future[Resolution]] = {}
         """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
-        self.torch_waits: dict[str, float] = {}
-        """Stage -> seconds that it waited for the import of torch."""
+        self.waits: dict[str, float] = {}
+        """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
@@ -101,7 +101,8 @@ class Member:
 
         ``most``: the seconds that it may take, where they are known.
 
-        Its seconds are its own: the time it waited for the import of torch is torch's (``identity.torch_seconds``).
+        Its seconds are its own: the time it waited for the import of torch is torch's (``identity.torch_seconds``), and
+        that for node 0 to start is no stage's.
         """
         self.observer.stage_started(stage, most)
         started = time.monotonic()
@@ -110,7 +111,7 @@ class Member:
             status, reason = await work
         except Exception as err:
             status, reason = "error", f"{type(err).__name__}: {err}"
-        seconds = round(max(0.0, time.monotonic() - started - self.torch_waits.pop(stage, 0.0)), 3)
+        seconds = round(max(0.0, time.monotonic() - started - self.waits.pop(stage, 0.0)), 3)
         self.record(StageFacts(stage, status, seconds, reason))
         self.observer.stage_ended(stage, status, seconds, reason)
         return status
@@ -172,9 +173,13 @@ class Member:
             torch = await zygote.torch()
         finally:
             self.observer.waited(TORCH)
-            self.torch_waits[stage] = self.torch_waits.get(stage, 0.0) + time.monotonic() - began
+            self.put_down(stage, time.monotonic() - began)
         self.note_torch(torch)
         return torch
+
+    def put_down(self, stage: str, seconds: float) -> None:
+        """So much of the time of ``stage`` was waiting for something else."""
+        self.waits[stage] = self.waits.get(stage, 0.0) + seconds
 
     def note_torch(self, torch: TorchInfo) -> None:
         """Put into the facts what torch is here."""

@@ -112,7 +112,7 @@ def ports_right(text: str) -> str:
         port = int(match[2])
         return f"{match[1]}{(port & 0xFF) << 8 | port >> 8}" if port <= 0xFFFF else match[0]
 
-    return re.sub(r"(remote=\[[0-9a-fA-F.:%\w]+\]:)(\d+)", right, text)
+    return re.sub(r"(remote=\[[0-9a-fA-F.:%\w]+\]:)(\d+)(?:\$\d+)?", right, text)
 
 
 def suspects(cluster: Cluster, ended: Sequence[Ended]) -> Accused:

@@ -28,6 +28,11 @@ LONG = (
         ),
         ('File "/usr/lib/python3/dist-packages/torch/x.py", line 3', 'File "x.py", line 3'),
         ("open /etc/hosts\nfailed: /dev/shm", "open /etc/hosts failed: /dev/shm"),
+        (
+            "[/g/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.5]:42731. This is typically caused "
+            "by a remote worker crashing. Check the logs of the remote worker before reporting an error. GLHF! 🏖️",
+            "[pair.cc:553] Connection closed by peer [10.0.0.5]:42731.",
+        ),
         ("boom\nException raised from f at /a/b/c.cpp:1\nframe #0", "boom"),
     ],
 )

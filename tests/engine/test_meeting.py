@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from distdoctor.facts import Answer, Contact, MeetingFacts, NetworkFacts, encode
+from distdoctor.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
 from distdoctor.hosting import Hosting
 from distdoctor.meeting import Meeting, Seat
 from distdoctor.member import Member
@@ -215,3 +215,40 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypat
             zygote.stop()
 
     assert asyncio.run(meet())
+
+
+def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None:
+    """Node 0 starts later, as it does where it still imports torch: until then its port refuses."""
+    mark(store.port, encode(MARKER))
+    port = unused_port()
+    plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+    member = Member(Options(plan, CHECKS, wait=20), Recorder(), None)
+
+    async def join() -> tuple[StageStatus, str]:
+        seat = await Meeting(member).join()
+        assert seat is not None
+        seat.client.close()
+        return "ok", ""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def through(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection("127.0.0.1", store.port)
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    async def run() -> float:
+        stage = asyncio.ensure_future(member.run_stage("network", join()))
+        began = time.monotonic()
+        await asyncio.sleep(2.0)
+        server = await asyncio.start_server(through, "127.0.0.1", port)
+        assert await stage == "ok"
+        server.close()
+        return time.monotonic() - began
+
+    took = asyncio.run(run())
+    (network,) = member.facts.stages
+    assert took > 2.0
+    assert network.seconds < took - 1.5
