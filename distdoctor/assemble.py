@@ -112,8 +112,12 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
         facts = recorded.get(stage) or _not_recorded(stage, stopped)
         if facts.status in ("failed", "error") and stopped is None:
             stopped = stage
-        status = "skip" if facts.blocked_by else _raised(cluster, node, stage, _STATUS[facts.status], findings)
+        own = _STATUS[facts.status]
+        status = "skip" if facts.blocked_by else _raised(cluster, node, stage, own, findings)
         reason, blocked_by = facts.reason, facts.blocked_by if status == "skip" else None
+        if own == "pass" and status != own:
+            # It ran through, and what it says of itself is no reason.
+            reason = ", ".join(f.id for f in _of_stage(node, stage, findings) if f.severity in ("warn", "fail"))
         if status == "skip" and not reason:
             reason = f"not run: needs {blocked_by}" if blocked_by else "not run"
         elif status == "skip" and reason.startswith("needs "):
@@ -145,7 +149,7 @@ def _not_recorded(stage: str, stopped: str | None) -> StageFacts:
 def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Sequence[Finding]) -> str:
     """``status`` with what the findings of that stage say of that node: a failure that a finding calls harmless to
     the planned job is a warning, and a stage that ran through is not passed where a check found something."""
-    touching = [f.severity for f in findings if f.check.partition("/")[0] == stage and node.name in _touched(f)]
+    touching = [f.severity for f in _of_stage(node, stage, findings)]
     worst = max((s for s in touching if s), key=SEVERITIES.index, default=None)
     if status == "error":
         return status
@@ -154,6 +158,10 @@ def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Seq
     if status == "fail" and stage == "gloo" and not cluster.gloo_planned:
         return "warn"
     return status
+
+
+def _of_stage(node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
+    return [f for f in findings if f.check.partition("/")[0] == stage and node.name in _touched(f)]
 
 
 def _touched(finding: Finding) -> set[str]:

@@ -21,6 +21,7 @@ from distdoctor.probes.asker import HURRIED
 from distdoctor.processes import Child, Died
 from distdoctor.protocol import Command, Event
 from distdoctor.rank_calls import LATE_SECONDS, RankCalls
+from distdoctor.render.words import count
 from distdoctor.report import Report
 from distdoctor.roll import planned
 from distdoctor.seal import VARIABLE
@@ -175,7 +176,9 @@ class Climber:
             return "skipped", "another process of this node does it"
         facts = await Climb(self.seat.marker.token, self.number, command.targets, command.lead).run()
         self.member.update(mesh=facts)
-        return ("failed", f"{len(facts.bad)} links do not work") if facts.bad else ("ok", f"{facts.good} links")
+        if facts.bad:
+            return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
+        return "ok", count(facts.good, "link")
 
     async def _store(self, command: Command) -> tuple[StageStatus, str]:
         mine = str(self.number)

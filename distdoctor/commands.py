@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -76,6 +77,7 @@ class Telling:
                 quiet=self.quiet,
                 program=shlex.join(_program()),
                 given=given,
+                here=_here(report) if given is not None else None,
             )
         )
 
@@ -240,6 +242,12 @@ def _one_of(flag: str, value: str, known: Sequence[str]) -> str:
         return value
     hint = did_you_mean(value, known) or f"; one of {', '.join(known)}"
     raise UsageError(f"{flag} {value!r} is not known{hint}")
+
+
+def _here(report: Report) -> str | None:
+    """The node of the report that this is; None where several have this host's name."""
+    names = [node.name for node in report.nodes if node.hostname == socket.gethostname()]
+    return names[0] if len(names) == 1 else None
 
 
 def _text(value: object) -> str:

@@ -35,6 +35,7 @@ from distdoctor.roll import planned
 from distdoctor.seal import VARIABLE
 from distdoctor.stages import position
 from distdoctor.store_client import StoreError
+from distdoctor.unmet import contact_words, why_not_met
 
 MARGIN_SECONDS = 5.0
 """No process outlives --wait + --timeout by more than this."""
@@ -193,12 +194,12 @@ class _Doctor:
         await asyncio.gather(member.look_up_master(), member.look_around())
         seen, plan = member.facts.network, self.options.plan
         if seen is None or seen.master is None or not seen.master.addresses:
-            return "failed", self._no_address()
+            return "failed", why_not_met(member.facts)
         if not seen.master_is_own:
             contact = await connect(seen.master.addresses[0], plan.master_port)
             if contact.outcome not in ("open", "refused"):
                 member.update_network(contact=contact)
-                return "failed", contact.outcome
+                return "failed", contact_words(contact)
         return "ok", ""
 
     async def _join(self, meeting: Meeting) -> tuple[StageStatus, str]:
@@ -208,17 +209,7 @@ class _Doctor:
         await backwards
         if self.seat is not None:
             return "ok", f"{self.seat.address} port {self.seat.port}"
-        seen = self.member.facts.network
-        if seen and seen.bind and not seen.bind.ok:
-            return "failed", seen.bind.error or "cannot listen on MASTER_PORT"
-        if seen and seen.contact:
-            return "failed", seen.contact.outcome
-        if seen and seen.master and seen.master.addresses and self.member.facts.identity.torch_error:
-            return "failed", "node 0 opens the store with torch, which cannot be imported"
-        return "failed", self._no_address()
-
-    def _no_address(self) -> str:
-        return f"MASTER_ADDR {'is not set' if self.options.plan.master_addr is None else 'has no address'}"
+        return "failed", why_not_met(self.member.facts)
 
     async def _meet(self) -> None:
         assert self.seat is not None and self.zygote is not None

@@ -61,6 +61,15 @@ def test_a_finding_marks_the_stage_of_the_nodes_it_touches() -> None:
     }
 
 
+def test_a_stage_that_ran_through_is_marked_for_a_finding_and_says_for_which() -> None:
+    """What it says of itself (``10.77.0.10 port 29500``) is no reason for a failure."""
+    host0, host1 = healthy(2)
+    host1 = with_stage(host1, StageFacts("network", "ok", 0.1, "10.77.0.10 port 29500"))
+    report = made(host0, host1, findings=(finding("network/wrong-interface", "host1"),), verdict="fail")
+    told = {s.node: (s.status, s.reason) for s in report.stages if s.stage == "network"}
+    assert told == {"host0": ("pass", ""), "host1": ("fail", "network/wrong-interface")}
+
+
 def test_info_does_not_mark_a_stage() -> None:
     report = made(*healthy(2), findings=(finding("host/x", "host1", severity="info"),))
     assert statuses(report, "host") == {"host0": "pass", "host1": "pass"}

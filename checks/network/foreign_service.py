@@ -52,7 +52,7 @@ def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
     name = owner.name if owner else node0_name(cluster, first)
     network = owner.facts.network if owner else None
     bind = network.bind if network else None
-    said = f": {answer.sample!r}" if answer.sample else ""
+    said = f": {sample(answer)}" if answer.sample else ""
     what = "closes connections at once" if answer.kind == "closed" else f"answers{said}"
     holders = bind.holders if bind else ()
     return Finding(
@@ -70,4 +70,9 @@ def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
 
 
 def told(answer: Answer) -> str:
-    return "closes the connection" if answer.kind == "closed" else f"answers {answer.sample!r}"
+    return "closes the connection" if answer.kind == "closed" else f"answers {sample(answer)}"
+
+
+def sample(answer: Answer) -> str:
+    """The first line of what it said: where line ends stood, the sample has spaces."""
+    return repr(answer.sample.partition("  ")[0])

@@ -122,6 +122,8 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
 def outside_text(node: Node) -> str:
     """What a node that never got in saw last."""
     meeting, network = node.facts.meeting, node.facts.network
+    if node.plan.master_addr is None:
+        return "nothing says here where node 0 is"
     waited = f"waited {meeting.waited:.0f} s for {node.plan.master_addr}:{node.plan.master_port}" if meeting else ""
     if meeting is not None and meeting.late is not None:
         return f"came when the check was over, with {meeting.late} of {node.plan.nnodes} there"

@@ -35,30 +35,37 @@ _FIX_CHARACTERS = 200
 """A fix that is longer is not told twice."""
 
 
-def next_step(report: Report, program: str = "distdoctor", given: Given | None = None) -> tuple[str, list[str]]:
+def next_step(
+    report: Report, program: str = "distdoctor", given: Given | None = None, here: str | None = None
+) -> tuple[str, list[str]]:
     """What to do now, and the lines to paste for it, the one that starts something last (none where there is none).
 
     ``program`` is how the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH.
-    ``given`` are the flags of this run; None where the report is on saved facts, whose plan has to do.
+    ``given`` are the flags of this run; None where the report is on saved facts, whose plan has to do. ``here`` is the
+    name of the node that the report is printed on, where that is known.
     """
     roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
     several = (report.plan.get("nnodes") or 1) > 1
-    everywhere = " on every node" if several else ""
     flags = _from_plan(report) if given is None else [*given]
+    numbered = any(flag == "--node-rank" for flag, _ in flags)
+    everywhere = (" on every node" + (", each with its own --node-rank" if numbered else "")) if several else ""
     if report.verdict == "incomplete":
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing and all(root.check == INCOMPLETE for root in roots):
-            return f"run this on {fold(missing)}, and here again", _check(report, program, flags)
+            again = _check(report, program, _without(flags, "--node-rank"), (), here)
+            return f"{'run this' if again else 'start it'} on {fold(missing)}, and here again", again
         seen = "notes" if report.notes else "stages"
-        return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots)
+        return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots, here)
     if report.verdict == "fail" and roots:
         failing = [root for root in roots if root.severity == "fail"]
-        again = _check(report, program, flags, failing)
+        again = _check(report, program, flags, failing, here)
         short = _short_fix(report, failing)
         if short:
             return f"apply the fix and check again{everywhere}", [*short, *again]
         fixes = [fix for root in failing for fix in _first_option(root)]
-        if fixes and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
+        everyone = {node.name for node in report.nodes if node.arrived}
+        of_all = all(not fix.nodes or everyone <= {*fix.nodes} for fix in fixes)
+        if fixes and of_all and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
             return f"check again with the fix{everywhere}", again
         return f"{_above(failing)}, then check again{everywhere}", again
     if roots:
@@ -67,12 +74,12 @@ def next_step(report: Report, program: str = "distdoctor", given: Given | None =
         return "the job would run; what the warning means", [explain]
     if report.until != STAGES[-1]:
         rest = _without(flags, "--until")
-        return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest)
+        return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest, (), here)
     if report.plan.get("started") == "rank":
         return "start the job", []
-    numbered = several and dict(flags).get("--rdzv-backend") in (None, "static")
-    words = "start the job" + (", N being each node's own rank" if numbered else "")
-    return words, [torchrun(report, flags, numbered=numbered)]
+    ranked = several and dict(flags).get("--rdzv-backend") in (None, "static")
+    words = "start the job" + (", N being each node's own rank" if ranked else "")
+    return words, [torchrun(report, flags, numbered=ranked)]
 
 
 def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
@@ -83,20 +90,23 @@ def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
     return f"{shlex.join(['torchrun', *words])}{' --node-rank N' if numbered else ''} your_script.py"
 
 
-def _check(report: Report, program: str, flags: Given, roots: Sequence[Finding] = ()) -> list[str]:
-    """This run's command again, with the flags that the first fixes change; none once per rank: then it is the
-    launcher's own line, which is not known here.
-
-    ``--node-rank`` is left out: it differs from node to node and is assigned where it is not given.
+def _check(
+    report: Report, program: str, flags: Given, roots: Sequence[Finding] = (), here: str | None = None
+) -> list[str]:
+    """This run's command again, with the flags that the first fixes change (on this node, where it is known which it
+    is); none once per rank: then it is the launcher's own line, which is not known here.
     """
     if report.plan.get("started") == "rank":
         return []
     pairs = [*flags, *_known_master(report, flags)]
     for root in roots:
-        for flag, value in (change for fix in _first_option(root) for change in fix.flags.items()):
+        ours = [fix for fix in _first_option(root) if here is None or not fix.nodes or here in fix.nodes]
+        for flag, value in (change for fix in ours for change in fix.flags.items()):
+            if flag == "--node-rank" and here is None:
+                continue  # it differs from node to node
             pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
-    order = {flag: place for place, flag in enumerate((*_LAUNCH, "--backend", "--init-method"))}
-    pairs = sorted(_without(pairs, "--node-rank"), key=lambda pair: order.get(pair[0], len(order)))
+    order = {flag: place for place, flag in enumerate((*_LAUNCH, "--node-rank", "--backend", "--init-method"))}
+    pairs = sorted(pairs, key=lambda pair: order.get(pair[0], len(order)))
     return [shlex.join([*program.split(), "check", *_words(pairs)])]
 
 
@@ -127,8 +137,8 @@ def _short_fix(report: Report, roots: Sequence[Finding]) -> list[str]:
     parts = _first_option(roots[0]) if len(roots) == 1 else []
     texts = {tuple(lines(fix)) for fix in parts}
     nodes = {node for fix in parts for node in fix.nodes}
-    everyone = {node.name for node in report.nodes}
-    if len(texts) != 1 or (nodes != everyone and len(everyone) > 1) or any(fix.commands for fix in parts):
+    everyone = {node.name for node in report.nodes if node.arrived}
+    if len(texts) != 1 or (nodes and not everyone <= nodes) or any(fix.commands for fix in parts):
         return []
     fix = replace(parts[0], flags={})  # those are in the command itself
     said = lines(fix)

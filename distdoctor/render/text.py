@@ -41,14 +41,16 @@ def render(
     quiet: bool = False,
     program: str = "distdoctor",
     given: Given | None = None,
+    here: str | None = None,
 ) -> str:
     """``report`` as text. ``width``: columns to wrap prose at, 0 for none; commands are never wrapped.
 
     ``quiet`` leaves the verdict and the root causes with their fixes; ``verbose`` adds all evidence, where the plan
     came from, and the values seen where all is well. ``program`` is how the doctor is started here, ``given`` the flags
-    it was started with (None: the report is on saved facts).
+    it was started with (None: the report is on saved facts), ``here`` the node that this is.
     """
     writer = _Writer(report, Page(width), ASCII_MARKS if ascii_only else MARKS, verbose, program, given)
+    writer.here = here
     writer.write(quiet)
     text = writer.page.coloured() if colour else writer.page.plain()
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
@@ -60,6 +62,7 @@ class _Writer:
     ) -> None:
         self.report, self.page, self.marks, self.verbose = report, page, marks, verbose
         self.program, self.given = program, given
+        self.here: str | None = None
         self.dot = " - " if marks is ASCII_MARKS else " · "
         self.roots = [f for f in report.findings if f.because_of is None]
 
@@ -206,7 +209,7 @@ class _Writer:
         self.page.prose((self._word(), STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts), hang=2)
 
     def _next(self) -> None:
-        words, commands = next_step(self.report, self.program, self.given)
+        words, commands = next_step(self.report, self.program, self.given, self.here)
         self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)
         for command in commands:
             self.page.line((f"    {clean(command)}", "bold"))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from distdoctor.facts import NodeFacts
+from distdoctor.facts import Answer, MeetingFacts, NodeFacts
 from distdoctor.findings import Fix
+from tests.checks import rows_master
 from tests.checks import rows_net as rows
 from tests.checks.row import Facts
-from tests.facts_builder import judged, with_plan
+from tests.facts_builder import judged, node, with_plan
 
 
 def fixes(*facts: NodeFacts) -> tuple[Fix, ...]:
@@ -138,3 +140,19 @@ def test_the_mtu_of_each_end_is_shown() -> None:
     (root,) = judged(*rows.stalled([(0, 1), (1, 0)], 3, (9000, 9000, 1500))).roots
     assert "host0: the MTU of eth0 is 9000" in root.evidence
     assert "payloads of 4000 bytes never arrive" in root.summary
+
+
+def test_of_what_answers_on_the_port_the_first_line_is_told() -> None:
+    """In the sample, line ends are spaces."""
+    answer = Answer(
+        "foreign", sample="HTTP/1.0 200 OK  Server: SimpleHTTP/0.6 Python/3.11.7  Date: Sat, 21 Nov 2026 18"
+    )
+    (root,) = judged(*rows_master.held(answer, rows_master.SSHD)).roots
+    assert root.summary == "What answers: 'HTTP/1.0 200 OK' on port 29500 of host0 is no store."
+
+
+def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> None:
+    facts = replace(node("host1", 1), meeting=MeetingFacts(ended=True), network=None)
+    text = str(judged(with_plan(facts, master_addr=None)).findings)
+    assert "None:" not in text
+    assert "nothing says here where node 0 is" in text

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from distdoctor.findings import Finding, Fix
 from distdoctor.render.text import render
 from distdoctor.report import Report
 from distdoctor.stages import STAGES
@@ -183,3 +184,27 @@ def test_importing_torch_has_a_row_of_its_own() -> None:
 def test_a_sites_checks_are_named_where_one_of_them_is_to_be_explained() -> None:
     last = render(reports.warned(), given=[("--nnodes", "2"), ("--checks", "/site")]).splitlines()[-1]
     assert last == "    distdoctor explain host/dns-slow --checks /site"
+
+
+def ranked(name: str) -> str:
+    """The end of the report on two nodes that were both started with --node-rank 0, as ``name`` prints it."""
+    fix = Fix("Make host1 node 1.", ("host1",), flags={"--node-rank": "1"})
+    root = Finding(
+        "host0 and host1 have the same node rank, 0.",
+        nodes=("host1",), fixes=(fix,), severity="fail", check="environment/duplicate-node-rank", id="x",
+    )  # fmt: skip
+    given = [("--nnodes", "2"), ("--node-rank", "0"), ("--master-addr", "host0")]
+    return "\n".join(render(reports.report(2, "fail", (root,)), given=given, here=name).splitlines()[-2:])
+
+
+def test_a_node_rank_that_was_given_is_checked_again_with_the_fix() -> None:
+    """Without the flag it would be assigned, and the check would pass where the job's own launch line still fails."""
+    head = "next: apply the fix above on host1, then check again on every node, each with its own --node-rank:\n"
+    assert ranked("host0") == head + "    distdoctor check --nnodes 2 --master-addr host0 --node-rank 0"
+    assert ranked("host1") == head + "    distdoctor check --nnodes 2 --master-addr host0 --node-rank 1"
+
+
+def test_missing_ranks_are_started_by_their_launcher() -> None:
+    whole = reports.missing()
+    once_per_rank = replace(whole, plan={**whole.plan, "started": "rank"})
+    assert render(once_per_rank).splitlines()[-1] == "next: start it on node1, and here again"
