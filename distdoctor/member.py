@@ -27,10 +27,11 @@ from distdoctor.facts import (
 from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
 from distdoctor.outside import encodable, environment
-from distdoctor.probes import host, identity, init_file, known_variables, leftovers, names, ports
+from distdoctor.probes import host, identity, init_file, known_variables, leftovers, memory, names, ports
 from distdoctor.probes.threads import in_thread
-from distdoctor.processes import Child, Died, TorchInfo, Zygote
+from distdoctor.processes import Child, Died, Zygote
 from distdoctor.stages import needs_torch, position
+from distdoctor.torch_info import TorchInfo
 
 SLOW_SECONDS = 1.0
 """A look-up that is answered takes milliseconds."""
@@ -50,6 +51,7 @@ class Member:
         """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
         self.waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
+        self.oom_kills = memory.oom_kills()
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
@@ -183,6 +185,7 @@ class Member:
 
     def note_torch(self, torch: TorchInfo) -> None:
         """Put into the facts what torch is here."""
+        failure = memory.around(torch.failure, self.oom_kills) if torch.failure else None
         self.update(
             identity=replace(
                 self.facts.identity,
@@ -194,6 +197,7 @@ class Member:
                 torch_path=torch.path,
                 torch_seconds=torch.seconds,
                 torch_importing=False,
+                torch_failure=failure,
             )
         )
 

@@ -9,11 +9,12 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from distdoctor.torch_info import TorchInfo, ended, info
+from distdoctor.zygote_start import start
 
 MAX_MESSAGE = 1 << 17
 PR_SET_CHILD_SUBREAPER = 36
@@ -21,27 +22,12 @@ BUSY_SECONDS = 2.0
 """How long a message to the zygote may have to wait until the zygote takes those before it."""
 OUTPUT_KEPT = 16_384
 """Bytes kept of what a child printed, from its end."""
-
-_START = "import sys; sys.path[:] = sys.argv.pop(1).split(':'); from distdoctor.zygote import main; main()"
+SAID_KEPT = 300
+"""The same of a process in which the import of torch ended."""
 
 
 class Died(Exception):
     """A process ended before it answered; the text says how."""
-
-
-@dataclass(frozen=True)
-class TorchInfo:
-    """What the zygote said of torch: its version, or why it cannot be imported."""
-
-    version: str | None
-    cuda: str | None = None
-    backends: tuple[str, ...] = ()
-    nccl: str | None = None
-    error: str | None = None
-    path: str | None = None
-    """The folder it was imported from."""
-    seconds: float | None = None
-    """How long the import took."""
 
 
 class Child:
@@ -51,7 +37,7 @@ class Child:
         self.number, self.channel, self.output_fd, self.zygote = number, channel, output, zygote
         self.pid: int | None = None
         self.exit_status: int | None = None
-        self.exited = asyncio.Event()
+        self.spawned, self.exited = asyncio.Event(), asyncio.Event()
 
     async def call(self, op: str, **arguments: Any) -> dict[str, Any]:
         """The child's answer to one call. Raises Died if it ends first. Cancel it, then kill the child, to give up."""
@@ -68,6 +54,11 @@ class Child:
                 pass
             raise Died(self.how_it_ended())
         answer: dict[str, Any] = json.loads(data)
+        if self.pid is None:  # the zygote's word of it may come after the child's own
+            try:
+                await asyncio.wait_for(self.spawned.wait(), 0.5)
+            except asyncio.TimeoutError:
+                pass
         return answer
 
     def how_it_ended(self) -> str:
@@ -80,11 +71,7 @@ class Child:
 
     def output(self) -> str:
         """The end of what it printed on stdout and stderr."""
-        try:
-            size = os.fstat(self.output_fd).st_size
-            return os.pread(self.output_fd, OUTPUT_KEPT, max(0, size - OUTPUT_KEPT)).decode(errors="replace")
-        except OSError:
-            return ""
+        return read_end(self.output_fd, OUTPUT_KEPT)
 
     def kill(self) -> None:
         """End it now, whatever it is doing."""
@@ -107,15 +94,7 @@ class Zygote:
         self.control.setblocking(False)
         self.output_fd = _memory_file("distdoctor-zygote")
         self.started = time.monotonic()
-        path = ":".join(entry for entry in sys.path if entry)
-        package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, f"{package_parent}:{path}", str(theirs.fileno()), str(os.getpid())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self.output_fd,
-            stderr=self.output_fd,
-        )
+        self.process = start(theirs, self.output_fd)
         theirs.close()
         self.children: dict[int, Child] = {}
         self.next_number = 0
@@ -153,27 +132,19 @@ class Zygote:
                 break
             message = json.loads(data)
             if "ready" in message and not self._torch.done():
-                self._torch.set_result(
-                    TorchInfo(
-                        message.get("torch"),
-                        message.get("cuda"),
-                        tuple(message.get("backends", ())),
-                        message.get("nccl"),
-                        message.get("error"),
-                        message.get("path"),
-                        message.get("seconds"),
-                    )
-                )
+                self._torch.set_result(info(message))
             elif "spawned" in message and message["spawned"] in self.children:
-                self.children[message["spawned"]].pid = message["pid"]
+                child = self.children[message["spawned"]]
+                child.pid = message["pid"]
+                child.spawned.set()
             elif "exited" in message and message["exited"] in self.children:
                 child = self.children.pop(message["exited"])
                 child.exit_status = message["status"]
                 child.exited.set()
         if not self._torch.done():
-            status = await self._status()
-            error = f"the process that imports torch ended (status {status})"
-            self._torch.set_result(TorchInfo(None, error=error, seconds=self.torch_seconds()))
+            self._torch.set_result(
+                ended(await self._status(), read_end(self.output_fd, SAID_KEPT), self.torch_seconds())
+            )
         for child in self.children.values():
             child.exited.set()
 
@@ -248,6 +219,14 @@ def reap_orphans(seconds: float = 1.0) -> None:
                 time.sleep(0.005)
         except ChildProcessError:
             return
+
+
+def read_end(fd: int, size: int) -> str:
+    """The last ``size`` bytes of a file, as text; nothing where it cannot be read."""
+    try:
+        return os.pread(fd, size, max(0, os.fstat(fd).st_size - size)).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _memory_file(name: str) -> int:

@@ -1,12 +1,13 @@
 """The zygote: one process per node that imports torch once and forks every process that uses it.
 
 It stays single-threaded and never calls c10d or torch.cuda itself, so that its children start as if they had imported
-torch themselves, in a hundredth of the time. It is driven over a SOCK_SEQPACKET socket (one JSON object a message):
+torch themselves, in a hundredth of the time. torch is imported before anything of distdoctor's, from where the job
+would import it (``distdoctor.processes``). It is driven over a SOCK_SEQPACKET socket (one JSON object a message):
 
     in   {"spawn": ID, "name": "distdoctor:r0", "env": {...}} with two file descriptors: the child's channel, its output
     in   {"kill": ID}
     out  {"ready": true, "torch": VERSION, "path": FOLDER, "seconds": SECONDS, "cuda": VERSION or null, ...}
-         or  {"ready": false, "error": TEXT, "seconds": SECONDS}
+         or  {"ready": false, "error": TEXT, "seconds": SECONDS, "failure": {...}}
     out  {"spawned": ID, "pid": PID}
     out  {"exited": ID, "status": exit status, negative: the signal}
 
@@ -22,26 +23,33 @@ import select
 import signal
 import socket
 import sys
-import time
 import traceback
 import warnings
 from typing import Any
+
+from distdoctor.ranks import child
+from distdoctor.torch_failure import describe
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 MAX_MESSAGE = 1 << 17
 
 
-def main() -> None:
-    """Run as the zygote: ``argv`` holds the control socket's number and the parent's pid."""
-    control_fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    die_with(parent)
+def main(control_fd: int, seconds: float, error: BaseException | None, path: list[str]) -> None:
+    """Run as the zygote.
+
+    ``error`` is what the import of torch raised after ``seconds``, ``path`` the job's sys.path.
+    """
     name_process("distdoctor:zyg")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the supervisor decides; it kills
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
-    _Zygote(control).run()
+    found: dict[str, Any] = {"ready": False}
+    if error is None:
+        found, error = _torch()
+    if error is not None:
+        found = {"ready": False, "error": _said(error), "failure": describe(error, path)}
+    sys.path[:] = path  # what torch imports later, the job's would import from there
+    _Zygote(control).run({**found, "seconds": round(seconds, 3)})
 
 
 def die_with(parent: int) -> None:
@@ -61,8 +69,9 @@ class _Zygote:
         self.control = control
         self.children: dict[int, int] = {}  # pid -> id
 
-    def run(self) -> None:
-        self.send(_import_torch())
+    def run(self, found: dict[str, Any]) -> None:
+        """Tell what was found, then do what is asked. Ends when the control socket closes."""
+        self.send(found)
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
         os.set_blocking(read_end, False)
@@ -131,8 +140,6 @@ class _Zygote:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        from distdoctor.ranks import child
-
         child.main(socket.socket(fileno=channel_fd))
         sys.stdout.flush()
         sys.stderr.flush()
@@ -170,36 +177,36 @@ class _Zygote:
             pass
 
 
-def _import_torch() -> dict[str, Any]:
-    began = time.monotonic()
-    found = _torch()
-    return {**found, "seconds": round(time.monotonic() - began, 3)}
-
-
-def _torch() -> dict[str, Any]:
+def _torch() -> tuple[dict[str, Any], Exception | None]:
+    """What the torch that was imported says of itself, or the error where it is no whole torch."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import torch
-            import torch.distributed as dist
+        import torch
+        import torch.distributed as dist
+
+        version, origin = str(torch.__version__), str(torch.__file__)
         if not dist.is_available():
-            return {"ready": False, "error": f"torch {torch.__version__} was built without torch.distributed"}
+            return {}, ImportError(f"torch {version} was built without torch.distributed")
         nccl = dist.is_nccl_available()
         backends = ["gloo"] if dist.is_gloo_available() else []
         backends += ["nccl"] if nccl else []
         backends += [name for name in ("mpi", "ucc", "xccl") if getattr(dist, f"is_{name}_available", bool)()]
-        version = torch.cuda.nccl.version() if nccl else ()  # type: ignore[no-untyped-call]
-        return {
+        of_nccl = torch.cuda.nccl.version() if nccl else ()  # type: ignore[no-untyped-call]
+        cuda = torch.version.cuda
+        found = {
             "ready": True,
-            "torch": str(torch.__version__),
-            "path": os.path.dirname(str(torch.__file__)),
-            "cuda": torch.version.cuda,
+            "torch": version[:100],
+            "path": os.path.dirname(origin),
+            "cuda": None if cuda is None else str(cuda)[:100],
             "backends": backends,
-            "nccl": ".".join(map(str, version)) or None,
+            "nccl": ".".join(map(str, of_nccl)) or None,
         }
-    except BaseException as err:
-        return {"ready": False, "error": f"{type(err).__name__}: {err}"[:500]}
+        return found, None
+    except Exception as err:  # a module of that name that is none
+        return {}, err
 
 
-if __name__ == "__main__":
-    main()
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:500]
+    except Exception:
+        return type(error).__name__

@@ -35,6 +35,7 @@ from distdoctor.facts.network import (
 )
 from distdoctor.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
+from distdoctor.facts.torch import Shadow, TorchFailure
 
 __all__ = [
     "MAX_RATES",
@@ -69,9 +70,11 @@ __all__ = [
     "RankStage",
     "Resolution",
     "Route",
+    "Shadow",
     "SharedMemory",
     "StageFacts",
     "StageStatus",
+    "TorchFailure",
     "Trial",
     "Work",
     "decode",

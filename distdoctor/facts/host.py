@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from distdoctor.facts.torch import TorchFailure
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -33,6 +35,8 @@ class Identity:
     """How long the import of torch took; so far, where it had not ended (``torch_importing``)."""
     torch_importing: bool = False
     """The import of torch had not ended when these facts were written."""
+    torch_failure: TorchFailure | None = None
+    """What else was seen where torch cannot be imported."""
 
     @property
     def host(self) -> tuple[str, str, str]:

@@ -218,8 +218,8 @@ def test_when_it_is_stopped_nothing_is_left() -> None:
 
 BROKEN = {
     "raise ImportError('libcudart.so.12: cannot open')": "ImportError: libcudart.so.12: cannot open",
-    "import os; os._exit(3)": "ended (status 3)",
-    "import os; os.kill(os.getpid(), 11)": "ended (status -11)",
+    "import os; os._exit(3)": "ended with status 3",
+    "import os; os.kill(os.getpid(), 11)": "ended by signal 11",
     "raise SystemExit(5)": "SystemExit",
 }
 
@@ -227,7 +227,7 @@ BROKEN = {
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_torch_that_cannot_be_imported(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text(code)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     running = Running()
     try:
         torch = running.do(running.zygote.torch())

@@ -1,0 +1,59 @@
+"""How the import of torch failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A file that Python imports in place of the module that torch means."""
+
+    module: str
+    file: str
+    """The file, or the folder of a package."""
+    hides: str | None = None
+    """What would be imported without it; None where there is nothing else of that name."""
+    entry: str = ""
+    """The folder on sys.path that it lies in."""
+    by: str = "folder"
+    """``folder``: the working folder, taken for the script's own; ``PYTHONPATH``."""
+    pythonpath: str | None = None
+    """What PYTHONPATH would be without that folder, where it is there by PYTHONPATH."""
+
+
+@dataclass(frozen=True)
+class TorchFailure:
+    """What was seen when the import of torch did not end well."""
+
+    type: str = ""
+    """The class of the exception; empty where the process ended instead."""
+    text: str = ""
+    module: str | None = None
+    """The module that an ImportError names."""
+    errno: int | None = None
+    signal: int | None = None
+    """The signal that ended the process."""
+    status: int | None = None
+    """The exit status of the process, where it ended by itself."""
+    said: str = ""
+    """The end of what it printed."""
+    found: str | None = None
+    """The folder of the torch that was found; None where there is none on sys.path, or where that is not known."""
+    looked: bool = False
+    """Whether ``found`` is known."""
+    version: str | None = None
+    """The version that this folder says it has."""
+    built_for: tuple[str, ...] = ()
+    """The Pythons that its C extension was built for, as in its file's name: ``cpython-312-x86_64-linux-gnu``."""
+    shadows: tuple[Shadow, ...] = ()
+    folder_gone: bool = False
+    """The working folder was deleted."""
+    address_space: int | None = None
+    """RLIMIT_AS in bytes; None where there is no limit."""
+    memory_limit: int | None = None
+    """Bytes that the container (cgroup) may use; None where there is no limit or none is seen."""
+    oom_kills: int | None = None
+    """Processes of the container that the kernel killed for want of memory since this run began."""
+    loader: tuple[str, ...] = ()
+    """Those of LD_LIBRARY_PATH and LD_PRELOAD that are set."""

@@ -1,0 +1,85 @@
+"""What a process finds around it: how much memory it may use, whether the kernel killed any for want of it."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import replace
+
+from distdoctor.facts import TorchFailure
+
+CGROUP = "/sys/fs/cgroup"
+UNLIMITED = 1 << 60
+"""cgroup v1 writes a number as large as this where there is no limit."""
+
+
+def around(failure: TorchFailure, kills_before: int | None) -> TorchFailure:
+    """The failure with what this process knows of its surroundings. ``kills_before``: see :func:`oom_kills`."""
+    kills = oom_kills()
+    return replace(
+        failure,
+        folder_gone=not _has_folder(),
+        address_space=address_space(),
+        memory_limit=limit(),
+        oom_kills=None if kills is None or kills_before is None else kills - kills_before,
+        loader=tuple(name for name in ("LD_LIBRARY_PATH", "LD_PRELOAD") if os.environ.get(name)),
+    )
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:  # it was deleted
+        return False
+
+
+def address_space() -> int | None:
+    """RLIMIT_AS (``ulimit -v``) in bytes; None where there is no limit."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def limit() -> int | None:
+    """The bytes that this process's cgroup, or one above it, may use; None where there is no limit or none is seen."""
+    found = []
+    for folder in _folders():
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = _read(f"{folder}/{name}")
+            if text.isdecimal() and int(text) < UNLIMITED:
+                found.append(int(text))
+    return min(found, default=None)
+
+
+def oom_kills() -> int | None:
+    """How many processes of this cgroup the kernel has killed for want of memory; None where that cannot be read."""
+    for folder in _folders():
+        for name in ("memory.events", "memory.oom_control"):
+            for line in _read(f"{folder}/{name}").splitlines():
+                word, _, number = line.partition(" ")
+                if word == "oom_kill" and number.strip().isdecimal():
+                    return int(number)
+    return None
+
+
+def _folders() -> list[str]:
+    """This process's cgroup and those above it, as far as they are seen (cgroups(7))."""
+    found: list[str] = []
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = f"{CGROUP}/memory" if controllers else CGROUP
+        while path not in ("", "/"):
+            found.append(f"{root}{path}")
+            path = os.path.dirname(path)
+        found.append(root)
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read(10_000).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
