@@ -18,6 +18,8 @@ LAUNCH = tuple(
         "missing-variable",
         "invalid-variable",
         "torch-missing",
+        "torch-shadowed",
+        "torch-broken",
         "duplicate-rank",
         "duplicate-node-rank",
         "world-size-mismatch",

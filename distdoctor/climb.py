@@ -183,6 +183,8 @@ class Climber:
     async def _store(self, command: Command) -> tuple[StageStatus, str]:
         mine = str(self.number)
         self.member.note_ranks(command.node_ranks.get(mine), command.ranks[mine])
+        if self.member.facts.identity.torch is None:
+            return "failed", "torch cannot be imported"
         self.children = self._spawn(command, {})
         result = await self._ranks(command, "store", self.children, self._store_arguments(command, "store/0"))
         self.member.note_pids(self.children)

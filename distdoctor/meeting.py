@@ -269,7 +269,9 @@ class Meeting:
     def _hopeless(self) -> bool:
         """Whether waiting cannot cure what keeps this process out."""
         seen, plan = self.network, self.plan
-        if plan.master_addr is None or (self._must_host() and self.member.facts.identity.torch_error):
+        if plan.master_addr is None:
+            return True
+        if self.member.facts.identity.torch_error and (self._must_host() or self._may_host()):
             return True
         if seen.bind is not None and not seen.bind.ok:
             return True

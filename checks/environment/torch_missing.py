@@ -1,14 +1,13 @@
-"""torch cannot be imported.
+"""torch is not installed in the Python that runs this.
 
 What you see
 ------------
-`ModuleNotFoundError: No module named 'torch'`, or an ImportError about a shared library, on the nodes concerned; the
-others wait for them.
+`ModuleNotFoundError: No module named 'torch'` on the nodes concerned; the others wait for them.
 
 Why it happens
 --------------
-distdoctor runs in another Python environment than the job, the environment is not the same on all nodes, or the torch
-build does not fit the machine (glibc, CUDA libraries).
+distdoctor runs in another Python environment than the job (installed by pipx or uv tool, it has one of its own), the
+environment of the job was not activated, or it is not the same on all nodes.
 
 Fix
 ---
@@ -20,46 +19,35 @@ With --until network, which needs no torch.
 
 See also
 --------
-environment/version-mismatch
+environment/torch-shadowed, environment/torch-broken, environment/version-mismatch
 """
 
-import shlex
-
 from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.stages import position
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.torch_errors import by_command, grouped, install, line
 
 SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if node.facts.identity.torch is None and needed(node)]
+    bad = grouped(cluster, ["missing"]).get("missing")
     if not bad:
         return
     names = tuple(node.name for node in bad)
+    pythons = dict.fromkeys(n.facts.identity.executable for n in bad if n.facts.identity.executable)
+    where = f" in {together(pythons)}" if pythons else ""
     yield Finding(
-        summary=f"torch cannot be imported on {together(names)}.",
+        summary=f"torch is not installed{where} on {together(names)}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(
-            f"{node.name}: {node.facts.identity.torch_error or 'torch is not there'} "
-            f"(Python {node.facts.identity.python})"
-            for node in bad
-        ),
+        evidence=tuple(line(node) for node in bad),
         fixes=(
             Fix("Run it with the Python that the job runs with: python -m distdoctor check ...", names),
-            Fix(
+            *by_command(
+                bad,
                 "Install torch into this environment.",
-                names,
+                {node.name: install(cluster, node) for node in bad},
                 option=2,
-                commands=(shlex.join(["pip", "install", "torch"]),),
             ),
         ),
     )
-
-
-def needed(node: Node) -> bool:
-    """Whether this run came to need torch on the node."""
-    if node.facts.identity.torch_error:
-        return True
-    return any(position(s.stage) >= position("store") and s.status != "skipped" for s in node.facts.stages)

@@ -5,6 +5,8 @@ from dataclasses import replace
 from distdoctor.facts import (
     Bind,
     NodeFacts,
+    Shadow,
+    TorchFailure,
 )
 from distdoctor.plan import PlanProblem
 from tests.checks.row import Facts, Row
@@ -145,6 +147,26 @@ def no_torch(which: int) -> Facts:
     return a, outside(b)
 
 
+def torch_fails(failure: TorchFailure, error: str = "", which: int = 1) -> Facts:
+    """Node ``which`` of two has a torch that cannot be imported."""
+    nodes = list(no_torch(which))
+    identity = replace(nodes[which].identity, torch_error=error or f"{failure.type}: {failure.text}")
+    nodes[which] = replace(
+        nodes[which], identity=replace(identity, torch_failure=failure, executable="/opt/py/bin/python3")
+    )
+    return tuple(nodes)
+
+
+SHADOW = Shadow("random", "/job/random.py", "/usr/lib/python3.11/random.py", "/job")
+HIDDEN = TorchFailure(
+    "ImportError", "cannot import name 'Random'", "random", found="/site/torch", looked=True, shadows=(SHADOW,)
+)
+NO_CUDA = TorchFailure(
+    "ImportError", "libcudart.so.12: cannot open shared object file: No such file or directory",
+    found="/site/torch", looked=True,
+)  # fmt: skip
+
+
 def other_version() -> Facts:
     a, b, c = healthy(3)
     return a, b, replace(c, identity=replace(c.identity, distdoctor="0.0.9"))
@@ -172,5 +194,9 @@ ROWS = [
     Row("each names itself", own_addresses, "environment/master-mismatch", BOTH, blame="one-of"),
     Row("torch missing on node 1", lambda: no_torch(1), "environment/torch-missing", ("host1",), together=True),
     Row("torch missing on node 0", lambda: no_torch(0), "environment/torch-missing", ("host0",)),
+    Row("torch hidden on node 1", lambda: torch_fails(HIDDEN), "environment/torch-shadowed", ("host1",), together=True),
+    Row("torch hidden on node 0", lambda: torch_fails(HIDDEN, which=0), "environment/torch-shadowed", ("host0",)),
+    Row("torch broken on node 1", lambda: torch_fails(NO_CUDA), "environment/torch-broken", ("host1",), together=True),
+    Row("torch broken on node 0", lambda: torch_fails(NO_CUDA, which=0), "environment/torch-broken", ("host0",)),
     Row("another version", other_version, "environment/version-mismatch", ("host2",), "warn", together=True),
 ]

@@ -30,7 +30,10 @@ ALLOWED = {
         "stages",
     )
 }
-ALLOWED |= {f"distdoctor.{name}" for name in ("compare", "causes", "complaints", "facts", "probes.known_variables")}
+ALLOWED |= {
+    f"distdoctor.{name}"
+    for name in ("compare", "causes", "complaints", "facts", "probes.known_variables", "torch_errors")
+}
 each = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
 
 

@@ -12,16 +12,20 @@ from tests.lab.cluster import NOBODY_UID
 from tests.lab.faults import (
     FOREIGN_STORE,
     HTTP_SERVER,
+    NO_CUDA,
     SILENT_LISTENER,
     Fault,
     docker0,
+    existing_folder,
     flag,
+    in_working_folder,
     iptables,
     master_port,
     name_at,
     name_removed,
     nft,
     not_started,
+    on_pythonpath,
     only_master_port,
     only_master_port_iptables,
     other_version,
@@ -30,9 +34,11 @@ from tests.lab.faults import (
     second_network,
     start_all,
     together,
-    torch_broken,
+    torch_installed,
+    torch_removed,
     usual_installation,
     variable,
+    working_folder_deleted,
 )
 from tests.lab.launch import Style
 
@@ -180,8 +186,12 @@ ENVIRONMENT = [
     Case("the addresses differ", flag("--master-addr", "host1", 1), "environment/master-mismatch", ["host1"], curable=True, live=False),
     Case("the master's name means nobody on node 1", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], curable=True, live=False),
     Case("the master's name means node 1 on node 1", name_at(1, "host0", "10.77.0.11"), "network/master-resolves-differently", ["host1"], curable=True, live=False),
-    Case("torch missing on node 1", torch_broken(1), "environment/torch-missing", ["host1"], by_hand=usual_installation),
-    Case("torch missing on node 0", torch_broken(0), "environment/torch-missing", ["host0"], by_hand=usual_installation),
+    Case("torch missing on node 1", torch_removed(1), "environment/torch-missing", ["host1"], by_hand=torch_installed),
+    Case("torch missing on node 0", torch_removed(0), "environment/torch-missing", ["host0"], by_hand=torch_installed),
+    Case("a broken torch on PYTHONPATH of node 1", on_pythonpath("torch", NO_CUDA, 1), "environment/torch-shadowed", ["host1"], options=(1, 2)),
+    Case("random.py in the working folder of both", in_working_folder("random.py", "print('mine')\n", 0, 1), "environment/torch-shadowed", ["host0", "host1"]),
+    Case("torch.py in the working folder of node 1", in_working_folder("torch.py", "", 1), "environment/torch-shadowed", ["host1"]),
+    Case("the working folder of node 1 is deleted", working_folder_deleted(1), "environment/torch-broken", ["host1"], by_hand=existing_folder),
     Case("another distdoctor on node 2", other_version("0.0.9", 2), "environment/version-mismatch", ["host2"], "warn", hosts=3, by_hand=usual_installation),
 ]  # fmt: skip
 

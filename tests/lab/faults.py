@@ -7,12 +7,16 @@ holds a port) or the launch (flags, variables, who is started, when). Hosts are 
 from __future__ import annotations
 
 import shutil
+import sysconfig
 from collections.abc import Callable
 
 from tests.lab.cluster import NOBODY_UID, PRIVATE, ROOT, Host
 from tests.lab.launch import PORT, Launch
 
 Fault = Callable[[Launch], None]
+SITE = sysconfig.get_path("purelib")
+"""The folder that torch is installed in."""
+NO_CUDA = "raise ImportError('libcudart.so.12: cannot open shared object file: No such file or directory')\n"
 
 HTTP_SERVER = """
 import http.server, sys
@@ -239,20 +243,63 @@ def port_held(on: int, program: str, port: int = PORT, uid: int = 0) -> Fault:
 # -- what is installed ------------------------------------------------------------------------------------------------
 
 
-def torch_broken(*hosts: int) -> Fault:
-    """On the named hosts, ``import torch`` fails as it does where it is not installed."""
+def torch_removed(*hosts: int) -> Fault:
+    """On the named hosts torch is not installed, all else is: another folder lies over Python's site-packages."""
+
+    def inject(launch: Launch) -> None:
+        real, other = f"{PRIVATE}/lab/site-packages", f"{PRIVATE}/lab/site-without-torch"
+        for index in hosts:
+            launch.cluster[index].inside(
+                f"set -e; mkdir {real} {other}; mount --bind {SITE} {real}; "
+                f"for one in {real}/*; do case $one in {real}/torch|{real}/torch-*) ;; *) ln -s $one {other}/ ;; esac; "
+                f"done; mount --bind {other} {SITE}"
+            )
+
+    return inject
+
+
+def torch_installed(launch: Launch) -> None:
+    """Install torch where it is missing."""
+    for host in launch.cluster:
+        host.inside(f"[ -e {SITE}/torch ] || umount {SITE}")
+
+
+def on_pythonpath(package: str, text: str, *hosts: int) -> Fault:
+    """On the named hosts, the first folder of PYTHONPATH has a package of this name."""
 
     def inject(launch: Launch) -> None:
         for index in hosts:
-            host = launch.cluster[index]
-            folder = f"{PRIVATE}/lab/without-torch"
-            package = host.anchor.path(folder) / "torch"
-            package.mkdir(parents=True)
-            (package / "__init__.py").write_text(
-                "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
-            )
+            folder = f"{PRIVATE}/lab/modules"
+            place = launch.cluster[index].anchor.path(folder) / package
+            place.mkdir(parents=True)
+            (place / "__init__.py").write_text(text)
             for start in launch.on(index):
                 start.env["PYTHONPATH"] = f"{folder}:{ROOT}"
+
+    return inject
+
+
+def in_working_folder(name: str, text: str, *hosts: int) -> Fault:
+    """On the named hosts, the job is started in a folder with such a file."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            folder = f"{PRIVATE}/lab/job"
+            launch.cluster[index].anchor.path(folder).mkdir(mode=0o755)
+            launch.cluster[index].anchor.path(f"{folder}/{name}").write_text(text)
+            for start in launch.on(index):
+                start.before += (f"cd {folder}",)
+
+    return inject
+
+
+def working_folder_deleted(*hosts: int) -> Fault:
+    """On the named hosts, the folder that the job is started in has been deleted."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.before += (f"mkdir {PRIVATE}/lab/gone; cd {PRIVATE}/lab/gone; rmdir {PRIVATE}/lab/gone",)
 
     return inject
 
@@ -283,6 +330,12 @@ def start_all(launch: Launch) -> None:
 
 
 def usual_installation(launch: Launch) -> None:
-    """Install torch, or the same distdoctor as everywhere: PYTHONPATH is the usual one again."""
+    """Install the same distdoctor as everywhere: PYTHONPATH is the usual one again."""
     for start in launch.starts:
         start.env.pop("PYTHONPATH", None)
+
+
+def existing_folder(launch: Launch) -> None:
+    """Start the job from a folder that is there."""
+    for start in launch.starts:
+        start.before = ()

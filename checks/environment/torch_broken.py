@@ -1,0 +1,178 @@
+"""torch is installed, and cannot be imported.
+
+What you see
+------------
+The job ends at its first line, or just vanishes:
+
+    ImportError: libcudart.so.12: cannot open shared object file: No such file or directory
+    ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.30' not found
+    ModuleNotFoundError: No module named 'torch._C'
+    Killed
+
+Why it happens
+--------------
+torch's own libraries take some hundred MB of memory, and more of address space; they were built for one version of
+Python and need libraries of about the age they were built with. Where one of these is not so, where an installation was
+not finished, or where the working folder has been deleted, the import fails.
+
+Fix
+---
+What the finding says: each of these has its own cure. `python -c "import torch"` with the same Python in the same place
+shows the whole error.
+
+When it is harmless
+-------------------
+With --until network, which needs no torch. A missing numpy does torch itself no harm, and is not reported.
+
+See also
+--------
+environment/torch-missing, environment/torch-shadowed, host/open-files-limit
+"""
+
+import re
+import shlex
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.facts import TorchFailure
+from distdoctor.torch_errors import Why, by_command, grouped, install, library, line, pip
+
+SEVERITY = "fail"
+WHAT: dict[Why, str] = {
+    "folder": "the working folder has been deleted",
+    "memory": "there is not enough memory for it",
+    "killed": "the process was killed (signal 9), as the kernel does where memory runs out",
+    "signal": "the process crashes",
+    "library": "a library that it needs is not found",
+    "symbol": "a library that it needs is another version, or damaged",
+    "other-python": "it was built for another Python",
+    "incomplete": "its installation is not complete",
+    "dependency": "a package that it needs is missing",
+    "not-distributed": "it was built without torch.distributed",
+    "other": "it fails",
+}
+SIGNALS = {
+    4: "an instruction that this processor does not have: install a build of torch for this processor",
+    6: "it gave up by itself: its last words are above",
+    7: "a library's file is shorter than it should be, on a disk that is full or a network file system that went away",
+    11: "a library that does not fit the others: look at LD_PRELOAD and LD_LIBRARY_PATH first",
+}
+SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
+"""Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
+CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for kind, bad in grouped(cluster, WHAT).items():
+        names = tuple(node.name for node in bad)
+        yield Finding(
+            summary=f"torch cannot be imported on {together(names)}: {WHAT[kind]}.",
+            nodes=names,
+            ranks=tuple(rank for node in bad for rank in node.ranks),
+            evidence=tuple(text for node in bad for text in (line(node), *around(kind, node))),
+            fixes=tuple(fixes(cluster, kind, bad)),
+        )
+
+
+def failure(node: Node) -> TorchFailure:
+    return node.facts.identity.torch_failure or TorchFailure(text=node.facts.identity.torch_error or "")
+
+
+def around(kind: Why, node: Node) -> Iterator[str]:
+    """What else was seen on the node that has to do with it."""
+    its = failure(node)
+    if kind in ("memory", "killed"):
+        if its.oom_kills:
+            yield f"{node.name}: the kernel killed {its.oom_kills} of this container's processes for want of memory"
+        if its.address_space is not None:
+            yield f"{node.name}: the limit on address space (ulimit -v) is {its.address_space >> 10} kB"
+        if its.memory_limit is not None:
+            yield f"{node.name}: the container may use {its.memory_limit >> 20} MiB (cgroup memory limit)"
+    if kind in ("library", "symbol", "signal") and its.loader:
+        yield f"{node.name}: {together(its.loader)} {'are' if len(its.loader) > 1 else 'is'} set"
+    if kind == "other-python":
+        yield f"{node.name}: {its.found} was built for {together(its.built_for)}"
+    elif its.found:
+        yield f"{node.name}: it was found in {its.found}"
+
+
+def fixes(cluster: Cluster, kind: Why, bad: list[Node]) -> Iterator[Fix]:
+    names = tuple(node.name for node in bad)
+    if kind == "folder":
+        yield Fix("Start the job from a folder that is there: cd out of it, and into the new one of that name.", names)
+    elif kind in ("memory", "killed"):
+        yield from memory(bad)
+    elif kind == "signal":
+        number = failure(bad[0]).signal or 0
+        yield Fix(f"Signal {number}: {SIGNALS.get(number, 'look at the kernel log (dmesg) for who sent it')}.", names)
+        yield look(bad, 2)
+    elif kind == "library":
+        yield from libraries(bad)
+    elif kind == "symbol":
+        mixed = [node for node in bad if failure(node).loader]
+        if mixed:
+            set_ = dict.fromkeys(name for node in mixed for name in failure(node).loader)
+            text = "Start the job without them: with them, the loader takes libraries that torch was not built with."
+            yield Fix(text, tuple(n.name for n in mixed), env=dict.fromkeys(set_))
+        text = "Install torch again, in a build for this system (see the whole error with the second command)."
+        commands = {node.name: install(cluster, node, "--force-reinstall") for node in bad}
+        yield from by_command(bad, text, commands, 2 if mixed else 1)
+    elif kind == "other-python":
+        tag = together(dict.fromkeys(version(tag) for node in bad for tag in failure(node).built_for))
+        yield Fix(f"Run the job, and this, with the Python that this torch was built for: {tag}.", names)
+    elif kind == "incomplete":
+        commands = {node.name: install(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
+        yield from by_command(bad, "Install it again: parts of torch itself are not there.", commands)
+    elif kind == "dependency":
+        commands = {node.name: pip(node, "install", (failure(node).module or "").partition(".")[0]) for node in bad}
+        yield from by_command(bad, "Install the package that torch needs (pip check lists all that miss).", commands)
+    elif kind == "not-distributed":
+        yield Fix(
+            "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it).", names
+        )
+    else:
+        yield look(bad, 1)
+
+
+def memory(bad: list[Node]) -> Iterator[Fix]:
+    limited = [node.name for node in bad if failure(node).address_space is not None]
+    if limited:
+        text = "Take the limit on address space off, in the shell that starts the job."
+        yield Fix(text, tuple(limited), commands=("ulimit -v unlimited",))
+    rest = tuple(node.name for node in bad if node.name not in limited)
+    if rest:
+        text = (
+            "Look in the kernel log whether memory ran out. If so, give the job more (the scheduler's --mem, the "
+            "container's memory limit), or end what else uses it."
+        )
+        yield Fix(text, rest, commands=("dmesg | grep -i -e 'out of memory' -e oom-kill",))
+
+
+def libraries(bad: list[Node]) -> Iterator[Fix]:
+    for name in dict.fromkeys(library(failure(node).text) for node in bad):
+        nodes = tuple(node.name for node in bad if library(failure(node).text) == name)
+        base = name.partition(".so")[0]
+        if base in SYSTEM:
+            text = f"Install the system's package with {name}, on Debian and Ubuntu:"
+            yield Fix(text, nodes, commands=(shlex.join(["apt-get", "install", SYSTEM[base]]),))
+        elif CUDA.match(name):
+            yield Fix(
+                f"{name} is of CUDA: install what this build of torch lists as its requirements (pip check), load the "
+                "CUDA module that it was built with, or take a build for this machine.",
+                nodes,
+            )
+        else:
+            text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
+            yield Fix(text, nodes)
+
+
+def look(bad: list[Node], option: int) -> Fix:
+    python = bad[0].facts.identity.executable or "python3"
+    text = "See the whole error, with the same Python in the same folder."
+    return Fix(text, tuple(n.name for n in bad), option, commands=(shlex.join([python, "-c", "import torch"]),))
+
+
+def version(tag: str) -> str:
+    """``cpython-312-x86_64-linux-gnu`` is Python 3.12."""
+    match = re.match(r"cpython-(\d)(\d+)", tag)
+    return f"Python {match[1]}.{match[2]}" if match else tag

@@ -1,0 +1,98 @@
+"""A file is imported in place of a module that torch needs.
+
+What you see
+------------
+The job's very first `import torch` fails on a module that has nothing to do with torch:
+
+    ImportError: cannot import name 'Random' from 'random' (/home/me/job/random.py)
+    AttributeError: module 'numpy' has no attribute 'ndarray'
+
+or, with a folder or file called torch: `No module named 'torch.distributed'`, `Failed to load PyTorch C extensions`.
+
+Why it happens
+--------------
+Python looks in the script's own folder first, then in PYTHONPATH, and only then among its own modules and the installed
+ones. A random.py, queue.py or numpy.py beside the script is imported by everything that means the real one. So is a
+torch.py, or the folder torch of PyTorch's source where the job is started from there.
+
+Fix
+---
+Rename the file (and where the job's own code imports it), start the job from another folder, or take the folder out of
+PYTHONPATH.
+
+When it is harmless
+-------------------
+The working folder is taken for the script's: where the script lies in another, or the job is started by an installed
+command, the file hides nothing from the job. Run distdoctor from the script's folder then.
+
+See also
+--------
+environment/torch-missing, environment/torch-broken
+"""
+
+import shlex
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.facts import Shadow
+from distdoctor.torch_errors import grouped, line
+
+SEVERITY = "fail"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = grouped(cluster, ["shadowed"]).get("shadowed")
+    if not bad:
+        return
+    names = tuple(node.name for node in bad)
+    files = dict.fromkeys((shadow.file, shadow.module) for node in bad for shadow in shadows(node))
+    hidden = together(f"{file} hides the {meant(module)}" for file, module in files)
+    yield Finding(
+        summary=f"torch cannot be imported on {together(names)}: {hidden}.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=tuple(text for node in bad for text in (line(node), *(seen(node, s) for s in shadows(node)))),
+        fixes=tuple(fixes(bad)),
+    )
+
+
+def shadows(node: Node) -> tuple[Shadow, ...]:
+    failure = node.facts.identity.torch_failure
+    return failure.shadows if failure else ()
+
+
+def meant(module: str) -> str:
+    return "installed torch" if module == "torch" else f"module {module} that torch means"
+
+
+def seen(node: Node, shadow: Shadow) -> str:
+    place = "the working folder" if shadow.by == "folder" else "a folder of PYTHONPATH"
+    instead = f" in place of {shadow.hides}" if shadow.hides else ""
+    return f"{node.name}: {shadow.module} is imported from {shadow.file}, in {place}{instead}"
+
+
+def fixes(bad: list[Node]) -> Iterator[Fix]:
+    found: dict[Shadow, list[str]] = {}
+    for node in bad:
+        for shadow in shadows(node):
+            found.setdefault(shadow, []).append(node.name)
+    for shadow, names in found.items():
+        ways = [renamed(shadow, names)]
+        if shadow.by == "PYTHONPATH":
+            ways.append(taken_out(shadow, names))
+            if shadow.module == "torch":
+                ways.reverse()
+        for option, way in enumerate(ways, start=1):
+            yield Fix(way.text, way.nodes, option, env=way.env, commands=way.commands)
+
+
+def renamed(shadow: Shadow, names: list[str]) -> Fix:
+    folder, _, name = shadow.file.rpartition("/")
+    other = f"{folder}/my_{name}"
+    text = f"Rename {shadow.file} and change what imports it: Python takes it for the {meant(shadow.module)}."
+    return Fix(text, tuple(names), commands=(shlex.join(["mv", shadow.file, other]),))
+
+
+def taken_out(shadow: Shadow, names: list[str]) -> Fix:
+    text = f"Take {shadow.entry} out of PYTHONPATH."
+    return Fix(text, tuple(names), env={"PYTHONPATH": shadow.pythonpath or None})
