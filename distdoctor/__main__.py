@@ -6,6 +6,9 @@ from distdoctor.own_path import settle
 def main() -> None:
     """Run the command line and exit with the status that the report gives."""
     settle()  # before anything is imported that a file of the user's could hide
+    from distdoctor import interrupts
+
+    interrupts.begin()  # before anything is imported that takes its time
     from distdoctor.cli import main as run
 
     run()

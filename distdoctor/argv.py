@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -49,6 +50,19 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
     found = list(dict.fromkeys(near))[:most]
     joined = " or ".join(part for part in (", ".join(found[:-1]), *found[-1:]) if part)
     return f"; did you mean {joined}?" if found else ""
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether these words ask for a report as JSON, also where the rest of them makes no sense."""
+    if words and words[0] in ("list", "explain"):
+        return False  # they give no report
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    return any(
+        word in ("--json", "--output=json")
+        or re.fullmatch(r"-[a-z]*o=?json", word) is not None
+        or (following == "json" and (word == "--output" or re.fullmatch(r"-[a-z]*o", word) is not None))
+        for word, following in pairs
+    )
 
 
 def _dashed(word: str) -> str:

@@ -19,12 +19,14 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
+from distdoctor.bounded import SECONDS, Failed, Judge, bounded
 from distdoctor.cluster import Cluster
 from distdoctor.findings import SEVERITIES, Finding, Severity
 from distdoctor.stages import STAGES, position
@@ -73,18 +75,22 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
     A check of an extra folder replaces the built-in one with its id. Raises BadCheck.
     """
     checks: dict[str, Check] = {}
-    for folder in (built_in_folder(), *extra):
+    own = built_in_folder()
+    for folder in (own, *extra):
         if not folder.is_dir():
             raise BadCheck(f"{folder} is not a folder of checks")
+        end = time.monotonic() + SECONDS
         for path in sorted(folder.glob("*/*.py")):
             if not path.name.startswith("_"):
-                check = load_file(path)
+                check = load_file(path, max(end - time.monotonic(), 0.001))
+                if folder is not own:
+                    check = replace(check, judge=Judge(check.judge))
                 checks[check.id] = check
     return tuple(sorted(checks.values(), key=lambda c: (position(c.stage), c.id)))
 
 
-def load_file(path: Path) -> Check:
-    """The check in one file. Raises BadCheck where the file is not a whole check."""
+def load_file(path: Path, seconds: float = SECONDS) -> Check:
+    """The check in one file. Raises BadCheck where the file is not a whole check, or takes longer than ``seconds``."""
     stage, name = path.parent.name, path.stem
     if stage not in STAGES:
         raise BadCheck(f"{path}: its folder is called {stage!r}, which is no stage ({', '.join(STAGES)})")
@@ -97,10 +103,11 @@ def load_file(path: Path) -> Check:
         # Compiled here: no file of bytecode, for a site's folder may be read-only or shared, and with the page,
         # which python -OO would leave out.
         kept = min(sys.flags.optimize, 1)
-        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=kept), module.__dict__)
-    except Exception as err:
-        raise BadCheck(f"{path}: {type(err).__name__}: {err}") from err
-    page = inspect.cleandoc(module.__doc__ or "")
+        with bounded(seconds):
+            exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=kept), module.__dict__)
+    except Failed as err:
+        raise BadCheck(f"{path}: {err}") from err
+    page = inspect.cleandoc(str(module.__doc__ or ""))
     severity = getattr(module, "SEVERITY", None)
     judge = getattr(module, "judge", None)
     if not page or severity not in SEVERITIES or not callable(judge):
@@ -111,6 +118,9 @@ def load_file(path: Path) -> Check:
         raise BadCheck(f"{path}: its page lacks the section {missing[0]!r}")
     title = page.partition("\n")[0].rstrip(".")
     follows, anywhere = getattr(module, "FOLLOWS", ()), getattr(module, "FOLLOWS_ANYWHERE", ())
+    for patterns in (follows, anywhere):
+        if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise BadCheck(f"{path}: FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids")
     matters = str(getattr(module, "MATTERS", ""))
     return Check(check_id, title, page, severity, judge, path, tuple(follows), tuple(anywhere), matters)
 

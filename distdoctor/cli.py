@@ -6,9 +6,11 @@ them.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +18,11 @@ from typing import Annotated, Any, NoReturn, Optional
 
 import typer
 
-from distdoctor import completing, output
+from distdoctor import completing, ending, interrupts, output
 from distdoctor.argv import COMMANDS, did_you_mean, normalized
 from distdoctor.exit_status import INCOMPLETE, OK, USAGE
 from distdoctor.help_texts import CHECK_HELP, HELP
+from distdoctor.interrupts import Interrupted
 
 app = typer.Typer(
     name="distdoctor",
@@ -230,34 +233,45 @@ def help_(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with the status that the report gives."""
+    interrupts.begin()
     output.ensure_streams()
     status = run(sys.argv[1:] if arguments is None else arguments)
-    output.flush()
-    sys.exit(status)
+    if not output.finish() and status == OK:
+        status = INCOMPLETE
+    sys.exit(interrupts.status_after(status))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line. Returns the exit status; nothing is raised and no traceback printed."""
     words = normalized(arguments)
+    ending.begin()
     try:
+        interrupts.deliver()
         if words and not words[0].startswith("-") and words[0] not in COMMANDS:
             hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
-            return _bad_usage(f"no command {words[0]!r}{hint}")
+            return _bad_usage(f"no command {words[0]!r}{hint}", words)
         parser = typer.main.get_command(app)
         if problem := _without_value(parser, words):
-            return _bad_usage(problem)
+            return _bad_usage(problem, words)
         status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
         return status if isinstance(status, int) else OK
     except typer.TyperException as err:
-        return _bad_usage(_one_line(err))
-    except (KeyboardInterrupt, typer.Abort):
-        return 130
-    except (BrokenPipeError, SystemExit) as err:
+        return _bad_usage(_one_line(err), words)
+    except (Interrupted, KeyboardInterrupt, typer.Abort) as err:
+        number = err.number if isinstance(err, Interrupted) else signal.SIGINT
+        text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
+        return ending.without_report(text, 128 + number, words)
+    except BaseException as err:
         if isinstance(err, SystemExit) and completing.completes(words):
             return err.code if isinstance(err.code, int) else OK
-        return OK  # the parser's own end where nobody reads its help any more, which would be status 1
-    except Exception as err:
+        if isinstance(err, SystemExit) and isinstance(err.__context__, OSError):
+            err = err.__context__  # the parser's own end where nobody reads its help any more
+        if isinstance(err, OSError) and err.errno in (errno.EPIPE, errno.ENOSPC, errno.EIO):
+            output.lose(err)
+            return OK
         return _crashed(err, words)
+    finally:
+        interrupts.hold()
 
 
 def _without_value(parser: Any, words: Sequence[str]) -> str | None:
@@ -286,25 +300,23 @@ def _one_line(err: Exception) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _bad_usage(text: str) -> int:
-    output.write(f"distdoctor: {text}\n", sys.stderr)
-    return USAGE
+def _bad_usage(text: str, words: Sequence[str]) -> int:
+    return ending.without_report(text, USAGE, words)
 
 
-def _crashed(err: Exception, words: Sequence[str]) -> int:
+def _crashed(err: BaseException, words: Sequence[str]) -> int:
     """One line for a fault of our own: a traceback would end with status 1, which means findings."""
     from distdoctor.plan import UsageError
 
     if isinstance(err, UsageError):
-        return _bad_usage(str(err))
+        return _bad_usage(str(err), words)
+    if short := ending.shortage(err):
+        return ending.without_report(f"could not go on: {short}", INCOMPLETE, words)
     if os.environ.get("DISTDOCTOR_DEBUG") == "1":
         import traceback
 
         output.write(traceback.format_exc(), sys.stderr)
     text = " ".join(str(err).split()) or "no message"
-    output.write(
-        f"distdoctor: crashed: {type(err).__name__}: {text} (please report this with the output of "
-        f"DISTDOCTOR_DEBUG=1 distdoctor {' '.join(words)})\n",
-        sys.stderr,
-    )
-    return INCOMPLETE
+    crashed = f"crashed: {type(err).__name__}: {text}"
+    ask = f" (please report this with the output of DISTDOCTOR_DEBUG=1 distdoctor {' '.join(words)})"
+    return ending.without_report(crashed + ask, INCOMPLETE, words, note=f"distdoctor {crashed}")

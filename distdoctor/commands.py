@@ -8,18 +8,16 @@ import shlex
 import shutil
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from distdoctor import __version__, output
+from distdoctor import ending, interrupts, output
 from distdoctor.argv import did_you_mean
 from distdoctor.catalog import BadCheck, Check, load
-from distdoctor.exit_status import FAIL_ON, FailOn, exit_status
+from distdoctor.exit_status import FAIL_ON, INCOMPLETE, OK, FailOn, exit_status
 from distdoctor.outside import encodable, environment, without_userinfo
 from distdoctor.plan import Flags, UsageError
 from distdoctor.report import Report
@@ -63,23 +61,23 @@ class Telling:
         if self.output == "json":
             from distdoctor.render import json
 
-            output.write(json.render(report))
-            return
-        from distdoctor.render import text
+            told = json.render(report)
+        else:
+            from distdoctor.render import text
 
-        output.write(
-            text.render(
+            told = text.render(
                 report,
-                width=shutil.get_terminal_size().columns if output.is_terminal(sys.stdout) else 0,
-                colour=output.wants_colour(sys.stdout),
-                ascii_only=output.ascii_only(sys.stdout),
+                width=shutil.get_terminal_size().columns if output.is_terminal(output.stdout()) else 0,
+                colour=output.wants_colour(output.stdout()),
+                ascii_only=output.ascii_only(output.stdout()),
                 verbose=self.verbose,
                 quiet=self.quiet,
                 program=shlex.join(_program()),
                 given=given,
                 here=_here(report) if given is not None else None,
             )
-        )
+        if ending.claim():
+            output.write(told, drawn=output.wants_colour(output.stdout()))
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,6 @@ class CheckCommand:
         """Check, tell, and return the exit status. Raises UsageError."""
         options = self.options()
         observer = self._observer(options)
-        started = time.monotonic()
 
         def tell(report: Report) -> None:
             observer.close()
@@ -109,20 +106,15 @@ class CheckCommand:
 
         try:
             outcome = (runner or _real_runner())(options, observer, tell)
-        except UsageError:
-            raise
-        except Exception as err:
-            observer.close()
-            if self.telling.output == "json":
-                self.telling.show(_crash_report(err, time.monotonic() - started))
-            raise
         finally:
             observer.close()
-        return exit_status(outcome.report, self.telling.fail_on, outcome.exit_signal)
+        status = exit_status(outcome.report, self.telling.fail_on, outcome.exit_signal)
+        return INCOMPLETE if status == OK and outcome.unsaved else status
 
     def given(self) -> list[tuple[str, str | None]]:
         """The flags that matter when this is run again, each with its value, None for one that takes none."""
-        launch = {field.name: getattr(self.flags, field.name) for field in fields(self.flags)}
+        flags = told_flags(self.flags)
+        launch = {field.name: getattr(flags, field.name) for field in fields(flags)}
         once: dict[str, object] = {"wait": self.wait, "save": self.save}
         for name in ("timeout", "until"):
             once[name] = value if (value := getattr(self, name)) != getattr(CheckCommand, name) else None
@@ -138,6 +130,7 @@ class CheckCommand:
         """The run these flags ask for. Raises UsageError."""
         from distdoctor.options import Options
         from distdoctor.probes.devices import count_cpus, count_gpus
+        from distdoctor.save import unfit
 
         for flag, seconds in (("--wait", self.wait), ("--timeout", self.timeout)):
             if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
@@ -149,6 +142,8 @@ class CheckCommand:
                 raise UsageError(f"--save {self.save}: there is no folder {folder}")
             if not os.access(folder, os.W_OK):
                 raise UsageError(f"--save {self.save}: the folder {folder} cannot be written")
+            if why_not := unfit(self.save):
+                raise UsageError(f"--save {self.save}: it {why_not}")
         checks = load_checks(self.folders)
         plan = resolve(told_flags(self.flags), environment(os.environ), count_gpus, count_cpus)
         wait = self.wait
@@ -186,7 +181,7 @@ class CheckCommand:
             terminal=output.is_terminal(sys.stderr),
             ascii_only=output.ascii_only(sys.stderr),
             colour=output.wants_colour(sys.stderr),
-            write=lambda text: output.write(text, sys.stderr),
+            write=lambda text: output.write(text, sys.stderr, drawn=True),
         )
 
 
@@ -200,6 +195,7 @@ def diagnose_files(files: Iterable[Path], telling: Telling, ignore: Sequence[str
         report = diagnose(read(files), checks, patterns)
     except BadFile as err:
         raise UsageError(str(err)) from None
+    interrupts.hold()  # half a report helps nobody
     telling.show(report)
     return exit_status(report, telling.fail_on)
 
@@ -265,10 +261,3 @@ def _real_runner() -> Runner:
     from distdoctor.doctor import run
 
     return run
-
-
-def _crash_report(err: Exception, seconds: float) -> Report:
-    """One JSON document always: also when the doctor itself fails."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    note = f"distdoctor crashed: {type(err).__name__}: {err}"
-    return Report("incomplete", __version__, None, now, round(seconds, 2), {}, (), (), (), notes=(note,))

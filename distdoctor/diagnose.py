@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
@@ -93,14 +95,24 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def _read_file(path: Path) -> tuple[NodeFacts, ...]:
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file. Raises BadFile for anything else: reading that could wait for ever."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as err:
-        raise BadFile(f"{path}: {err.strerror or err}") from None
-    if len(data) > MAX_BYTES:
-        raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB, so not a facts file")
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+            kind = os.fstat(file.fileno())
+            if not stat.S_ISREG(kind.st_mode):
+                raise BadFile(f"{path}: not a regular file, so not a facts file")
+            if kind.st_size == 0:  # as all of /proc is, and reading /proc/kmsg takes the kernel's messages away
+                raise BadFile(f"{path}: empty, so not a facts file")
+            if kind.st_size > MAX_BYTES:
+                raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB, so not a facts file")
+            return file.read(MAX_BYTES)
+    except (OSError, ValueError) as err:
+        raise BadFile(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+
+
+def _read_file(path: Path) -> tuple[NodeFacts, ...]:
+    data = _content(path)
     try:
         content = decode(data, FactsFile)
     except BadFacts as err:

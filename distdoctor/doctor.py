@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,12 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from distdoctor import save
+from distdoctor import interrupts, save
 from distdoctor.announcement import line_for_others, with_master
 from distdoctor.assemble import assemble
 from distdoctor.climb import Climber
 from distdoctor.cluster import Cluster, build
 from distdoctor.facts import StageStatus
+from distdoctor.guard import TELLING_SECONDS, Guard
 from distdoctor.judge import Judgement
 from distdoctor.lead import Lead
 from distdoctor.mailbox import Mailbox
@@ -39,6 +39,8 @@ from distdoctor.unmet import contact_words, why_not_met
 
 MARGIN_SECONDS = 5.0
 """No process outlives --wait + --timeout by more than this."""
+LATE_SECONDS = 0.5
+"""How long after --wait + --timeout this process stops what it does, and tells what is known."""
 READING_SECONDS = 1.5
 """How long an interrupted node 0 keeps the store open, so that the others can read its report."""
 PARTING_SECONDS = 2.0
@@ -54,6 +56,8 @@ class Outcome:
     """The signal that interrupted it, or None."""
     prints: bool
     """Whether this process printed the report (once per rank, only one does)."""
+    unsaved: bool = False
+    """Whether the facts were to be saved and could not be."""
 
 
 def run(options: Options, observer: Observer, tell: Callable[[Report], None]) -> Outcome:
@@ -63,16 +67,20 @@ def run(options: Options, observer: Observer, tell: Callable[[Report], None]) ->
     """
     os.environ.pop(VARIABLE, None)  # it is in the options: no process of ours needs to inherit it
     adopt_orphans()
-    guard = threading.Timer(options.wait + options.timeout + MARGIN_SECONDS, _overrun)
-    guard.daemon = True
-    guard.start()
+    interrupts.hold()  # until the event loop has handlers of its own
     zygote = Zygote() if position(options.until) > position("network") else None
     with suppress(OSError):  # look-ups then have threads
         ASKER.start()
+    guard = None
     try:
-        return asyncio.run(_Doctor(options, observer, tell, zygote).run())
+        doctor = _Doctor(options, observer, tell, zygote)
+        guard = Guard(options.wait + options.timeout + MARGIN_SECONDS - TELLING_SECONDS, doctor.tell_late)
+        guard.start()
+        return asyncio.run(doctor.run())
     finally:
-        guard.cancel()
+        interrupts.hold()
+        if guard is not None:
+            guard.cancel()
         ASKER.stop()
         if zygote is not None:
             zygote.stop()
@@ -82,12 +90,6 @@ def _ignore_socket_errors(loop: asyncio.AbstractEventLoop, context: dict[str, An
     """What asyncio meets outside of any task, such as an accept() without a file descriptor left, is in the facts."""
     if not isinstance(context.get("exception"), OSError):
         loop.default_exception_handler(context)
-
-
-def _overrun() -> None:
-    """The last resort: a step that ignored its deadline must not keep the process."""
-    os.write(2, b"distdoctor: could not finish within --wait + --timeout\n")
-    os._exit(3)
 
 
 class _Doctor:
@@ -106,6 +108,7 @@ class _Doctor:
         self.report: Report | None = None
         self.untrusted = False
         self.printed = False
+        self.unsaved = False
 
     async def run(self) -> Outcome:
         if self.zygote is not None:
@@ -115,7 +118,9 @@ class _Doctor:
         loop.set_exception_handler(_ignore_socket_errors)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._interrupt, number, task)
-        loop.call_later(self.options.wait + self.options.timeout + 1.0, self._expire, task)
+        if (early := interrupts.pending()) is not None:
+            self._interrupt(early, task)
+        loop.call_later(self.options.wait + self.options.timeout + LATE_SECONDS, self._expire, task)
         try:
             await task
         except asyncio.CancelledError:
@@ -126,7 +131,7 @@ class _Doctor:
             if self.seat is not None:
                 self.seat.client.close()
         assert self.report is not None
-        return Outcome(self.report, self.signal, self.printed)
+        return Outcome(self.report, self.signal, self.printed, self.unsaved)
 
     def _interrupt(self, number: int, task: asyncio.Future[None]) -> None:
         if self.signal is not None:
@@ -266,10 +271,7 @@ class _Doctor:
     async def _finish(self, report: Report) -> None:
         """Print where it is this process's turn, save, and leave together with the others."""
         self.report = report
-        self._save()
-        if self._prints():
-            self.printed = True
-            self.tell(report)
+        self._save_and_tell()
         if self.seat is not None and self.climber is not None:
             await self._part()
 
@@ -310,10 +312,7 @@ class _Doctor:
             pass
         if self.report is None:
             self.report = self._own_report(self.member.judge_alone(), interrupted=True)
-        self._save()
-        if self._prints():
-            self.printed = True
-            self.tell(self.report)
+        self._save_and_tell()
         if self.lead is not None and self.lead.published:
             try:
                 await asyncio.wait_for(self._part(), READING_SECONDS)
@@ -348,11 +347,31 @@ class _Doctor:
     def _own_report(self, judgement: Judgement, interrupted: bool = False) -> Report:
         return self._make_report(build([self.member.facts]), judgement, interrupted)
 
-    def _save(self) -> None:
+    def tell_late(self) -> None:
+        """Called by the guard, in another thread, while a step here ignores its deadline: tell what is known."""
+        report = self.report or self._own_report(Judgement("incomplete", ()), interrupted=True)
+        if self._prints():
+            self.tell(report)
+
+    def _save_and_tell(self) -> None:
+        assert self.report is not None
+        problem = self._save()
+        self.unsaved = problem is not None
+        if problem is not None and self._prints():
+            self.report = replace(self.report, notes=(*self.report.notes, problem))
+        elif problem is not None:
+            self.observer.note(problem)
+        if self._prints():
+            self.printed = True
+            self.tell(self.report)
+
+    def _save(self) -> str | None:
+        """Save the facts where that is asked for. What went wrong, or None."""
         if self.options.save is None:
-            return
+            return None
         facts = (self.lead.own_facts() if self.lead is not None else None) or self.member.facts
         try:
             save.write(self.options.save, facts, self.member.leads_node)
         except OSError as err:
-            self.observer.note(f"cannot save the facts: {err}")
+            return f"the facts could not be saved: {err}"
+        return None

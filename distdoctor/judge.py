@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from distdoctor.bounded import Failed
 from distdoctor.catalog import Check
 from distdoctor.cluster import Cluster
 from distdoctor.findings import NO_GLOO, SEVERITIES, Finding, Severity, at_least, capped
@@ -48,6 +49,8 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
         try:
             for finding in check.judge(cluster):
                 found.append(_completed(finding, check, cluster))
+        except Failed as err:
+            broken.append(f"{check.id}: {err}")
         except Exception as err:
             broken.append(f"{check.id}: {type(err).__name__}: {err}")
     patterns = tuple(ignore)

@@ -12,7 +12,8 @@ from distdoctor.report import Report, ReportNode, ReportStage
 
 def render(report: Report) -> str:
     """The document, indented, in ASCII, with a newline at its end."""
-    return json.dumps(_plain(document(report)), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(_plain(document(report)), indent=2, allow_nan=False)
+    return text.replace("\x7f", "\\u007f") + "\n"  # the one control character that JSON does not escape
 
 
 def document(report: Report) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import io
 import re
 from itertools import groupby
 
+from distdoctor.render.words import clean
+
 _WORD = re.compile(r"\s*((?:`[^`\n]*`|\S)+)")
 """A word, or a command between backticks, which is there to be copied; with the space before it."""
 
@@ -80,4 +82,5 @@ def wrapped(pieces: tuple[Piece, ...], width: int, hang: int) -> list[tuple[Piec
 
 
 def _styled(pieces: tuple[Piece | str, ...]) -> tuple[Piece, ...]:
-    return tuple((piece, "") if isinstance(piece, str) else piece for piece in pieces)
+    """The pieces as they may be shown. All of a page goes through here: nothing in it acts on a terminal."""
+    return tuple((clean(piece), "") if isinstance(piece, str) else (clean(piece[0]), piece[1]) for piece in pieces)

@@ -13,7 +13,10 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 def clean(text: object) -> str:
     r"""``text`` with everything that could act on a terminal written out (``\x1b``): data comes from other nodes."""
-    return "".join(_shown(char) if unicodedata.category(char) in _HIDDEN else char for char in str(text))
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(_shown(char) if unicodedata.category(char) in _HIDDEN else char for char in text)
 
 
 def fold(names: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -71,14 +72,19 @@ def test_an_earlier_file_is_replaced_at_once(tmp_path: Path) -> None:
     assert read(path).identity.pid == 100
 
 
-def test_where_it_cannot_be_written_the_earlier_file_stays(tmp_path: Path) -> None:
+def test_where_the_disk_is_full_the_earlier_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     save.write(path, node(), True)
     before = path.read_bytes()
-    (tmp_path / f".facts.json.{os.getpid()}").mkdir()  # in the way of the temporary file, for root, too
-    with pytest.raises(OSError):
-        save.write(path, node("other"), True)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+    try:
+        with pytest.raises(OSError):
+            save.write(path, node("other"), True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["facts.json"]
 
 
 def test_no_folder_no_file(tmp_path: Path) -> None:
@@ -100,8 +106,48 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "link.json").symlink_to(tmp_path / "facts.json")
-    save.write(tmp_path / "link.json", node(), True)
-    assert (tmp_path / "link.json").is_symlink()
-    assert read(tmp_path / "facts.json") == node()
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Whoever may write to the folder may have put it there."""
+    for target in (tmp_path / "facts.json", tmp_path / "none.json"):
+        link = tmp_path / "link.json"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        with pytest.raises(OSError, match=r"link\.json is a symbolic link"):
+            save.write(link, node(), True)
+        assert link.is_symlink() and os.listdir(tmp_path) == ["link.json"]
+
+
+def test_a_link_in_a_folder_is_not_followed_either(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("keep")
+    (tmp_path / "host0-node0.json").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="is a symbolic link"):
+        save.write(tmp_path, node(), True)
+    assert (tmp_path / "target").read_text() == "keep"
+
+
+@pytest.mark.parametrize("content", ["my notes", "{}", '{"facts": []}', "[]", '{"loss": 0.1}'])
+def test_a_file_that_is_not_facts_is_left_as_it_is(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(content)
+    with pytest.raises(OSError, match="not facts"):
+        save.write(path, node(), True)
+    assert path.read_text() == content
+
+
+def test_an_empty_file_is_filled(tmp_path: Path) -> None:
+    """As mktemp makes it."""
+    path = tmp_path / "facts.json"
+    path.touch()
+    save.write(path, node(), True)
+    assert read(path) == node()
+
+
+def test_only_the_user_reads_what_is_saved(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for place in (tmp_path / "facts.json", tmp_path):
+            save.write(place, node(), True)
+            save.write(place, node(), True)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}

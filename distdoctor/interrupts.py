@@ -1,0 +1,70 @@
+"""Signals that end a run, from the first moment on: remembered, delivered, or the event loop's own.
+
+Imports next to nothing, so that ``__main__`` can call it before anything else is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """A signal asked this process to end. Not an Exception: no ``except Exception`` on the way may stop it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _State:
+    ours = False
+    """Whether this process is the command itself, and not one that only uses this package (a test)."""
+    pending: int | None = None
+
+
+def begin() -> None:
+    """From now on no signal ends this process without a word: it is remembered until :func:`deliver`."""
+    _State.ours = True
+    hold()
+
+
+def hold() -> None:
+    """Remember the first signal and go on; the second ends the process at once."""
+    if _State.ours:
+        for number in ENDING:
+            signal.signal(number, _remember)
+
+
+def deliver() -> None:
+    """Raise Interrupted for a signal that came before, and for each that comes from now on."""
+    if _State.ours:
+        for number in ENDING:
+            signal.signal(number, _raise)
+        if _State.pending is not None:
+            raise Interrupted(_State.pending)
+
+
+def pending() -> int | None:
+    """The signal that came while they were held, None without one."""
+    return _State.pending
+
+
+def status_after(status: int) -> int:
+    """``status``, or 128+n where a signal came that nobody has answered yet."""
+    return status if _State.pending is None or status > 128 else 128 + _State.pending
+
+
+def _remember(number: int, _frame: FrameType | None) -> None:
+    if _State.pending is not None:
+        os._exit(128 + number)
+    _State.pending = number
+
+
+def _raise(number: int, _frame: FrameType | None) -> None:
+    hold()
+    _State.pending = number
+    raise Interrupted(number)
