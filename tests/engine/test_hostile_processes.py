@@ -50,11 +50,11 @@ def test_a_holder_of_the_port_is_told_by_name_pid_and_user() -> None:
 def test_the_names_of_mounts_may_be_any_bytes() -> None:
     code = (
         "import os, subprocess\n"
+        "from distdoctor.probes import init_file\n"  # before /tmp, where this checkout may lie, is covered
         "mount = ['mount', '-t', 'tmpfs', 'none']\n"
         "subprocess.run([*mount, '/tmp'], check=True)\n"
         "os.makedirs(b'/tmp/m\\xff'); subprocess.run([*mount, b'/tmp/m\\xff'], check=True)\n"
         "os.makedirs('/tmp/ü x'); subprocess.run([*mount[:2], 'proc', 'none', '/tmp/ü x'], check=True)\n"
-        "from distdoctor.probes import init_file\n"
         "print(init_file.filesystem('/tmp/file'), init_file.filesystem('/tmp/ü x/file'))\n"
     )
     (line,) = lines_of(code, "--mount", "--pid", "--fork", tools=("mount",))
