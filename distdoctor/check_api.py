@@ -1,7 +1,7 @@
 """What a check file imports: the facts it reads and the findings it gives.
 
 Beside it a check may import the helpers ``distdoctor.blame``, ``way``, ``between``, ``graph``, ``masters``, ``rates``,
-``outcomes``, ``firewall`` and ``gloo_rules``.
+``outcomes``, ``firewall``, ``rendezvous`` and ``gloo_rules``.
 """
 
 from __future__ import annotations

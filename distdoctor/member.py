@@ -30,6 +30,7 @@ from distdoctor.outside import encodable, environment
 from distdoctor.probes import host, identity, init_file, known_variables, leftovers, memory, names, ports
 from distdoctor.probes.threads import in_thread
 from distdoctor.processes import Child, Died, Zygote
+from distdoctor.rendezvous import may_announce
 from distdoctor.stages import needs_torch, position
 from distdoctor.torch_info import TorchInfo
 
@@ -131,7 +132,7 @@ class Member:
         """Names, interfaces, and the address gloo will pick."""
         plan = self.options.plan
         self._look_up_early()
-        facts = await host.probe(self.facts.identity.hostname, self.facts.variables)
+        facts = await host.probe(self.facts.identity.hostname, self.facts.variables, may_announce(plan))
         facts = replace(facts, init_file=init_file.probe(plan.init_method))
         self.update(host=facts)
         if facts.gloo and facts.gloo.address is None:

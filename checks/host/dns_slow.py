@@ -31,7 +31,7 @@ from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
 MATTERS = "every rank would wait for these look-ups when it starts"
-FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable", "gloo/loopback-address")
+FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable")
 SLOW = 1.5
 """Seconds. A look-up that is answered takes milliseconds, also on a busy machine."""
 
@@ -51,7 +51,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             *(fix for node in bad for fix in fixes(cluster, node, found[node.name])),
             Fix("Or repair or remove the name server in /etc/resolv.conf that does not answer.", tuple(found), 2),
         ),
+        because_of="host/rendezvous-name" if any(map(unannounced, bad)) else None,
     )
+
+
+def unannounced(node: Node) -> bool:
+    """Whether nobody answered what torchrun calls this host."""
+    announced = node.facts.host.announced if node.facts.host else None
+    return announced is not None and announced.timed_out and not announced.addresses
 
 
 def lookups(node: Node) -> list[tuple[str, Resolution]]:

@@ -19,11 +19,12 @@ Add the name with the node's real address to /etc/hosts.
 
 When it is harmless
 -------------------
-When all ranks are on one host, and for gloo when GLOO_SOCKET_IFNAME is set.
+For gloo when all ranks are on one host, or GLOO_SOCKET_IFNAME is set. Not for torchrun's c10d rendezvous, which one
+node alone may have, too: see host/rendezvous-name.
 
 See also
 --------
-gloo/loopback-address, host/hostname-loopback, network/master-unresolvable
+gloo/loopback-address, host/rendezvous-name, host/hostname-loopback, network/master-unresolvable
 """
 
 from distdoctor.blame import address_of, has_others, together
@@ -32,7 +33,7 @@ from distdoctor.remedies import append_hosts_line
 
 SEVERITY = "warn"
 MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
-FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found")
+FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-found")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

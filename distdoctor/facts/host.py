@@ -174,3 +174,5 @@ class HostFacts:
     """gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""
     announced: Resolution | None = None
     """The name by which torchrun's c10d rendezvous announces its ranks' store (getfqdn()), and what it means here."""
+    announced_reached: bool | None = None
+    """Whether this host is reached by that name; None where it was not tried, as with an address of its own."""

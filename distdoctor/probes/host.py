@@ -13,15 +13,18 @@ from distdoctor import gloo_rules, nccl_rules
 from distdoctor.cluster import parse
 from distdoctor.facts import AddressChoice, HostFacts, Interface, Route
 from distdoctor.probes import limits
+from distdoctor.probes.connect import connect
 from distdoctor.probes.names import announced, hosts_lines, resolve
 
 BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
 VIRTUAL = re.compile(r"(docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|podman|vmnet|dummy)")
 """Names of interfaces that other hosts do not share; never picked as the address to be reached at."""
 
+REACHED_SECONDS = 1.5
 
-async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
-    """This host's facts."""
+
+async def probe(hostname: str, variables: Mapping[str, str], announced_by_name: bool = False) -> HostFacts:
+    """This host's facts. ``announced_by_name``: the job's ranks look for their store under this host's own name."""
     ours = interfaces()
     own_name, called = await asyncio.gather(resolve(hostname), announced(hostname))
     first_label = hostname.partition(".")[0]
@@ -35,7 +38,21 @@ async def probe(hostname: str, variables: Mapping[str, str]) -> HostFacts:
         limits.probe(),
         gloo_more=gloo_rules.further(variables, ours),
         announced=called,
+        announced_reached=await _reached(called.addresses, ours) if announced_by_name else None,
     )
+
+
+async def _reached(addresses: Sequence[str], ours: Sequence[Interface]) -> bool | None:
+    """Whether a connection to this host by these addresses works; None where there is none, or one is its own."""
+    if not addresses or any(owned(address, ours) for address in addresses):
+        return None
+    try:
+        listener = socket.create_server(("", 0))
+    except OSError:
+        return None
+    with listener:
+        tried = [await connect(address, listener.getsockname()[1], REACHED_SECONDS) for address in addresses[:2]]
+    return any(contact.outcome == "open" for contact in tried)
 
 
 def interfaces() -> tuple[Interface, ...]:

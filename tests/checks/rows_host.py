@@ -317,7 +317,41 @@ def slow_master() -> Facts:
     return a, with_network(b, master=Resolution("host0", ("10.77.0.10",), seconds=3.1))
 
 
+def one_node(
+    announced: Resolution | None = None, reached: bool | None = None, torch: str = "2.13.0", **plan: Any
+) -> Facts:
+    """One node alone, started as the bare ``distdoctor check``, whose own name has no address unless told."""
+    one = with_identity(with_plan(node("host0", 0, of=1), nnodes=1), torch=torch)
+    sources = {
+        "nnodes": "default",
+        "nproc_per_node": "default",
+        "master_addr": "default",
+        "master_port": "any free port",
+    }
+    one = with_plan(one, **{"master_addr": "127.0.0.1", "master_port": 0, "sources": sources, **plan})
+    none = Resolution("host0", error="Temporary failure in name resolution")
+    return met(with_host(one, own_name=none, announced=announced or none, announced_reached=reached))
+
+
+def stale_own_name(reached: bool) -> Facts:
+    return one_node(Resolution("host0", ("10.9.9.9",)), reached)
+
+
+def standalone(torch: str = "2.4.0") -> Facts:
+    sources = {"master_addr": "--standalone", "master_port": "any free port"}
+    return one_node(torch=torch, rdzv_backend="c10d", sources=sources)
+
+
+def two_nodes_c10d(*announced: Resolution) -> Facts:
+    facts = tuple(with_host(one, announced=name) for one, name in zip(healthy(2), announced, strict=True))
+    return tuple(with_plan(one, rdzv_backend="c10d") for one in facts)
+
+
 HOST = [
+    Row("own name unknown, one node", one_node, "host/rendezvous-name", ("host0",), together=True),
+    Row("own name unknown, standalone, older torch", standalone, "host/rendezvous-name", ("host0",), together=True),
+    Row("own name stale, one node", lambda: stale_own_name(False), "host/rendezvous-name", ("host0",), together=True),
+    Row("own name unknown, c10d", lambda: two_nodes_c10d(Resolution("host0", error="none"), Resolution("host1", ("10.77.0.11",))), "host/rendezvous-name", ("host0",), together=True),
     Row("MASTER_ADDR is a number", numeric_master, "host/hostname-numeric", ("6841231", "6841232")),
     Row("own names are numbers", numeric_own, "gloo/loopback-address", ("6841230", "6841231"), together=True),
     Row("own name is a number, NCCL", numeric_nccl, "host/hostname-numeric", ("6841231",), "warn", together=True),
@@ -384,6 +418,14 @@ def own_settings() -> Facts:
 
 
 HEALTHY = {
+    "own name unknown, one node with a port": one_node(master_port=29500, sources={"master_port": "--master-port"}),
+    "own name unknown, one node, older torch": one_node(torch="2.12.1+cpu"),
+    "own name unknown, one node, no torch yet": one_node(torch=""),
+    "own name unknown, one node once per rank": one_node(started="rank", rank=0, nproc_per_node=1, world_size=1),
+    "own name forwarded here, one node": stale_own_name(True),
+    "own name unknown on the second, c10d": two_nodes_c10d(
+        Resolution("host0", ("10.77.0.10",)), Resolution("host1", error="none")
+    ),
     "usual limits": on((0, 1)),
     "usual limits, 8 nodes": on((), of=8),
     "MASTER_PORT reserved": reserved(),

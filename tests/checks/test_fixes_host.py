@@ -78,6 +78,12 @@ CHANGES: dict[str, tuple[Callable[[], Facts], tuple[str, ...], dict[str, Any]]] 
         ("host1",),
         {"commands": ("echo '10.77.0.10 host0' >> /etc/hosts",)},
     ),
+    "a port, and no name": (rows.one_node, ("host0",), {"flags": {"--master-port": "29500"}}),
+    "a port in place of standalone": (
+        rows.standalone,
+        ("host0",),
+        {"flags": {"--standalone": None, "--master-port": "29500"}},
+    ),
     "node 0's address": (
         rows.numeric_master,
         ("6841231", "6841232"),

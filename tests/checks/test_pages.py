@@ -27,6 +27,7 @@ ALLOWED = {
         "masters",
         "picked",
         "rates",
+        "rendezvous",
         "stages",
     )
 }

@@ -45,6 +45,7 @@ from tests.lab.field_faults import (
     loses,
     mute_to,
     named_late,
+    one_node,
     other_subnet,
     port_range,
     shapers_removed,
@@ -106,6 +107,8 @@ HOST = [
     Case("a clock 30 s ahead, 2 nodes", clock(30, 1), "host/clock-skew", BOTH, "warn", "one-of", by_hand=usual_installation),
     Case("a clock 30 s behind, 3 nodes", clock(-30, 2), "host/clock-skew", ["host2"], "warn", hosts=3, by_hand=usual_installation),
     Case("a name server that drops packets", silent_name_server(1, 0), "host/dns-slow", ["host1"], "warn", within=25, torch="+10 s a look-up, no cause"),
+    Case("own name unknown, one node alone", together(name_removed(0, "host0"), one_node), "host/rendezvous-name", ["host0"], hosts=1, options=(1, 2), torch="at once, a name only"),
+    Case("a silent name server, 127.0.1.1 on both", together(own_name_at("127.0.1.1", 0, 1), silent_name_server(0, 1), silent_name_server(1, 0)), LOOPBACK, BOTH, also=[Root("host/dns-slow", BOTH, "warn")], master="10.77.0.10", within=15, torch="+10 s a look-up, one side"),
     Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     Case("host names of digits, master by address", nothing, LOOPBACK, ["6841231", "6841232"], hosts=["6841231", "6841232"], master="10.77.0.10"),
 ]  # fmt: skip

@@ -221,6 +221,12 @@ def named_late(on: int, name: str, seconds: float) -> Fault:
     return inject
 
 
+def one_node(launch: Launch) -> None:
+    """The launch line of one node alone: nothing but the number of ranks."""
+    for start in launch.starts:
+        start.flags = {"--nproc-per-node": str(launch.nproc)}
+
+
 def huge_hosts_file(launch: Launch) -> None:
     """/etc/hosts holds 50,000 other hosts, as on sites that copy their whole table to every node."""
     numbers = ((i, f"10.100.{i // 256}.{i % 256}") for i in range(50_000))

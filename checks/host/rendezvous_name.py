@@ -1,0 +1,90 @@
+"""torchrun looks for its own store under a host name that leads nowhere.
+
+What you see
+------------
+The ranks are never started. For minutes, also on one node alone, nothing, or again and again
+
+    The IPv6 network addresses of (host0, 42909) cannot be retrieved (gai error: -3 - Temporary failure in name
+    resolution)
+
+Why it happens
+--------------
+With the c10d rendezvous torchrun hosts the store of its ranks under this host's own name (what getfqdn() says) and
+connects to it by that name. `--standalone` means c10d, too, and since torch 2.13 so does every launch of one node
+without `--master-port`. Where the name has no address, or one that is not this host's, torchrun waits for itself. The
+name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images.
+
+Fix
+---
+On one node give `--master-port`: the store is then at 127.0.0.1. Or add the name to /etc/hosts. torchrun's own
+`--local-addr` names an address in its place.
+
+When it is harmless
+-------------------
+When the ranks are not started by torchrun (mp.spawn, mpirun, a scheduler), or by one with a static rendezvous.
+
+See also
+--------
+host/hostname-unresolvable, host/hostname-loopback, network/master-unresolvable
+"""
+
+from distdoctor.blame import address_of
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node
+from distdoctor.facts import Resolution
+from distdoctor.remedies import append_hosts_line
+from distdoctor.rendezvous import announcer
+
+SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("environment/torch-missing",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    node = announcer(cluster)
+    host = node.facts.host if node else None
+    if node is None or host is None or host.announced is None:
+        return
+    if leads_here(host.announced, host.announced_reached):
+        return
+    yield Finding(
+        summary=f"torchrun looks for its store at {host.announced.name}, "
+        f"which {'has no address' if not host.announced.addresses else 'is another address'} on {node.name}.",
+        nodes=(node.name,),
+        ranks=node.ranks,
+        evidence=tuple(evidence(node, host.announced)),
+        fixes=tuple(fixes(cluster, node, host.announced)),
+    )
+
+
+def leads_here(announced: Resolution, reached: bool | None) -> bool:
+    """Whether a store on this host is reached by the announced name; an address of its own needs no try."""
+    return bool(announced.addresses) and reached is not False
+
+
+def evidence(node: Node, announced: Resolution) -> Iterator[str]:
+    if announced.timed_out:
+        yield f"{node.name}: looking up {announced.name} timed out after {announced.seconds:.1f} s"
+    elif not announced.addresses:
+        yield f"{node.name}: looking up {announced.name} failed: {announced.error or 'no address'}"
+    else:
+        found = ", ".join(announced.addresses)
+        yield f"{node.name}: {announced.name} is {found}, which is not its own and does not lead here"
+    alone = "one node without --master-port" if node.plan.rdzv_backend == "static" else "the c10d rendezvous"
+    yield f"{node.name}: torch {node.facts.identity.torch or '?'} starts {alone} under the host's own name"
+
+
+def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
+    names, plan, option = (node.name,), node.plan, 1
+    standalone = plan.sources.get("master_addr") == "--standalone"
+    if plan.nnodes == 1 and (standalone or plan.rdzv_backend == "static"):
+        flags: dict[str, str | None] = {"--standalone": None} if standalone else {}
+        text = "Give a port: torchrun's store is then at 127.0.0.1, and needs no name."
+        yield Fix(text, names, flags={**flags, "--master-port": str(DEFAULT_PORT)})
+        option = 2
+    start = "Or give" if option > 1 else "Give"
+    address = address_of(node, cluster) or "127.0.1.1"
+    if announced.addresses:
+        text = f"{start} {announced.name} the address {address} in /etc/hosts, in place of the one that it has."
+        yield Fix(text, names, option)
+    else:
+        command = append_hosts_line(address, announced.name)
+        yield Fix(f"{start} {announced.name} its address in /etc/hosts.", names, option, commands=(command,))
