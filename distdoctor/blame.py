@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -11,6 +10,7 @@ from distdoctor.cluster import Cluster, Node, is_loopback, parse
 from distdoctor.facts import Contact, FirewallChain, PortHolder
 from distdoctor.findings import Blame
 from distdoctor.firewall import Hook, blocks, concerns
+from distdoctor.interfaces import is_bridge, is_virtual
 
 LAUNCH = tuple(
     f"environment/{name}"
@@ -70,8 +70,6 @@ PEERS = (
     *LIMITS,
 )
 """The checks that say why what the ranks do together fails: a stopped rank, or connections between the nodes."""
-
-_VIRTUAL = re.compile(r"(docker|br-|veth|virbr|cni|flannel|cali|lxc|lxd|podman)")
 
 Suspect = Literal["from", "to", "either"]
 
@@ -158,8 +156,9 @@ def address_of(node: Node, cluster: Cluster | None = None) -> str | None:
 def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
     """Addresses of a node's interfaces, each with its network: (prefix length, number)."""
     found = []
-    for interface in node.facts.host.interfaces if node.facts.host else ():
-        if interface.loopback or not interface.up or _VIRTUAL.match(interface.name):
+    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    for interface in sorted(interfaces, key=lambda one: is_virtual(one.name)):
+        if interface.loopback or not interface.up or is_bridge(interface.name):
             continue
         for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
             parsed = parse(address)

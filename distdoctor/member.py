@@ -24,6 +24,7 @@ from distdoctor.facts import (
     StageStatus,
     Work,
 )
+from distdoctor.interfaces import is_bridge
 from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
 from distdoctor.outside import encodable, environment
@@ -243,7 +244,7 @@ class Member:
         primary: AddressChoice | None
         interface = next((i.name for i in ours if target in i.addresses), None) if own else None
         # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name.
-        if is_loopback(target) or host.is_bridge(interface) or (not own and way.source is None):
+        if is_loopback(target) or is_bridge(interface) or (not own and way.source is None):
             primary = host.reachable_address(ours)
         elif own:
             primary = AddressChoice(target, interface, "MASTER_ADDR")

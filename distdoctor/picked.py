@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,13 +9,11 @@ from distdoctor.addresses import is_loopback, parse
 from distdoctor.blame import makes_gloo
 from distdoctor.cluster import Cluster, Node
 from distdoctor.graph import Edge
+from distdoctor.interfaces import is_virtual
 
 Backend = Literal["gloo", "nccl"]
 VARIABLES: dict[Backend, str] = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
 """The variable by which each is told its interface."""
-_VIRTUAL = re.compile(
-    r"(docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|zt|podman|vmnet|dummy|ppp|ipsec)"
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
 def _odd(node: Node, address: str) -> bool:
     parsed = parse(address)
     link_local = parsed is not None and parsed.is_link_local
-    return link_local or bool(_VIRTUAL.match(node.interface_of(address) or ""))
+    return link_local or is_virtual(node.interface_of(address))
 
 
 def _fails(backend: Backend, node: Node, address: str, others: tuple[Node, ...], edges: tuple[Edge, ...]) -> bool:

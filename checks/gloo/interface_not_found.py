@@ -29,6 +29,7 @@ gloo/interface-unreachable, gloo/loopback-address
 from distdoctor.blame import makes_gloo, primary_interface, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.compare import devices
+from distdoctor.interfaces import is_bridge
 
 SEVERITY = "fail"
 
@@ -102,7 +103,7 @@ def several(node: Node, wanted: int) -> Fix:
     """As many interfaces as the other nodes name: those that are there, and further ones where it is plain which."""
     there = {i.name: i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and i.addresses}
     kept = [name for name in devices(value(node)) if name in there]
-    rest = [name for name, one in there.items() if name not in kept and not one.loopback]
+    rest = [name for name, one in there.items() if name not in kept and not one.loopback and not is_bridge(name)]
     if len(kept) + len(rest) == wanted:
         text = f"On {node.name}, name {wanted} interfaces that are there, as many as on the other nodes."
         return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": ",".join([*kept, *rest])})

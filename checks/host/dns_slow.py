@@ -2,7 +2,7 @@
 
 What you see
 ------------
-A start that is 10 to 30 s slower than it should be, with nothing in the log; a warning that the hostname of the client
+A start that is 10 to 90 s slower than it should be, with nothing in the log; a warning that the hostname of the client
 socket cannot be retrieved. Each rank pays it again.
 
 Why it happens

@@ -33,6 +33,7 @@ from collections import Counter
 
 from distdoctor.blame import contact_text, makes_gloo, primary_interface, some, together
 from distdoctor.check_api import NO_GLOO, Cluster, Contact, Finding, Fix, Iterator, Node, is_loopback, parse
+from distdoctor.interfaces import is_bridge, is_virtual
 from distdoctor.outcomes import shorten
 from distdoctor.remedies import master_fixes
 
@@ -146,7 +147,8 @@ def fix(node: Node, family: int) -> Fix:
     """GLOO_SOCKET_IFNAME takes an interface's first address: only one that begins with the right family helps."""
     first = primary_interface(node)
     interfaces = [i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and not i.loopback]
-    interfaces.sort(key=lambda i: i.name != first)
+    interfaces = [i for i in interfaces if i.name == first or not is_bridge(i.name)]
+    interfaces.sort(key=lambda i: (i.name != first, is_virtual(i.name)))
     for interface in interfaces:
         parsed = parse(interface.addresses[0]) if interface.addresses else None
         if parsed is not None and parsed.version == family and not parsed.is_link_local:

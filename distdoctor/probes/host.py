@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +11,10 @@ import psutil
 from distdoctor import gloo_rules, nccl_rules
 from distdoctor.cluster import parse
 from distdoctor.facts import AddressChoice, HostFacts, Interface, Route
+from distdoctor.interfaces import is_bridge, is_virtual
 from distdoctor.probes import limits
 from distdoctor.probes.connect import connect
 from distdoctor.probes.names import announced, hosts_lines, resolve
-
-BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
-VIRTUAL = re.compile(r"(docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|podman|vmnet|dummy)")
-"""Names of interfaces that other hosts do not share; never picked as the address to be reached at."""
 
 REACHED_SECONDS = 1.5
 
@@ -108,26 +104,21 @@ def route(target: str, port: int, ours: Sequence[Interface]) -> Route:
 
 def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
     """The address by which other hosts most probably reach this one: that of the default route, else the first global
-    address on an interface that is up and not virtual. None where there is only loopback."""
+    address on an interface that is up, those of VPNs and of networks of containers last. None where there is only
+    loopback, or a bridge for this host's containers that is not the way out."""
+    defaults = default_route_interfaces()
     candidates = [
         (interface.name, address)
         for interface in ours
-        if interface.up and not interface.loopback
+        if interface.up and not interface.loopback and (interface.name in defaults or not is_bridge(interface.name))
         for address in interface.addresses
         if (parsed := parse(address)) and not parsed.is_link_local and not parsed.is_loopback
     ]
-    candidates.sort(key=lambda pair: (bool(VIRTUAL.match(pair[0])), ":" in pair[1]))
-    defaults = default_route_interfaces()
+    candidates.sort(key=lambda pair: (is_virtual(pair[0]), ":" in pair[1]))
     for name, address in candidates:
-        if name in defaults and not VIRTUAL.match(name):
+        if name in defaults and not is_virtual(name):
             return AddressChoice(address, name, "default route")
     return AddressChoice(candidates[0][1], candidates[0][0], "first interface") if candidates else None
-
-
-def is_bridge(interface: str | None) -> bool:
-    """Whether an interface of this name joins the containers and virtual machines of this host, and not other hosts.
-    Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
-    return bool(BRIDGE.match(interface or ""))
 
 
 def default_route_interfaces() -> set[str]:

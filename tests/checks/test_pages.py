@@ -23,6 +23,7 @@ ALLOWED = {
         "firewall",
         "gloo_rules",
         "graph",
+        "interfaces",
         "between",
         "masters",
         "picked",

@@ -1,0 +1,21 @@
+"""Which interfaces other hosts do not share, by their names: one rule for what is probed and for what a fix offers."""
+
+from __future__ import annotations
+
+import re
+
+_BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
+_VIRTUAL = re.compile(
+    r"docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|zt|podman|vmnet|dummy|ppp|ipsec"
+)
+
+
+def is_bridge(interface: str | None) -> bool:
+    """Whether an interface of this name joins the containers and virtual machines of this host, and not other hosts.
+    Networks of containers over several hosts (flannel, cilium) and VPNs have other names."""
+    return bool(_BRIDGE.match(interface or ""))
+
+
+def is_virtual(interface: str | None) -> bool:
+    """Whether it is a bridge, or leads into a VPN or a network of containers: the last to be offered to other hosts."""
+    return bool(_VIRTUAL.match(interface or ""))
