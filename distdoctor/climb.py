@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor.cluster import is_loopback
-from distdoctor.confirm import confirm
+from distdoctor.confirm import Unconfirmed, confirm
 from distdoctor.facts import BadFacts, StageStatus
 from distdoctor.links import Climb
 from distdoctor.meeting import Seat
@@ -24,20 +24,7 @@ from distdoctor.rank_calls import LATE_SECONDS, RankCalls
 from distdoctor.render.words import count
 from distdoctor.report import Report
 from distdoctor.roll import planned
-from distdoctor.seal import VARIABLE
 from distdoctor.store_client import StoreGone
-
-UNCONFIRMED = (
-    "this was read in the store, where others can write, too, and node 0 could not be asked whether it is its own: "
-    f"what to do about it is told on node 0 (with the same {VARIABLE} on every node it need not be asked)"
-)
-
-
-def unconfirmed(report: Report) -> Report:
-    """A report of which it is not sure that it is node 0's: no word of it is to pass for a proof or as advice."""
-    findings = tuple(replace(finding, fixes=()) for finding in report.findings)
-    verdict = report.verdict if report.verdict == "fail" else "incomplete"
-    return replace(report, verdict=verdict, findings=findings, notes=(*report.notes, UNCONFIRMED))
 
 
 class Climber:
@@ -64,7 +51,7 @@ class Climber:
     async def follow(self) -> Report | None:
         """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
 
-        Raises StoreGone where the store goes away, Untrusted where others write into it, and TooLate.
+        Raises StoreGone where the store goes away, Untrusted where others write into it, Unconfirmed, TooLate.
         """
         await self.post.enrol()
         port = None
@@ -126,7 +113,7 @@ class Climber:
         return Orders(self.number, len(self.member.facts.ranks), planned(self.member.options), one_host=own)
 
     async def _report(self, command: Command) -> Report:
-        """Node 0's report, once it is sure whose it is. Raises Untrusted and TooLate."""
+        """Node 0's report, once it is sure whose it is. Raises Untrusted, Unconfirmed and TooLate."""
         report = await self.post.report(command)
         self._note_forged()
         if not isinstance(self.post, StorePost) or self.seat.seal.keyed:
@@ -138,7 +125,9 @@ class Climber:
             )
         if answer == "denied":
             raise Untrusted("the commands and the report are not those that node 0 gives when it is asked directly")
-        return report if answer == "confirmed" else unconfirmed(report)
+        if answer == "no-answer":
+            raise Unconfirmed(report)
+        return report
 
     # -- stages -----------------------------------------------------------------------------------------------
 

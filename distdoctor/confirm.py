@@ -9,17 +9,68 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
+from distdoctor.catalog import Check
+from distdoctor.findings import SEVERITIES, Finding
 from distdoctor.mailbox import OWN
 from distdoctor.mesh import ASK, HELLO, MAGIC
 from distdoctor.probes.connect import open_socket
+from distdoctor.report import Report
+from distdoctor.seal import VARIABLE
 
 ANSWER_SECONDS = 1.0
 TRIES = 2
 DIGEST_BYTES = 32
 
 Confirmation = Literal["confirmed", "denied", "no-answer"]
+
+
+UNCONFIRMED = (
+    "node 0 could not be asked whether the report in the store is its own, where others can write, too: the findings "
+    f"named here are told whole on node 0 (with the same {VARIABLE} on every node it need not be asked)"
+)
+
+
+class Unconfirmed(Exception):
+    """A report of which it is not known whether it is node 0's."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(UNCONFIRMED)
+        self.report = report
+
+
+def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check]) -> Report:
+    """This process's own report, and what an unconfirmed one names, in no words but this process's own.
+
+    Where a firewall is what is wrong, node 0 cannot be asked, and its findings are needed on every node; where somebody
+    else wrote them, no text of theirs is shown, nothing of theirs is advised, and nothing passes.
+    """
+    known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
+    named = [_named(f, known[f.check]) for f in told.findings if f.check in known and f.check not in mine]
+    verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
+    return replace(
+        own,
+        verdict=verdict,  # type: ignore[arg-type]
+        findings=(*own.findings, *named),
+        notes=(*own.notes, UNCONFIRMED),
+    )
+
+
+def _named(finding: Finding, check: Check) -> Finding:
+    return Finding(
+        summary=f"Node 0 is said to have found: {check.title}",
+        title=check.title,
+        nodes=finding.nodes,
+        links=finding.links,
+        blame=finding.blame,
+        severity=finding.severity if finding.severity in SEVERITIES else check.severity,
+        check=check.id,
+        id=finding.id,
+        because_of=finding.because_of,
+    )
 
 
 async def confirm(address: str, port: int, token: str, transcript: bytes) -> Confirmation:

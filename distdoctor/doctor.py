@@ -17,6 +17,7 @@ from distdoctor.announcement import line_for_others, with_master
 from distdoctor.assemble import assemble
 from distdoctor.climb import Climber
 from distdoctor.cluster import Cluster, build
+from distdoctor.confirm import Unconfirmed, with_unconfirmed
 from distdoctor.facts import StageStatus
 from distdoctor.guard import TELLING_SECONDS, Guard
 from distdoctor.judge import Judgement
@@ -237,6 +238,8 @@ class _Doctor:
             self.member.update_meeting(host_lost=True)
         except TooLate as err:
             self.member.update_meeting(joined=False, late=err.met)
+        except Unconfirmed as err:
+            report = with_unconfirmed(self._own_report(self.member.judge_alone()), err.report, self.options.checks)
         except Untrusted as err:
             self.untrusted = True
             await self._tell_of(err)

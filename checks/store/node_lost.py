@@ -27,6 +27,7 @@ from distdoctor.blame import node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
 
 SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("store/forged-message",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -22,8 +22,10 @@ def host(state: State, port: int, timeout: float) -> dict[str, Any]:
     # answer, the store would be silent for 10 s per client. The names are for its log only, so no server is asked at
     # all (glibc's resolver sends a question as often as ``attempts`` says); "localhost" is in /etc/hosts.
     os.environ["RES_OPTIONS"] = "attempts:0"
+    # As the job's: env:// reads this variable (torch/distributed/rendezvous.py), the constructor itself does not.
+    legacy = {} if os.environ.get("USE_LIBUV", "1") == "1" else {"use_libuv": False}
     try:
-        state.store = dist.TCPStore("localhost", port, None, True, timedelta(seconds=timeout), False)
+        state.store = dist.TCPStore("localhost", port, None, True, timedelta(seconds=timeout), False, **legacy)
     except RuntimeError as err:
         raise OSError(_bind_errno(str(err)), str(err)[:500]) from None
     return {"port": state.store.port}

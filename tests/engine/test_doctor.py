@@ -88,7 +88,9 @@ def family(pid: int) -> list[int]:
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
-            below.setdefault(int(entry.read_text().rpartition(")")[2].split()[1]), []).append(int(entry.parent.name))
+            below.setdefault(int(entry.read_text(errors="replace").rpartition(")")[2].split()[1]), []).append(
+                int(entry.parent.name)
+            )
         except (OSError, IndexError):
             continue
     for one in found:
