@@ -13,6 +13,7 @@ from distdoctor.firewall import Hook
 from distdoctor.graph import Edge, Star
 from distdoctor.outcomes import gloo_blames
 from distdoctor.remedies import opening_fix
+from distdoctor.routes import TITLE, Obstacle, line, obstacle, repair
 
 MAX_LINKS = 64
 """Links that a finding lists; the others are counted."""
@@ -69,6 +70,10 @@ def by_rules(edges: Sequence[Edge]) -> tuple[set[Node], list[Edge]]:
     known: set[Node] = set()
     unknown: list[Edge] = []
     for edge in edges[:MAX_LINKS]:
+        found = obstacle(edge.source, edge.target, edge.link.address)
+        if found is not None:
+            known.add(found.node)
+            continue
         side = suspect(edge.source, edge.target, edge.link.port)
         if side == "either":
             unknown.append(edge)
@@ -90,6 +95,8 @@ def finding(
 ) -> Finding:
     """A finding about links. ``edges``: those that are shown; ``count``: how many there are of them in all."""
     total = len(edges) if count is None else count
+    found = obstacles(edges[:MAX_LINKS])
+    ruled = [edge for edge in edges[:MAX_LINKS] if edge not in found]
     shown = [_line(edge) for edge in edges[:MAX_LINES]]
     if total > len(shown):
         shown.append(f"and {total - len(shown)} other links")
@@ -99,7 +106,8 @@ def finding(
         links=tuple(dict.fromkeys((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS])),
         blame="one-of" if unsure else "all",
         severity=severity,
-        evidence=tuple(dict.fromkeys((*shown, *_rules(edges[:MAX_LINKS], blamed)))),
+        title=TITLE if found and len(found) == len(edges[:MAX_LINKS]) else "",
+        evidence=tuple(dict.fromkeys((*shown, *map(line, found.values()), *_rules(ruled, blamed)))),
         fixes=tuple(opening(cluster, edges, blamed, unsure)) if fixes is None else fixes,
     )
 
@@ -123,17 +131,29 @@ def _rules(edges: Sequence[Edge], blamed: Sequence[Node]) -> Iterator[str]:
                 yield from filter_evidence(node, hook, edge.link.port)
 
 
+def obstacles(edges: Sequence[Edge]) -> dict[Edge, Obstacle]:
+    """What the nodes' own routing tables say about those of these links about which they say something."""
+    tried = {edge: obstacle(edge.source, edge.target, edge.link.address) for edge in edges}
+    return {edge: found for edge, found in tried.items() if found is not None}
+
+
 def opening(cluster: Cluster, edges: Sequence[Edge], blamed: Sequence[Node], unsure: bool) -> Iterator[Fix]:
-    """On each of the blamed nodes, let its peers' connections through."""
+    """On each of the blamed nodes, let its peers' connections through; a route that is wrong is put right instead."""
+    found = obstacles(edges[:MAX_LINKS])
+    first = {one.node: one for one in reversed(found.values())}
+    yield from (repair(cluster, one) for one in list(first.values())[:MAX_FIXES])
     peers: dict[Node, dict[str, None]] = {}
     hooks: dict[Node, Hook] = {}
     for edge in edges:
+        if edge in found:
+            continue
         for node, peer in ((edge.target, edge.source), (edge.source, edge.target)):
             peers.setdefault(node, {}).update(dict.fromkeys(reached(cluster, peer)))
         hooks[edge.target] = "input"
         hooks.setdefault(edge.source, "output")
-    for number, node in enumerate(blamed[:MAX_FIXES], start=1):
-        addresses = [*peers.get(node, {}), *itself_too(cluster, node)]
+    left = [node for node in blamed if node in peers and node not in first]
+    for number, node in enumerate(left[:MAX_FIXES], start=1):
+        addresses = [*peers[node], *itself_too(cluster, node)]
         yield opening_fix(node, node.name, hooks.get(node, "input"), addresses, None, option=number if unsure else 1)
 
 

@@ -28,7 +28,7 @@ from distdoctor.interfaces import is_bridge
 from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
 from distdoctor.outside import encodable, environment
-from distdoctor.probes import host, identity, init_file, known_variables, leftovers, memory, names, ports
+from distdoctor.probes import host, identity, init_file, known_variables, leftovers, memory, names, ports, routes
 from distdoctor.probes.threads import in_thread
 from distdoctor.processes import Child, Died, Zygote
 from distdoctor.rendezvous import may_announce
@@ -264,7 +264,7 @@ class Member:
         rules, left = await asyncio.gather(
             in_thread(ports.firewall, 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
         )
-        self.update_network(firewall=rules)
+        self.update_network(firewall=rules, routes=routes.table(), strict=routes.strict())
         if self.facts.host is not None:
             self.update(host=replace(self.facts.host, leftovers=left))
 

@@ -97,9 +97,10 @@ def opening_fix(
     ends = f"{'from' if hook == 'input' else 'to'} {some(peers) or 'the other nodes'}"
     if commands:
         return Fix(f"On {name}, accept {what} {ends}.", (name,), option, commands=commands)
-    seen = rules is not None and rules.readable
-    why = "its own rules do not block it: look between the hosts too" if seen else "its firewall's rules were not seen"
-    return Fix(f"On {name}, accept {what} {ends} ({why}).", (name,), option)
+    if rules is not None and rules.readable:
+        text = f"No rule of {name} blocks {what} {ends}: let it through between the hosts (security group, switch)."
+        return Fix(text, (name,), option)
+    return Fix(f"On {name}, accept {what} {ends} (its firewall's rules were not seen).", (name,), option)
 
 
 def append_hosts_line(address: str, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from distdoctor.blame import (
@@ -20,7 +20,26 @@ from distdoctor.cluster import Cluster, Node, parse
 from distdoctor.facts import Contact
 from distdoctor.findings import Finding, Fix
 from distdoctor.remedies import opening_fix
+from distdoctor.routes import TITLE, Obstacle, add_route, line, obstacle
+from distdoctor.routes import repair as undo
 
+__all__ = [
+    "NODES_MISSING",
+    "Obstacle",
+    "Shut",
+    "add_route",
+    "has_no_route",
+    "is_up",
+    "judge_way",
+    "line",
+    "misrouted",
+    "obstacle",
+    "obstacles",
+    "owner",
+    "shut_nodes",
+    "store_at",
+    "undo",
+]
 NODES_MISSING = "store/nodes-missing"
 ENETUNREACH = 101
 
@@ -104,6 +123,10 @@ def judge_way(
     own word that it hosts the store. What is not proven is told as a consequence of store/nodes-missing.
     """
     shut = shut_nodes(cluster, outcomes)
+    found = obstacles(cluster, shut)
+    if found:
+        yield misrouted(cluster, [one for one in shut if one.node in found], found)
+    shut = [one for one in shut if one.node not in found]
     zero = store_at(cluster, shut)
     proven = shut if zero is not None else [one for one in shut if at_once(one)]
     if proven:
@@ -111,6 +134,50 @@ def judge_way(
     rest = [one for one in shut if one not in proven]
     if rest:
         yield _unproven(cluster, rest, told)
+
+
+def obstacles(cluster: Cluster, shut: list[Shut]) -> dict[Node, Obstacle]:
+    """What the routing tables of these nodes and of node 0 say about the way between them, where they say something."""
+    found = {}
+    for one in shut:
+        zero = owner(cluster, [one])
+        its = obstacle(one.node, zero, one.contact.address) if zero is not None else None
+        if its is not None:
+            found[one.node] = its
+    return found
+
+
+def misrouted(cluster: Cluster, shut: list[Shut], found: Mapping[Node, Obstacle]) -> Finding:
+    """The finding about nodes that do not get to node 0 for a route, a netmask or a reverse path filter."""
+    name = owner_name(cluster, shut)
+    its = list(dict.fromkeys(found.values()))
+    clients = tuple(one.node.name for one in shut)
+    contact = shut[0].contact
+    return Finding(
+        summary=f"Packets between {together(clients)} and {name} ({contact.address}) go astray: {line(its[0])}.",
+        title=TITLE,
+        nodes=tuple(dict.fromkeys(one.node.name for one in its)),
+        links=tuple((client, name) for client in clients if client != name),
+        evidence=(*(_line(one) for one in shut), *(line(one) for one in its)),
+        fixes=tuple(undo(cluster, one) for one in its),
+    )
+
+
+def owner_name(cluster: Cluster, shut: list[Shut]) -> str:
+    zero = owner(cluster, shut)
+    return zero.name if zero is not None else node0_name(cluster, shut[0].node)
+
+
+def is_up(cluster: Cluster, shut: list[Shut]) -> bool:
+    """Whether the host that these nodes tried is known to be up: its facts are here, or another node got there."""
+    if owner(cluster, shut) is not None:
+        return True
+    tried = {parse(one.contact.address) for one in shut}
+    return any(
+        n.facts.network and n.facts.network.contact and n.facts.network.contact.outcome == "open"
+        and parse(n.facts.network.contact.address) in tried
+        for n in cluster.nodes
+    )  # fmt: skip
 
 
 def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:

@@ -12,7 +12,8 @@ name an interface of node 0 that the others do not share.
 
 Fix
 ---
-Name an address of node 0 in a network that all nodes share, or repair the route.
+Name an address of node 0 in a network that all nodes share, or repair the route. Where the nodes' own routing tables
+and netmasks say what is wrong (a gateway that is none, a reverse path filter), that.
 
 When it is harmless
 -------------------
@@ -26,7 +27,7 @@ network/no-route, network/master-not-node0, network/port-rejected, store/nodes-m
 from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
 from distdoctor.remedies import master_fixes
-from distdoctor.way import NODES_MISSING, Shut, has_no_route, shut_nodes, store_at
+from distdoctor.way import NODES_MISSING, Shut, has_no_route, is_up, misrouted, obstacles, shut_nodes, store_at
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
@@ -34,6 +35,10 @@ FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     shut = [one for one in shut_nodes(cluster, ("unreachable", "error")) if not has_no_route(one)]
+    found = obstacles(cluster, shut)
+    if found:
+        yield misrouted(cluster, [one for one in shut if one.node in found], found)
+    shut = [one for one in shut if one.node not in found]
     if shut:
         yield finding(cluster, shut)
 
@@ -68,5 +73,11 @@ def fixes(cluster: Cluster, shut: list[Shut], name: str) -> tuple[Fix, ...]:
     other = address_of(zero, cluster) if zero else None
     if zero is not None and other is not None and other != shut[0].contact.address:
         return master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
-    text = f"Bring {name} up, or repair the route to {shut[0].contact.address}."
-    return (Fix(text, tuple(one.node.name for one in shut)),)
+    names, address = tuple(one.node.name for one in shut), shut[0].contact.address
+    if is_up(cluster, shut):
+        text = (
+            f"{name} is up: look at the way from {together(names)} to {address} (ip route get {address}; ip neigh), "
+            "and at what is between the hosts."
+        )
+        return (Fix(text, names),)
+    return (Fix(f"Bring {name} up, or repair the route to {address}.", names),)

@@ -12,7 +12,8 @@ or lost its address; or MASTER_ADDR names an interface of node 0 that the others
 
 Fix
 ---
-Name an address of node 0 in a network that all nodes share, or add the route.
+Name an address of node 0 in a network that all nodes share, or add the route. A netmask that leaves the other node out
+is to be that of the others.
 
 When it is harmless
 -------------------
@@ -27,7 +28,20 @@ from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, node0_nam
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.graph import Edge
 from distdoctor.remedies import master_fixes
-from distdoctor.way import NODES_MISSING, Shut, has_no_route, owner, shut_nodes, store_at
+from distdoctor.way import (
+    NODES_MISSING,
+    Obstacle,
+    Shut,
+    add_route,
+    has_no_route,
+    line,
+    obstacle,
+    obstacles,
+    owner,
+    shut_nodes,
+    store_at,
+    undo,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
@@ -50,7 +64,8 @@ def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:
     clients = tuple(one.node.name for one in shut)
     address = shut[0].contact.address
     other = address_of(zero, cluster) if zero else None
-    fixes = tuple(repair(one.node, address) for one in shut)
+    found = obstacles(cluster, shut)
+    fixes = tuple(repair(cluster, one.node, zero, address, found.get(one.node)) for one in shut)
     if zero is not None and other is not None and other != address:
         text = f"Name {name} by an address in a network that the others share."
         fixes = (
@@ -61,7 +76,7 @@ def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:
         summary=f"{together(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
         nodes=clients,
         links=tuple((client, name) for client in clients if client != name),
-        evidence=tuple(line for one in shut for line in evidence(one)),
+        evidence=(*(text for one in shut for text in evidence(one)), *map(line, found.values())),
         fixes=fixes,
         because_of=None if zero else NODES_MISSING,
     )
@@ -86,17 +101,19 @@ def has(node: Node) -> str:
     return f"its interfaces are {', '.join(own) or 'loopback only'}"
 
 
-def repair(node: Node, address: str) -> Fix:
-    family = "-6 " if ":" in address else ""
-    text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
-    return Fix(text, (node.name,))
+def repair(cluster: Cluster, node: Node, other: Node | None, address: str, found: Obstacle | None) -> Fix:
+    """The route that is wrong, where the node's own table shows it, else one that is added."""
+    if found is not None and found.node is node:
+        return undo(cluster, found)
+    return add_route(cluster, node, other, address)
 
 
 def to_peers(cluster: Cluster, edges: tuple[Edge, ...]) -> Finding:
     names = dict.fromkeys(edge.source.name for edge in edges)
     targets = dict.fromkeys(edge.target.name for edge in edges)
     sources = [node for node in cluster.nodes if node.name in names]
-    first = {edge.source.name: edge.link.address for edge in reversed(edges)}
+    first = {edge.source: edge for edge in reversed(edges)}
+    found = {node: obstacle(node, edge.target, edge.link.address) for node, edge in first.items()}
     return Finding(
         summary=f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.",
         nodes=tuple(names),
@@ -104,6 +121,9 @@ def to_peers(cluster: Cluster, edges: tuple[Edge, ...]) -> Finding:
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
+            *(line(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
         ),
-        fixes=tuple(repair(node, first[node.name]) for node in sources),
+        fixes=tuple(
+            repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources
+        ),
     )

@@ -32,6 +32,7 @@ from distdoctor.facts.network import (
     NetworkFacts,
     PortHolder,
     Route,
+    TableRoute,
 )
 from distdoctor.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
@@ -74,6 +75,7 @@ __all__ = [
     "SharedMemory",
     "StageFacts",
     "StageStatus",
+    "TableRoute",
     "TorchFailure",
     "Trial",
     "Work",

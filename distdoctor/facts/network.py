@@ -85,6 +85,19 @@ class Route:
 
 
 @dataclass(frozen=True)
+class TableRoute:
+    """One entry of the routing table."""
+
+    network: str
+    """``10.77.0.0/24``; ``0.0.0.0/0`` is the default route."""
+    gateway: str | None
+    """None: the network is on the interface's own link."""
+    interface: str | None
+    reject: bool = False
+    """Packets are not sent but refused, or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
+
+
+@dataclass(frozen=True)
 class FirewallChain:
     """One chain on the way in or out of this host that can drop packets."""
 
@@ -135,3 +148,7 @@ class NetworkFacts:
     """Seconds after which MASTER_ADDR had an address, where it had none at first; else 0."""
     reverse: Resolution | None = None
     """The reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
+    routes: tuple[TableRoute, ...] | None = None
+    """The main routing table; None where it was not read, or is too long for a node's."""
+    strict: tuple[str, ...] = ()
+    """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""

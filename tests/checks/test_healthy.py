@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.facts import AddressChoice, Firewall, HostsLine, Interface, NodeFacts, RankFacts, Resolution
-from tests.checks import rows_host, rows_net, rows_ranks, rows_settings
+from tests.checks import rows_host, rows_net, rows_ranks, rows_routes, rows_settings
 from tests.facts_builder import (
     UNREAD,
     alone,
@@ -199,6 +199,7 @@ CLUSTERS = {
     **rows_net.HEALTHY,
     **rows_ranks.HEALTHY,
     **rows_settings.HEALTHY,
+    **rows_routes.HEALTHY,
 }
 
 

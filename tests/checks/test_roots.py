@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks import rows_gloo, rows_host, rows_launch, rows_master, rows_net, rows_ranks, rows_settings, rows_trust
+from tests.checks import (
+    rows_gloo,
+    rows_host,
+    rows_launch,
+    rows_master,
+    rows_net,
+    rows_ranks,
+    rows_routes,
+    rows_settings,
+    rows_trust,
+)
 from tests.checks.row import Row
 from tests.facts_builder import CHECKS, judged
 
@@ -20,6 +30,7 @@ ROWS = [
     *rows_host.ROWS,
     *rows_net.ROWS,
     *rows_settings.ROWS,
+    *rows_routes.ROWS,
     *rows_trust.ROWS,
 ]
 

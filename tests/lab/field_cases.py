@@ -62,6 +62,10 @@ from tests.lab.field_faults import (
 BOTH, ALL3 = ("host0", "host1"), ("host0", "host1", "host2")
 SMALL_SHM = Root("host/shared-memory-small", ["host1"], "warn")
 NO_INTERFACE = "gloo/interface-not-found"
+STRICT = (
+    "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
+)
+"""Answers to host 1 leave by eth1; what it sends to eth0 is dropped for that."""
 TWO_NETWORKS = second_network("10.99.0.10/24", "10.99.0.11/24", joined=True)
 
 ENVIRONMENT = [
@@ -98,6 +102,7 @@ HOST = [
     Case("16 open files", shell("ulimit -S -n 16", 1), "host/open-files-limit", ["host1"], torch="2 s"),
     Case("64 open files", shell("ulimit -S -n 64", 1), "host/open-files-limit", ["host1"], "warn", torch="never (trains)"),
     Case("500 MB of address space", shell("ulimit -S -v 500000", 1), "environment/torch-broken", ["host1"]),
+    Case("14 processes and threads", together(as_user(0, 1), shell("prlimit --pid $$ --nproc=14:4096", 1)), "gloo/init-failed", ["host1"], needs=["prlimit", "bash"], torch="at once, no cause"),
     Case("20 ports for outgoing connections", port_range(40000, 40019, 1), "host/ports-exhaustible", ["host1"], "warn"),
     Case("MASTER_PORT among the ports for anybody", flag("--master-port", "40000", 0, 1), "host/master-port-ephemeral", ["host0"], "warn", options=(1, 2)),
     Case("a privileged port", together(as_user(0, 1), flag("--master-port", "80", 0, 1)), "host/port-privileged", ["host0"], wait=8),
@@ -117,6 +122,13 @@ NETWORK = [
     Case("the master's name means nobody on node 1 of 3", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], hosts=3, curable=True, live=False),
     Case("the master's name comes after 4 s", named_late(1, "host0", 4), "network/dns-not-ready", ["host1"], "warn", within=14),
     Case("no route to the master", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1)), "network/no-route", ["host1"], curable=True, live=False, by_hand=together(other_subnet(1, "10.77.0.11/24"), own_name_at("10.77.0.11", 1)), torch="0.3 s, address is garbage"),
+    Case("node 0's netmask leaves node 1 out", other_subnet(0, "10.77.0.10/32"), "network/port-filtered", ["host0"], curable=True, live=False),
+    Case("node 1's netmask leaves node 0 out", other_subnet(1, "10.77.0.11/32"), "network/no-route", ["host1"], curable=True, live=False),
+    Case("one of 3 has another netmask", other_subnet(1, "10.77.0.11/31"), "network/no-route", ["host1"], hosts=3, within=20),
+    Case("node 0 answers by a gateway that is none", inside(0, "ip route add {host1}/32 via 10.77.0.99"), "network/port-filtered", ["host0"], curable=True, live=False),
+    Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True, live=False),
+    Case("node 0 has no route back", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1), inside(1, "ip route add 10.77.0.0/24 dev eth0")), "network/port-filtered", ["host0"], curable=True, live=False),
+    Case("a strict rp_filter, and another way back", together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(0, STRICT)), "network/master-unreachable", ["host0"], curable=True, live=False),
     Case("IPv4 and IPv6 mixed", together(own_name_at("10.77.0.10", 0), own_name_at("fd77::b", 1)), "network/ipv6-mismatch", ["host1"], subnets=["10.77.0.0/24", "fd77::/64"], master="10.77.0.10", torch="0.5 s, cryptic"),
     Case("own names at docker0", together(docker0(0, 1), own_name_at("172.17.0.1", 0, 1)), "network/wrong-interface", BOTH),
     Case("own name of one at docker0, 192.168", together(docker0(1), own_name_at("172.17.0.1", 1)), "network/wrong-interface", ["host1"], subnets=[PRIVATE_LAN]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -98,7 +99,8 @@ class Launch:
         """Start it on its host, with pipes for stdout and stderr."""
         command = self.command(start, *after)
         if start.before:
-            command = ["sh", "-c", "\n".join([*start.before, 'exec "$@"']), "sh", *command]
+            # bash where there is one, as people have it: the limits that ulimit knows differ from shell to shell.
+            command = [shutil.which("bash") or "sh", "-c", "\n".join([*start.before, 'exec "$@"']), "sh", *command]
         return start.host.popen(command, env=start.env, uid=start.uid)
 
     def set_flag(self, start: Start, flag: str, value: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -38,7 +39,16 @@ def runs(launch: Launch, env: Mapping[str, str | None] | None = None) -> bool:
     for start in launch.starts:
         own = {"RANK": str(start.node_rank), "WORLD_SIZE": str(len(launch.starts))}
         own |= {"MASTER_ADDR": master, "MASTER_PORT": str(PORT)}
-        command = ["sh", "-c", "\n".join([*start.before, 'exec "$@"']), "sh", sys.executable, "-c", JOB, f"{SECONDS:g}"]
+        command = [
+            shutil.which("bash") or "sh",
+            "-c",
+            "\n".join([*start.before, 'exec "$@"']),
+            "sh",
+            sys.executable,
+            "-c",
+            JOB,
+            f"{SECONDS:g}",
+        ]
         processes.append(start.host.popen(command, env={**start.env, **own, **(env or {})}, uid=start.uid))
     end = time.monotonic() + LIMIT
     well = True
