@@ -82,7 +82,8 @@ class Plain:
     def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
         """One line for the stage."""
         self.waited(stage)
-        if not self._quiet:
+        # What is left out because of a failure is as many lines again; the report has it in one.
+        if not self._quiet and not reason.startswith("needs "):
             self._say(f"{stage}: {_WORDS.get(status, status)}, {seconds:.2f} s" + (f" ({reason})" if reason else ""))
 
     def note(self, text: str) -> None:

@@ -162,3 +162,14 @@ class TestWhatIsShownIsWhatIsWaitedFor:
             "distdoctor: network: still at it after 1 s"
         )
         assert said[-1].endswith("(at most 60 s)\n")
+
+
+def test_stages_left_out_because_of_a_failure_are_no_lines_of_their_own() -> None:
+    said: list[str] = []
+    plain = Plain(said.append)
+    plain.stage_ended("network", "failed", 0.4, "refused")
+    for stage in ("store", "mesh", "gloo"):
+        plain.stage_ended(stage, "skipped", 0.0, "needs network")
+    plain.stage_ended("nccl", "skipped", 0.0, "no GPU")
+    plain.close()
+    assert said == ["distdoctor: network: FAILED, 0.40 s (refused)\n", "distdoctor: nccl: skipped, 0.00 s (no GPU)\n"]

@@ -25,7 +25,7 @@ from distdoctor.stages import STAGES, needs_torch
 EVIDENCE_SHOWN = 8
 """Lines of evidence per finding without ``-v``."""
 LINKS_SHOWN = 6
-SUMMARY_SHOWN = 110
+SUMMARY_SHOWN = 180
 """Characters of what merely follows, without ``-v``."""
 
 _KINDS = {"fail": "failure", "warn": "warning", "info": "remark"}

@@ -1,0 +1,76 @@
+"""The sample report of the README: as text, and as the picture docs/report.svg.
+
+    python scripts/picture.py          draw docs/report.svg from docs/report.json, and print the text
+    python scripts/picture.py --run    make docs/report.json anew first: a real check of two hosts in the lab (root)
+
+The report is that of two hosts whose own names mean 127.0.1.1 in /etc/hosts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from io import StringIO
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from rich.console import Console  # noqa: E402
+from rich.terminal_theme import MONOKAI  # noqa: E402
+from rich.text import Text  # noqa: E402
+
+from distdoctor.facts import decode  # noqa: E402
+from distdoctor.render.text import render  # noqa: E402
+from distdoctor.report import Report  # noqa: E402
+
+DOCUMENT, PICTURE = ROOT / "docs/report.json", ROOT / "docs/report.svg"
+COMMAND = "distdoctor check --nnodes 2 --nproc-per-node 2 --master-addr host0"
+WIDTH = 110
+FONTS = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+
+
+def sample() -> Report:
+    """The report in docs/report.json."""
+    return decode(DOCUMENT.read_bytes(), Report)
+
+
+def drawn(report: Report) -> str:
+    """The report as a terminal of WIDTH columns shows it, as SVG; the fonts are the reader's own."""
+    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="standard")
+    console.print(Text(f"$ {COMMAND}"), soft_wrap=True)
+    # Lines to paste are never wrapped; a window that is as narrow as WIDTH folds them.
+    console.print(Text.from_ansi(render(report, width=WIDTH, colour=True)))
+    svg = console.export_svg(title="host0", theme=MONOKAI, unique_id="report")
+    svg = re.sub(r"\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL)
+    svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {FONTS}")
+    return "".join(f"{line.rstrip()}\n" for line in svg.splitlines())
+
+
+def run() -> str:
+    """The JSON of a real check in the lab."""
+    from tests.lab.cases import CASES
+    from tests.lab.cluster import Cluster
+    from tests.lab.launch import Launch
+    from tests.lab.runner import run as start_all
+
+    case = next(case for case in CASES if case.name == "127.0.1.1 on both")
+    with Cluster(case.hosts, subnets=case.subnets, interface=case.interface) as cluster:
+        launch = Launch(cluster, "unset", case.nproc)
+        case.fault(launch)
+        report = start_all(launch).ended[0].report
+    return json.dumps(report, indent=1) + "\n"
+
+
+def main() -> None:
+    """Make what is asked for."""
+    if sys.argv[1:] == ["--run"]:
+        DOCUMENT.parent.mkdir(exist_ok=True)
+        DOCUMENT.write_text(run())
+    PICTURE.write_text(drawn(sample()))
+    sys.stdout.write(f"$ {COMMAND}\n{render(sample())}")
+
+
+if __name__ == "__main__":
+    main()
