@@ -8,7 +8,7 @@ test:
 	bash scripts/test
 
 scoreboard:
-	bash scripts/scoreboard $(if $(ONLY),--only "$(ONLY)")
+	bash scripts/scoreboard $(if $(ONLY),--only "$(ONLY)") $(if $(BUSY),--busy) $(if $(REPEAT),--repeat $(REPEAT))
 
 SHELL := bash
 

@@ -9,31 +9,15 @@ any finding, 2 where there is no lab.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.lab.cluster import why_not
 from tests.lab.shapes import SHAPES, run_shape
-
-
-@contextmanager
-def load(busy: bool) -> Iterator[None]:
-    """A process on each core that does nothing but work, where ``busy``."""
-    count = os.cpu_count() or 1 if busy else 0
-    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
+from tests.lab.speed import load
 
 
 def main(words: list[str]) -> int:

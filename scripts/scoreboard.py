@@ -1,10 +1,11 @@
 """The scoreboard: every fault of the table, what was named, who was blamed, how soon, and whether the fix works.
 
-    python scripts/scoreboard.py [--only PATTERN]
+    python scripts/scoreboard.py [--only PATTERN] [--busy] [--repeat N]
 
-PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). Beside each case stands plain PyTorch's own
-time to its first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where
-there is no lab.
+PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). With --busy every core of the machine has
+as much to do as it can meanwhile; --repeat runs the table N times. Beside each case stands plain PyTorch's own time to
+its first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where there is no
+lab.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.lab.cases import Case
-from tests.lab.cluster import why_not
+from tests.lab.cluster import LabUnavailable, why_not
 from tests.lab.field_cases import ALL_CASES
 from tests.lab.runner import Result, examine, unfit
+from tests.lab.speed import load
 from tests.lab.torch_times import torch_time
 
 NAME, NAMED, BLAMED, TORCH = 64, 40, 26, 27
@@ -82,10 +84,10 @@ def run(case: Case) -> Result:
         return Result([f"{type(err).__name__}: {err}"], [], None, False)
 
 
-def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float) -> str:
+def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float, where: str) -> str:
     """The lines below: how many are exact, the median time to the verdict and the slowest."""
     exact = sum(not result.complaints for _, result in results)
-    lines = [f"{exact} of {len(results)} exact, {skipped} skipped, in {seconds:.0f} s"]
+    lines = [f"{exact} of {len(results)} exact, {skipped} skipped, in {seconds:.0f} s{where}"]
     for what, few in (("2 and 3 nodes", True), ("4 and 5 nodes", False)):
         times = [(r.seconds, c.name) for c, r in results if r.seconds is not None and (c.size <= 3) is few]
         if times:
@@ -97,29 +99,46 @@ def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float) -> s
     return "\n".join(lines)
 
 
-def main(words: list[str]) -> int:
-    """Run the table and print it. Gives the exit status."""
-    parser = argparse.ArgumentParser(description="Run the table of faults and print the scoreboard.")
-    parser.add_argument("--only", metavar="PATTERN", help="only the cases whose names hold or match this")
-    cases = chosen(parser.parse_args(words).only)
-    reason = "no case has such a name" if not cases else why_not()
-    if reason is not None:
-        sys.stderr.write(f"{reason}\n")
-        return 2
-    began, results, skipped = time.monotonic(), [], 0
-    say(heading())
+def run_all(cases: list[Case], where: str) -> list[tuple[Case, Result]]:
+    """Run the cases in turn, print a line for each and the tally. Gives the results of those that were run."""
+    began, results, skipped = time.monotonic(), list[tuple[Case, Result]](), 0
     for number, case in enumerate(cases, start=1):
-        if reason := unfit(case.needs):
-            skipped += 1
-            say(f"{cell(case.name, NAME)}  skipped: {reason}")
-            continue
         progress(f"{number} of {len(cases)}: {case.name}")
-        result = run(case)
+        try:
+            if reason := unfit(case.needs):
+                raise LabUnavailable(reason)
+            result = run(case)
+        except LabUnavailable as err:
+            skipped += 1
+            say(f"{cell(case.name, NAME)}  skipped: {err}")
+            continue
         results.append((case, result))
         say(row(case, result))
         for complaint in result.complaints:
             say(f"    {complaint}")
-    say(tally(results, skipped, time.monotonic() - began))
+    say(tally(results, skipped, time.monotonic() - began, where))
+    return results
+
+
+def main(words: list[str]) -> int:
+    """Run the table and print it. Gives the exit status."""
+    parser = argparse.ArgumentParser(description="Run the table of faults and print the scoreboard.")
+    parser.add_argument("--only", metavar="PATTERN", help="only the cases whose names hold or match this")
+    parser.add_argument("--busy", action="store_true", help="keep every core busy meanwhile")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run the table N times")
+    flags = parser.parse_args(words)
+    cases = chosen(flags.only)
+    reason = "no case has such a name" if not cases else why_not()
+    if reason is not None:
+        sys.stderr.write(f"{reason}\n")
+        return 2
+    results: list[tuple[Case, Result]] = []
+    say(heading())
+    with load(flags.busy):
+        for turn in range(1, flags.repeat + 1):
+            where = ", on a busy machine" if flags.busy else ""
+            where += f", run {turn} of {flags.repeat}" if flags.repeat > 1 else ""
+            results += run_all(cases, where)
     return 1 if not results or any(r.complaints or not r.cured for _, r in results) else 0
 
 
