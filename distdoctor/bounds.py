@@ -25,6 +25,8 @@ MAX_PARTS = 16
 MAX_ADDRESSES = 3
 """Of one node that its peers connect to: for gloo, for NCCL, and the one it is reached at."""
 MAX_COUNT_DIGITS = 18
+MAX_DEPTH = 6
+"""Of what a rank tells of a stage: lists and mappings in each other."""
 MAX_LIST = 16_384
 """Interfaces, rules, links and the like of one node."""
 _RUN = re.compile(r"[0-9a-f]{16}")
@@ -63,6 +65,26 @@ def check_facts(facts: NodeFacts) -> None:
         within("length of a name", len(text), 0, 1024)
     within("pid", identity.pid, 0, 1 << 32)
     within("started_at", facts.started_at, 0, 1e11)
+    _check_times(facts)
+    for stage in (stage for rank in facts.ranks for stage in rank.stages):
+        if deep(stage.detail, MAX_DEPTH):
+            raise BadFacts(f"the detail of {_short(stage.stage)} is nested more than {MAX_DEPTH} deep")
+
+
+def _check_times(facts: NodeFacts) -> None:
+    spans = [stage.seconds for stage in facts.stages] + [trial.seconds for trial in facts.trials]
+    for seconds in (*spans, *(stage.seconds for rank in facts.ranks for stage in rank.stages)):
+        within("seconds", seconds, 0, 4 * MAX_SECONDS)
+    if facts.meeting is not None:
+        within("waited", facts.meeting.waited, 0, 4 * MAX_SECONDS)
+        within("wait_limit", facts.meeting.wait_limit, 0, MAX_SECONDS)
+        within("expected", facts.meeting.expected, 0, MAX_WORLD)
+
+
+def deep(value: object, most: int) -> bool:
+    """Whether plain ``value`` is nested more than ``most`` deep. Looks no further than that."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return any(most <= 1 or deep(item, most - 1) for item in inner if isinstance(item, (dict, list, tuple)))
 
 
 def check_plan(plan: Plan) -> None:

@@ -6,15 +6,18 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from distdoctor.assemble import assemble
+from distdoctor.bounds import check_facts
 from distdoctor.catalog import Check
 from distdoctor.cluster import build
 from distdoctor.facts import SCHEMA_VERSION, BadFacts, FactsFile, NodeFacts, decode
 from distdoctor.judge import judge
 from distdoctor.report import Report
+from distdoctor.stages import STAGES, position
 
 MAX_BYTES = 256 << 20
 """The largest facts file that is read."""
@@ -57,13 +60,31 @@ def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     ]
     if times and max(times) - min(times) > SAME_RUN:
         notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
-    return assemble(
+    unfinished = _unfinished(facts)
+    report = assemble(
         cluster,
         judgement,
         started_at=begun.isoformat(timespec="seconds"),
         seconds=time.monotonic() - started,
-        notes=notes,
+        notes=[*notes, *unfinished],
     )
+    # What was not looked at cannot be called healthy.
+    return replace(report, verdict="incomplete") if unfinished and report.verdict in ("pass", "warn") else report
+
+
+def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
+    """A note for each process whose run ended before its last stage: interrupted, or killed."""
+    reached = max(
+        (position(s.stage) for one in facts for s in one.stages if s.stage in STAGES), default=len(STAGES) - 1
+    )
+    notes = []
+    for one in facts:
+        last = position(one.until) if one.until in STAGES else reached
+        recorded = {stage.stage for stage in one.stages}
+        missing = [stage for stage in STAGES[: last + 1] if stage not in recorded]
+        if missing:
+            notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}")
+    return notes
 
 
 def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:
@@ -115,6 +136,8 @@ def _read_file(path: Path) -> tuple[NodeFacts, ...]:
     data = _content(path)
     try:
         content = decode(data, FactsFile)
+        for one in content.facts:
+            check_facts(one)
     except BadFacts as err:
         raise BadFile(f"{path}: not a facts file of distdoctor check --save: {err}") from None
     if content.schema_version > SCHEMA_VERSION:

@@ -65,6 +65,7 @@ class Member:
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),
             started_at=time.time(),
+            until=options.until,
         )
 
     @property

@@ -92,6 +92,8 @@ class NodeFacts:
     trials: tuple[Trial, ...] = ()
     started_at: float = 0.0
     """Seconds since the epoch, by this host's clock."""
+    until: str = ""
+    """The last stage that was to be climbed; empty where that was not written down (0.1.0)."""
     schema_version: int = SCHEMA_VERSION
 
     @property

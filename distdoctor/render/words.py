@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 _FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that move the cursor, reorder text or cannot be printed."""
+
+
+FOLDED = 20_000
+"""How many names are folded; more are a mistyped number of nodes, and take seconds."""
 
 
 def clean(text: object) -> str:
@@ -24,7 +29,9 @@ def fold(names: Iterable[str]) -> str:
     unique = list(dict.fromkeys(names))
     if len(unique) < 2:
         return clean("".join(unique))
-    folded = _folded(unique) if all(_FOLDABLE.fullmatch(name) for name in unique) else None
+    if len(unique) > FOLDED:
+        return f"{', '.join(map(clean, unique[:3]))} and {len(unique) - 3:,} more"
+    folded = _folded(tuple(unique)) if all(_FOLDABLE.fullmatch(name) for name in unique) else None
     return folded or ", ".join(clean(name) for name in unique)
 
 
@@ -53,7 +60,8 @@ def _shown(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _folded(names: list[str]) -> str | None:
+@lru_cache(64)
+def _folded(names: tuple[str, ...]) -> str | None:
     # ClusterShell looks "@group" up by running site commands: no resolver, and only names without its operators.
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
