@@ -285,6 +285,7 @@ class _Resolver:
         )
         if name is None:
             return "static"
+        self.sources["rdzv_backend"] = source
         from importlib.metadata import entry_points  # here: start-up is light
 
         # Others can be installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points).

@@ -32,7 +32,12 @@ from distdoctor.masters import targets as leads
 from distdoctor.remedies import master_fixes
 
 SEVERITY = "fail"
-FOLLOWS = ("network/master-not-node0", "environment/invalid-variable", "environment/missing-variable")
+FOLLOWS = (
+    "environment/rendezvous-backend-mismatch",
+    "network/master-not-node0",
+    "environment/invalid-variable",
+    "environment/missing-variable",
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

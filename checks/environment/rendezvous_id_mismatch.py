@@ -28,7 +28,11 @@ from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.compare import split
 
 SEVERITY = "fail"
-FOLLOWS = ("environment/missing-variable", "environment/invalid-variable")
+FOLLOWS = (
+    "environment/rendezvous-backend-mismatch",
+    "environment/missing-variable",
+    "environment/invalid-variable",
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

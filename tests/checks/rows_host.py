@@ -82,9 +82,21 @@ def with_mesh(facts: NodeFacts, **changes: Any) -> NodeFacts:
 # -- environment ----------------------------------------------------------------------------------------------------
 
 
+BACKENDS_DIFFER = "environment/rendezvous-backend-mismatch"
+
+
 def run_ids(*ids: str, backend: str = "c10d") -> Facts:
     facts = healthy(len(ids))
     return tuple(with_plan(one, run_id=run, rdzv_backend=backend) for one, run in zip(facts, ids, strict=True))
+
+
+def rendezvous(*backends: str) -> Facts:
+    """Nodes of one job, each started with that rendezvous backend; an id belongs to c10d, as usual."""
+    facts = healthy(len(backends))
+    return tuple(
+        with_plan(one, rdzv_backend=backend, run_id="none" if backend == "static" else "job7")
+        for one, backend in zip(facts, backends, strict=True)
+    )
 
 
 def run_ids_of_three_two_came() -> Facts:
@@ -181,6 +193,8 @@ def init_files(*files: InitFile, kernel: str | None = None) -> Facts:
 
 STALE = replace(NFS, exists=True, size=2400, age=9000.0, inode=11)
 ENVIRONMENT = [
+    Row("c10d and static", lambda: rendezvous("static", "c10d"), BACKENDS_DIFFER, BOTH, blame="one-of", together=True),
+    Row("static and 2 c10d", lambda: rendezvous("static", "c10d", "c10d"), BACKENDS_DIFFER, ("host0",), together=True),
     Row("ids differ", lambda: run_ids("a", "b"), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", together=True),
     Row("one id differs", lambda: run_ids("a", "b", "a"), "environment/rendezvous-id-mismatch", ("host1",), together=True),
     Row("one id not given", lambda: run_ids("a", "none", "a", backend="static"), "environment/rendezvous-id-mismatch", ("host1",), together=True),
@@ -432,6 +446,7 @@ HEALTHY = {
     "MASTER_PORT of torchrun": torchruns_port(),
     "default port in a wide range": tuple(limited(one, port_range=(1024, 65535)) for one in healthy(2)),
     "one rendezvous id": run_ids("a", "a"),
+    "c10d everywhere": rendezvous("c10d", "c10d", "c10d"),
     "own settings per node": own_settings(),
     "NCCL's settings without NCCL": (healthy(2)[0], with_variables(healthy(2)[1], NCCL_IB_DISABLE="1")),
     "shared init file": init_files(NFS, NFS),

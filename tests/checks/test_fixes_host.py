@@ -172,3 +172,17 @@ def test_no_known_name_is_another_one_misspelled() -> None:
 
 def test_healthy_nodes_differ_in_nothing() -> None:
     assert judged(*healthy(3)).findings == ()
+
+
+def test_a_rendezvous_is_made_alike_in_both_directions() -> None:
+    """With everything that torchrun needs for it: the endpoint and the id, or the address and a free node rank."""
+    a, b = rows.rendezvous("static", "c10d")
+    found = next(f for f in judged(a, b).roots if f.check == "environment/rendezvous-backend-mismatch")
+    to_static, to_c10d = found.fixes
+    assert (to_static.nodes, to_static.option, to_c10d.nodes, to_c10d.option) == (("host1",), 1, ("host0",), 2)
+    assert to_static.flags["--node-rank"] == "1" and to_static.flags["--rdzv-backend"] is None
+    assert to_c10d.flags["--rdzv-endpoint"] == "10.77.0.10:29500" and to_c10d.flags["--rdzv-id"] == "job7"
+    assert to_c10d.flags["--master-addr"] is None
+    b = replace(b, variables={"PET_RDZV_BACKEND": "c10d"})
+    found = next(f for f in judged(a, b).roots if f.check == "environment/rendezvous-backend-mismatch")
+    assert found.fixes[0].env == {"PET_RDZV_BACKEND": None} and "--rdzv-backend" not in found.fixes[0].flags

@@ -31,6 +31,7 @@ from tests.lab.faults import (
 from tests.lab.field_faults import (
     INIT_FILE,
     c10d,
+    c10d_on,
     card_changed,
     clock,
     cut,
@@ -61,6 +62,7 @@ from tests.lab.field_faults import (
 
 BOTH, ALL3 = ("host0", "host1"), ("host0", "host1", "host2")
 SMALL_SHM = Root("host/shared-memory-small", ["host1"], "warn")
+BACKENDS_DIFFER = "environment/rendezvous-backend-mismatch"
 NO_INTERFACE = "gloo/interface-not-found"
 STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
@@ -69,6 +71,11 @@ STRICT = (
 TWO_NETWORKS = second_network("10.99.0.10/24", "10.99.0.11/24", joined=True)
 
 ENVIRONMENT = [
+    Case("c10d on node 1 alone", c10d_on(1), BACKENDS_DIFFER, BOTH, blame="one-of", options=(1, 2)),
+    Case("c10d on node 0 alone", c10d_on(0), BACKENDS_DIFFER, BOTH, blame="one-of", options=(1, 2)),
+    Case("c10d on node 1 of 3 alone", c10d_on(1), BACKENDS_DIFFER, ["host1"], hosts=3),
+    Case("c10d on node 1 alone, at its own port", c10d_on(1, 29400), BACKENDS_DIFFER, BOTH, blame="one-of", curable=True, live=False, options=(1, 2)),
+    Case("PET_RDZV_BACKEND on node 1 alone", variable("PET_RDZV_BACKEND", "c10d", 1), BACKENDS_DIFFER, BOTH, blame="one-of"),
     Case("the rendezvous ids differ", c10d("a", "b"), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", torch="600 s, no cause"),
     Case("one of 3 rendezvous ids differs", c10d("a", "a", "b"), "environment/rendezvous-id-mismatch", ["host2"], hosts=3, torch="600 s, no cause"),
     Case("the id of node 1 of 3 differs", c10d("a", "b", "a"), "environment/rendezvous-id-mismatch", ["host1"], hosts=3, torch="600 s, no cause"),

@@ -91,6 +91,17 @@ def c10d(*ids: str) -> Fault:
     return inject
 
 
+def c10d_on(on: int, port: int = PORT) -> Fault:
+    """Host ``on`` alone is started with torchrun's c10d rendezvous, at this port of the master."""
+
+    def inject(launch: Launch) -> None:
+        for start in launch.on(on):
+            start.flags |= {"--node-rank": None, "--master-addr": None, "--rdzv-backend": "c10d"}
+            start.flags |= {"--rdzv-endpoint": f"{launch.master or launch.cluster[0].name}:{port}"}
+
+    return inject
+
+
 def shell(line: str, *hosts: int) -> Fault:
     """The shell that starts the job on the named hosts runs ``line`` first."""
 

@@ -24,6 +24,7 @@ BY_CHECK = {
     "environment/master-mismatch": SILENT,
     "environment/misspelled-variable": NEVER,
     "environment/missing-variable": AT_ONCE,
+    "environment/rendezvous-backend-mismatch": SILENT,
     "environment/rendezvous-id-mismatch": SILENT,
     "environment/setting-mismatch": "silent, first collective",
     "environment/stale-init-file": "0.5 s, one side",

@@ -1,0 +1,110 @@
+"""Nodes use different rendezvous backends.
+
+What you see
+------------
+Nothing on any node until the rendezvous gives up: `RendezvousTimeoutError` after ten minutes where --rdzv-backend is
+c10d, a timeout of the store after fifteen where it is static. Same address and same port do not help.
+
+Why it happens
+--------------
+torchrun's static rendezvous (the default, with --master-addr and --node-rank) and the c10d one (--rdzv-backend c10d
+--rdzv-endpoint) write different keys into the store that they meet in: each waits for what the other never writes. The
+launch line was changed on some of the nodes only, or PET_RDZV_BACKEND is set on one of them.
+
+Fix
+---
+Start all nodes with the same rendezvous.
+
+When it is harmless
+-------------------
+Never for nodes of one job.
+
+See also
+--------
+environment/rendezvous-id-mismatch, environment/master-mismatch
+"""
+
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.compare import Split, split
+
+SEVERITY = "fail"
+FOLLOWS = ("environment/invalid-variable",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    # Once per rank, the agents that start the ranks have met already.
+    nodes = [node for node in cluster.nodes if node.plan.started == "node"]
+    found = split({node.name: node.plan.rdzv_backend for node in nodes})
+    if found is None:
+        return
+    yield Finding(
+        summary=f"The nodes use different rendezvous backends: {found.said()}.",
+        nodes=found.blamed,
+        ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
+        blame=found.blame,
+        evidence=tuple(line(node) for node in nodes),
+        fixes=tuple(fixes(nodes, found)),
+    )
+
+
+def line(node: Node) -> str:
+    source = node.plan.sources.get("rdzv_backend", "default")
+    return (
+        f"{node.name}: rendezvous {node.plan.rdzv_backend} (from {source}) at {node.plan.master_addr} port "
+        f"{node.plan.master_port}"
+    )
+
+
+def fixes(nodes: list[Node], found: Split[str]) -> Iterator[Fix]:
+    others = [value for value in dict.fromkeys(found.values.values()) if value != found.usual]
+    for option, wanted in enumerate([found.usual] if found.majority else [found.usual, *others], start=1):
+        right = next(node for node in nodes if node.plan.rdzv_backend == wanted)
+        free = free_ranks(nodes, wanted)
+        for node in nodes:
+            if node.plan.rdzv_backend != wanted:
+                flags = static(node, right, free) if wanted == "static" else dynamic(right, wanted)
+                yield changed(node, flags, f"Start it with the {wanted} rendezvous, as {right.name} is.", option)
+
+
+def free_ranks(nodes: list[Node], wanted: str) -> list[int]:
+    """The node ranks that no node has which is started rightly."""
+    taken = {node.plan.node_rank for node in nodes if node.plan.rdzv_backend == wanted}
+    return [rank for rank in range(len(nodes) + len(taken)) if rank not in taken]
+
+
+def static(node: Node, right: Node, free: list[int]) -> dict[str, str | None]:
+    rank = node.node_rank if node.node_rank in free else free[0]
+    free.remove(rank)
+    plan = right.plan
+    return {
+        "--rdzv-backend": None,
+        "--rdzv-endpoint": None,
+        "--rdzv-id": None if plan.run_id == "none" else plan.run_id,
+        "--node-rank": str(rank),
+        "--master-addr": plan.master_addr,
+        "--master-port": str(plan.master_port),
+    }
+
+
+def dynamic(right: Node, wanted: str) -> dict[str, str | None]:
+    """The flags of any other backend, as the node that is started rightly has them."""
+    plan = right.plan
+    host = f"[{plan.master_addr}]" if ":" in (plan.master_addr or "") else plan.master_addr
+    return {
+        "--rdzv-backend": wanted,
+        "--rdzv-endpoint": f"{host}:{plan.master_port}",
+        "--rdzv-id": None if plan.run_id == "none" else plan.run_id,
+        "--node-rank": None,
+        "--master-addr": None,
+        "--master-port": None,
+    }
+
+
+def changed(node: Node, flags: dict[str, str | None], text: str, option: int) -> Fix:
+    """The fix, by the variable of a flag where the node has that set (PET_RDZV_BACKEND for --rdzv-backend)."""
+    env: dict[str, str | None] = {}
+    for flag in tuple(flags):
+        variable = "PET_" + flag.strip("-").upper().replace("-", "_")
+        if variable in node.facts.variables:
+            env[variable] = flags.pop(flag)
+    return Fix(text, (node.name,), option, env=env, flags=flags)

@@ -1,0 +1,51 @@
+"""What the real torchrun does where its nodes are started with different rendezvous backends: it hangs in silence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab.cluster import Cluster
+from tests.lab.launch import PORT
+
+JOB = "import torch.distributed as d; d.init_process_group('gloo'); d.barrier(); d.destroy_process_group()\n"
+HANGS = 15.0
+"""Seconds after which a start that takes some five counts as hanging."""
+
+
+def statuses(cluster: Cluster, script: Path, c10d: tuple[int, ...], seconds: float) -> list[int | None]:
+    """How torchrun ends on each host, None where it has not after ``seconds``; the hosts of ``c10d`` use that."""
+    processes = []
+    for host in cluster:
+        if host.index in c10d:
+            flags = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{cluster[0].address}:{PORT}"]
+        else:
+            flags = ["--node-rank", str(host.index), "--master-addr", cluster[0].address]
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+        processes.append(
+            host.popen([*torchrun, *flags, str(script)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
+    end = time.monotonic() + seconds
+    while any(p.poll() is None for p in processes) and time.monotonic() < end:
+        time.sleep(0.05)
+    ended = [p.poll() for p in processes]
+    for process in processes:
+        process.kill()
+    return ended
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("c10d", [(0,), (1,)])
+def test_nodes_with_different_rendezvous_backends_hang(c10d: tuple[int, ...], tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    tmp_path.chmod(0o755)
+    with Cluster(2) as cluster:
+        assert 0 not in statuses(cluster, tmp_path / "job.py", c10d, HANGS)
+    with Cluster(2) as cluster:
+        assert statuses(cluster, tmp_path / "job.py", (), 60) == [0, 0]
+    with Cluster(2) as cluster:
+        assert statuses(cluster, tmp_path / "job.py", (0, 1), 60) == [0, 0]
