@@ -30,6 +30,10 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
     """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
     network = node.facts.network
     addresses = network.master.addresses if network and network.master else ()
+    if len(addresses) > 1 and network and network.contact and _met(node):
+        # A store client tries one address after the other: a name that means every node (a headless service) leads
+        # each of them, its own address refused, to the one that hosts the store.
+        addresses = (network.contact.address,)
     if not addresses or (names_loopback(node) and cluster.multi_host):
         return None
     numbers = [parse(address) for address in addresses]
@@ -40,6 +44,11 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
         if number in owners:
             return owners[number]
     return frozenset(map(str, numbers))
+
+
+def _met(node: Node) -> bool:
+    contact = node.facts.network.contact if node.facts.network else None
+    return bool(node.facts.meeting and node.facts.meeting.joined and contact and contact.outcome == "open")
 
 
 def split_names(cluster: Cluster, found: Mapping[str, Target]) -> dict[str, list[Node]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import AddressChoice, Firewall, HostsLine, Interface, NodeFacts, RankFacts, Resolution
+from distdoctor.facts import AddressChoice, Contact, Firewall, HostsLine, Interface, NodeFacts, RankFacts, Resolution
 from tests.checks import rows_host, rows_net, rows_ranks, rows_routes, rows_settings
 from tests.facts_builder import (
     UNREAD,
@@ -48,6 +48,16 @@ def per_rank(count: int, per_node: int) -> tuple[NodeFacts, ...]:
         rank_node(f"host{r // per_node}", r, world=count, local=r % per_node, per_node=per_node) for r in range(count)
     ]
     return met(*ones)
+
+
+def headless() -> tuple[NodeFacts, ...]:
+    """MASTER_ADDR means every node; each tries its own address first, which is refused, and then node 0's."""
+    every = [f"10.77.0.{10 + number}" for number in range(3)]
+    nodes = []
+    for number, one in enumerate(healthy(3)):
+        one = with_master(one, "job", own=True, resolved=[every[number], *(a for a in every if a != every[number])])
+        nodes.append(with_network(one, contact=Contact("10.77.0.10", 29500, "open")))
+    return met(*nodes)
 
 
 def named_master() -> tuple[NodeFacts, ...]:
@@ -178,6 +188,7 @@ CLUSTERS = {
     "once per rank, one host": per_rank(4, 4),
     "once per rank, two hosts": per_rank(4, 2),
     "once per rank, LOCAL_WORLD_SIZE not set": met(*(rank_node(f"host{r}", r, per_node=None) for r in range(2))),
+    "a name that means every node": headless(),
     "host name on loopback, GLOO_SOCKET_IFNAME right": named_master(),
     "docker0 beside eth0": docker_beside(),
     "IPv6": ipv6(),

@@ -69,6 +69,16 @@ def several_on_one_host(nodes: int) -> Fault:
     return setup
 
 
+def every_node(name: str) -> Fault:
+    """``name`` is every host's address at once, as that of a headless Kubernetes service is."""
+
+    def setup(launch: Launch) -> None:
+        for host in launch.cluster:
+            host.hosts_file += "".join(f"{other.address} {name}\n" for other in launch.cluster)
+
+    return setup
+
+
 def all_hosts(name: str, value: str) -> Fault:
     """The variable has this value on every host."""
     return lambda launch: variable(name, value, *range(len(launch.cluster)))(launch)
@@ -123,6 +133,8 @@ SHAPES = [
     Shape("not root", setup=as_user(0, 1)),
     Shape("master and port by variables", style="node", setup=together(flag("--master-addr", None, 0, 1), all_hosts("MASTER_ADDR", "host0"), all_hosts("MASTER_PORT", str(PORT + 7)))),
     # What is odd in the field, and right.
+    Shape("a name that means every node", 3, setup=every_node("job"), master="job"),
+    Shape("a name that means every node, RANK by hand", 3, setup=every_node("job"), master="job", style="rank"),
     Shape("several interfaces", 3, setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", "10.99.0.12/24", joined=True), second_network("192.168.9.10/24", "192.168.8.10/24", "", interface="eth2"), docker0(0, 1, 2))),
     Shape("bonds and VLANs", 3, interface=("bond0", "bond0.100", "vlan100")),
     Shape("172.17 addresses that do route", 3, subnets=["172.17.0.0/16"]),

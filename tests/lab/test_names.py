@@ -111,3 +111,15 @@ def test_two_nodes_with_a_static_rendezvous_need_no_own_name(pair: Cluster) -> N
         for n, host in enumerate(pair)
     ]
     assert [launcher.communicate(timeout=RUNS)[0].count("trained") for launcher in launchers] == [1, 1]
+
+
+@pytest.mark.long
+def test_a_name_that_means_every_node_leads_to_node_0(pair: Cluster) -> None:
+    """Plain ranks try their own address first, are refused there, and go on to node 0's: no luck is in it."""
+    ranks = []
+    for number, host in enumerate(pair):
+        host.hosts_file = f"{host.address} {host.name}\n" + "".join(f"{other.address} job\n" for other in pair)
+        host.anchor.path(SCRIPT).write_text(JOB)
+        env = {"RANK": str(number), "WORLD_SIZE": "2", "MASTER_ADDR": "job", "MASTER_PORT": "29500"}
+        ranks.append(host.popen([sys.executable, SCRIPT], env=env))
+    assert [rank.communicate(timeout=RUNS)[0].count("trained") for rank in ranks] == [1, 1]
