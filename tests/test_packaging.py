@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -51,11 +52,30 @@ def build_wheel(source: Path, out: Path) -> Path:
     return next(out.glob("*.whl"))
 
 
-def test_wheel(tmp_path: Path) -> None:
-    wheel = build_wheel(ROOT, tmp_path)
+PACKAGE = {path.relative_to(ROOT).as_posix() for path in (ROOT / "distdoctor").rglob("*.py")}
+
+
+def contents(wheel: Path) -> set[str]:
+    """What a wheel holds beside its own description."""
     with zipfile.ZipFile(wheel) as archive:
-        assert {f"distdoctor/{name}" for name in CHECK_FILES} <= set(archive.namelist())
-        assert not any(name.startswith("checks/") for name in archive.namelist())
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_wheel(tmp_path: Path) -> None:
+    """The package, the checks inside it, and nothing else: no tests, no compiled files."""
+    wheel = build_wheel(ROOT, tmp_path)
+    assert {name for name in contents(wheel) if name.endswith(".py")} == PACKAGE | {
+        f"distdoctor/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "checks").rglob("*.py")
+    }
+    assert not [name for name in contents(wheel) if not name.startswith("distdoctor/") or name.endswith(".pyc")]
+    with zipfile.ZipFile(wheel) as archive:
+        texts = {name.partition(".dist-info/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
+        needed = re.findall(r"^Requires-Dist: (.*)$", archive.read(texts["METADATA"]).decode(), re.MULTILINE)
+        assert [one for one in needed if "torch" in one and "extra ==" not in one] == []
+        assert re.search(
+            rb"^distdoctor ?= ?distdoctor\.\w+:\w+$", archive.read(texts["entry_points.txt"]), re.MULTILINE
+        )
+        assert "licenses/LICENSE" in texts
         archive.extractall(tmp_path / "installed")
     assert listed(tmp_path, tmp_path / "installed") == {check.id for check in CHECKS}
 
@@ -67,9 +87,22 @@ def test_sdist_and_the_wheel_made_of_it(sdist: Path, tmp_path: Path) -> None:
         assert {"tests/test_packaging.py", "README.md", "LICENSE", "pyproject.toml", "scripts/test"} <= names
         archive.extractall(tmp_path / "source")
     (source,) = (tmp_path / "source").iterdir()
-    wheel = build_wheel(source, tmp_path)
-    with zipfile.ZipFile(wheel) as archive:
-        assert {f"distdoctor/{name}" for name in CHECK_FILES} <= set(archive.namelist())
+    (tmp_path / "direct").mkdir()
+    assert contents(build_wheel(source, tmp_path)) == contents(build_wheel(ROOT, tmp_path / "direct"))
+
+
+def test_installing_it_brings_no_torch(tmp_path: Path) -> None:
+    """What ``pip install .`` would ask for is all that it needs, and no torch."""
+    report = tmp_path / "report.json"
+    run(
+        "-m", "pip", "install", "-q", "--dry-run", "--no-index", "--no-build-isolation", "--force-reinstall",
+        "--no-deps", "--report", str(report), str(ROOT), cwd=tmp_path,
+    )  # fmt: skip
+    (one,) = json.loads(report.read_text())["install"]
+    assert one["metadata"]["name"] == "distdoctor"
+    assert {re.split(r"[<>=! ;]", need)[0] for need in one["metadata"]["requires_dist"] if "extra ==" not in need} == {
+        "typer", "rich", "psutil", "msgspec", "clustershell",
+    }  # fmt: skip
 
 
 def test_bare_checkout(tmp_path: Path) -> None:
