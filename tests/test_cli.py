@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -245,7 +246,7 @@ class TestOurOwnFaults:
 
     @pytest.mark.parametrize("arguments", ["list", "--help", "explain loopback-address"])
     def test_a_reader_that_leaves_is_no_error(self, arguments: str) -> None:
-        command = f"{sys.executable} -m distdoctor {arguments} | true; exit ${{PIPESTATUS[0]}}"
+        command = f"{shlex.quote(sys.executable)} -m distdoctor {arguments} | true; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, env=environment(), check=False, timeout=60
         )
@@ -253,7 +254,10 @@ class TestOurOwnFaults:
 
     def test_closed_streams(self) -> None:
         done = subprocess.run(
-            ["bash", "-c", f"{sys.executable} -m distdoctor list >&- 2>&-"], env=environment(), check=False, timeout=60
+            ["bash", "-c", f"{shlex.quote(sys.executable)} -m distdoctor list >&- 2>&-"],
+            env=environment(),
+            check=False,
+            timeout=60,
         )
         assert done.returncode == 0
 
