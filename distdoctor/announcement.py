@@ -6,6 +6,7 @@ import secrets
 import shlex
 from dataclasses import replace
 
+from distdoctor.master_address import endpoint
 from distdoctor.options import Options
 from distdoctor.plan import UsageError
 from distdoctor.probes import host
@@ -33,7 +34,10 @@ def line_for_others(options: Options) -> str:
     words = [*options.command, "--nnodes", str(plan.nnodes)]
     if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):
         words += ["--nproc-per-node", str(plan.nproc_per_node)]
-    words += ["--master-addr", str(plan.master_addr), "--master-port", str(plan.master_port)]
+    if plan.rdzv_backend == "c10d":  # torchrun reads no --master-addr then
+        words += ["--rdzv-endpoint", endpoint(str(plan.master_addr), plan.master_port)]
+    else:
+        words += ["--master-addr", str(plan.master_addr), "--master-port", str(plan.master_port)]
     for flag, value, usual in (
         ("--backend", plan.backend, "auto"),
         ("--rdzv-backend", plan.rdzv_backend, "static"),

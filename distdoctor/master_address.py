@@ -62,3 +62,8 @@ def split_endpoint(text: str) -> tuple[str, int | None]:
     if match is None:
         return text, None
     return match[1], int(match[2]) if match[2] else None
+
+
+def endpoint(address: str, port: int) -> str:
+    """The rendezvous endpoint that :func:`split_endpoint` takes apart."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -10,6 +10,7 @@ from distdoctor.cluster import Cluster, Node, is_loopback
 from distdoctor.facts import PortHolder
 from distdoctor.findings import Fix
 from distdoctor.firewall import Hook, open_commands, opening_port
+from distdoctor.master_address import endpoint
 from distdoctor.plan import Plan
 
 
@@ -19,10 +20,10 @@ def set_master(
     """(env, flags) that set the master's address and port where this plan takes them from. None: leave as it is."""
     env: dict[str, str | None] = {}
     flags: dict[str, str | None] = {}
-    endpoint = _endpoint_source(plan)
-    if endpoint:
-        place = flags if endpoint.startswith("--") else env
-        place[endpoint] = _endpoint(address or plan.master_addr or "", port or plan.master_port)
+    source = _endpoint_source(plan)
+    if source:
+        place = flags if source.startswith("--") else env
+        place[source] = endpoint(address or plan.master_addr or "", port or plan.master_port)
         return env, flags
     for value, field, flag, variable in (
         (address, "master_addr", "--master-addr", "MASTER_ADDR"),
@@ -42,11 +43,9 @@ def set_master(
 
 def _endpoint_source(plan: Plan) -> str | None:
     source = plan.sources.get("master_addr", "")
-    return source if source in ("--rdzv-endpoint", "PET_RDZV_ENDPOINT") else None
-
-
-def _endpoint(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    if source in ("--rdzv-endpoint", "PET_RDZV_ENDPOINT"):
+        return source
+    return "--rdzv-endpoint" if plan.rdzv_backend == "c10d" else None
 
 
 def master_fixes(

@@ -245,39 +245,55 @@ class _Resolver:
         lowest = 0 if alone else 1
         if not pet:
             env = {name: value for name, value in env.items() if not name.startswith("PET_")}
-        port: int | None = None
-        if flags.master_port is not None:
-            if not lowest <= flags.master_port <= 65535:
-                raise UsageError(f"--master-port {flags.master_port} is not a port that all nodes know: 1 to 65535")
-            port = flags.master_port
-            self.sources["master_port"] = "--master-port"
+        if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
+            raise UsageError(f"--master-port {flags.master_port} is not a port that all nodes know: 1 to 65535")
+        endpoint, source = self._first(
+            ("--rdzv-endpoint", flags.rdzv_endpoint), ("PET_RDZV_ENDPOINT", env.get("PET_RDZV_ENDPOINT"))
+        )
+        if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
+            return self._endpoint(source, endpoint, lowest)
         address, source = self._first(
             ("--master-addr", flags.master_addr),
-            ("--rdzv-endpoint", flags.rdzv_endpoint),
             ("PET_MASTER_ADDR", env.get("PET_MASTER_ADDR")),
-            ("PET_RDZV_ENDPOINT", env.get("PET_RDZV_ENDPOINT")),
             ("MASTER_ADDR", env.get("MASTER_ADDR")),
         )
-        if source.endswith(("rdzv-endpoint", "RDZV_ENDPOINT")) and address:
-            whole = address
-            address, endpoint_port = split_endpoint(whole)
-            if endpoint_port is not None and not lowest <= endpoint_port <= 65535:
-                self._bad(source, whole, f"{endpoint_port} is not a port that all nodes know: 1 to 65535")
-                endpoint_port = None
-            if port is None and (endpoint_port is not None or self._rdzv_backend() == "c10d"):
-                port = endpoint_port if endpoint_port is not None else DEFAULT_C10D_PORT
-                self.sources["master_port"] = source if endpoint_port is not None else "default of c10d"
         if address is not None:
+            if pet and not alone and self._rdzv_backend() == "c10d":
+                raise UsageError(
+                    f"--rdzv-backend c10d does not read {source}: name node 0 with --rdzv-endpoint {address}:PORT"
+                )
             self.sources["master_addr"] = source
             address = self._clean_address(source, address)
-        if port is None:
-            for name in ("PET_MASTER_PORT", "MASTER_PORT"):
+        port: int | None = None
+        if flags.master_port is not None:
+            port = flags.master_port
+            self.sources["master_port"] = "--master-port"
+        else:
+            # torchrun reads no MASTER_PORT: where its own flags name the master, one that is left in the shell is none.
+            plain = () if pet and source != "MASTER_ADDR" else ("MASTER_PORT",)
+            for name in ("PET_MASTER_PORT", *plain):
                 if name in env:
                     port = self._number("master_port", name, low=lowest, high=65535)
                     break
         if port == 0:
             self.sources["master_port"] = "any free port"
         return address, port
+
+    def _endpoint(self, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:
+        """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
+        address, port = split_endpoint(text)
+        self.sources["master_addr"] = self.sources["master_port"] = source
+        if port is not None and not lowest <= port <= 65535:
+            self._bad(source, text, f"{port} is not a port that all nodes know: 1 to 65535")
+            port = None
+        elif port is None and self._rdzv_backend() == "c10d":
+            port, self.sources["master_port"] = DEFAULT_C10D_PORT, "default of c10d"
+        elif port is None and address_problem(address)[0] is None:
+            # static_tcp_rendezvous.py: "Port is absent in endpoint"
+            self._bad(source, text, "names no port, and the static rendezvous needs one (HOST:PORT)")
+        if port == 0:
+            self.sources["master_port"] = "any free port"
+        return self._clean_address(source, address), port
 
     def _rdzv_backend(self) -> str:
         name, source = self._first(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from distdoctor.findings import Finding, Fix, at_least
 from distdoctor.judge import INCOMPLETE
+from distdoctor.master_address import endpoint
 from distdoctor.render.fixes import lines
 from distdoctor.render.words import fold
 from distdoctor.report import Report
@@ -84,7 +85,10 @@ def next_step(
 
 def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
     """The launch line that this check stands for; the script is the user's own. ``numbered``: with a node rank."""
-    named = [*_known_master(report, flags), ("--nproc-per-node", str(report.plan.get("nproc_per_node") or 1))]
+    named = [
+        *_known_master(report, flags, torchrun=True),
+        ("--nproc-per-node", str(report.plan.get("nproc_per_node") or 1)),
+    ]
     values = {flag: value for flag, value in reversed([*flags, *named]) if flag in _LAUNCH}
     words = _words([(flag, values[flag]) for flag in _LAUNCH if flag in values])
     return f"{shlex.join(['torchrun', *words])}{' --node-rank N' if numbered else ''} your_script.py"
@@ -110,13 +114,23 @@ def _check(
     return [shlex.join([*program.split(), "check", *_words(pairs)])]
 
 
-def _known_master(report: Report, flags: Given) -> list[tuple[str, str | None]]:
-    """Node 0 of a job without a known master printed an address: from there on it is known."""
+def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[tuple[str, str | None]]:
+    """The master where no flag of this run names it: node 0 of a job without a known one printed an address, and
+    torchrun does not read MASTER_ADDR and MASTER_PORT, whence the doctor also takes it."""
     named = {"--master-addr", "--rdzv-endpoint", "--init-method"} & {flag for flag, _ in flags}
     told = (report.plan.get("sources") or {}).get("master_addr", "")
-    address = report.plan.get("master_addr")
-    if named or not address or (report.plan.get("nnodes") or 1) == 1 or told.endswith(("MASTER_ADDR", "ENDPOINT")):
+    address, port = report.plan.get("master_addr"), report.plan.get("master_port")
+    if (
+        named
+        or not address
+        or (report.plan.get("nnodes") or 1) == 1
+        or told in ("PET_MASTER_ADDR", "PET_RDZV_ENDPOINT")
+    ):
         return []
+    if told == "MASTER_ADDR":
+        return [("--master-addr", str(address)), ("--master-port", str(port))] if torchrun else []
+    if dict(flags).get("--rdzv-backend") == "c10d":
+        return [("--rdzv-endpoint", endpoint(str(address), int(port or 0)))]
     return [("--master-addr", str(address))]
 
 

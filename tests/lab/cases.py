@@ -183,6 +183,7 @@ ENVIRONMENT = [
     Case("--nnodes 3, 3 and 2", flag("--nnodes", "2", 1), "environment/world-size-mismatch", ["host1"], hosts=3),
     Case("WORLD_SIZE 2 and 3", variable("WORLD_SIZE", "3", 1), "environment/world-size-mismatch", ["host0", "host1"], blame="one-of", style="rank"),
     Case("the ports differ", flag("--master-port", "29501", 1), "environment/master-mismatch", ["host1"], curable=True, live=False),
+    Case("an endpoint is left over on node 1", variable("PET_RDZV_ENDPOINT", "host1:29500", 1), "environment/master-mismatch", ["host1"], curable=True, live=False),
     Case("the addresses differ", flag("--master-addr", "host1", 1), "environment/master-mismatch", ["host1"], curable=True, live=False),
     Case("the master's name means nobody on node 1", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], curable=True, live=False),
     Case("the master's name means node 1 on node 1", name_at(1, "host0", "10.77.0.11"), "network/master-resolves-differently", ["host1"], curable=True, live=False),

@@ -131,6 +131,7 @@ SHAPES = [
     Shape("firewalls that let the peers in", setup=together(open_firewall(0, "{host1}"), open_firewall(1, "{host0}"))),
     Shape("iptables that block another port", setup=iptables(0, "-A INPUT -p tcp --dport 80 -j DROP")),
     Shape("not root", setup=as_user(0, 1)),
+    Shape("MASTER_PORT of another job on one node", setup=variable("MASTER_PORT", "1234", 1)),
     Shape("master and port by variables", style="node", setup=together(flag("--master-addr", None, 0, 1), all_hosts("MASTER_ADDR", "host0"), all_hosts("MASTER_PORT", str(PORT + 7)))),
     # What is odd in the field, and right.
     Shape("a name that means every node", 3, setup=every_node("job"), master="job"),

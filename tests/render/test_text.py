@@ -167,6 +167,23 @@ def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
     ]
 
 
+def test_the_launch_line_names_a_master_that_torchrun_does_not_read_from_variables() -> None:
+    report = reports.healthy()
+    plan = {**report.plan, "sources": {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT"}}
+    last = render(replace(report, plan=plan), given=[("--nnodes", "2")]).splitlines()[-1]
+    assert last == (
+        "    torchrun --nnodes 2 --nproc-per-node 2 --master-addr host0 --master-port 29500 --node-rank N your_script.py"
+    )
+
+
+def test_a_master_that_node_0_chose_is_an_endpoint_for_c10d() -> None:
+    report = reports.healthy()
+    plan = {**report.plan, "sources": {"master_addr": "route, eth0"}}
+    given = [("--nnodes", "2"), ("--rdzv-backend", "c10d")]
+    last = render(replace(report, plan=plan), given=given).splitlines()[-1]
+    assert "--rdzv-endpoint host0:29500" in last and "--master-addr" not in last
+
+
 def test_flags_of_a_fix_take_the_place_of_those_given() -> None:
     given = [("--nnodes", "2"), ("--master-port", "29500"), ("--wait", "5")]
     last = render(reports.port_in_use(), given=given).splitlines()[-1]
