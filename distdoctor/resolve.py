@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from distdoctor.addresses import parse
 from distdoctor.master_address import address_problem, split_endpoint
 from distdoctor.plan import (
     BACKENDS,
@@ -122,11 +123,14 @@ class _Resolver:
         node_rank = self._node_rank(nnodes)
         master_addr, master_port = self._master(alone=nnodes == 1)
         announce = False
-        if self.flags.standalone:
+        standalone = self.flags.standalone or self.env.get("PET_STANDALONE") == "1"
+        if standalone:
             if nnodes != 1:
-                raise UsageError(f"--standalone is for one node, and --nnodes says {nnodes}")
+                given = "--standalone" if self.flags.standalone else "PET_STANDALONE=1"
+                raise UsageError(f"{given} is for one node, and there are to be {nnodes}")
             master_addr, master_port = "127.0.0.1", 0
-            self.sources.update(master_addr="--standalone", master_port="any free port")
+            given = "--standalone" if self.flags.standalone else "PET_STANDALONE"
+            self.sources.update(master_addr=given, master_port="any free port")
         if master_addr is None and not any(
             p.variable.endswith(("MASTER_ADDR", "RDZV_ENDPOINT")) for p in self.problems
         ):
@@ -157,7 +161,7 @@ class _Resolver:
             backend=backend,
             announce=announce,
             run_id=self.flags.rdzv_id or self.env.get("PET_RDZV_ID") or "none",
-            rdzv_backend="c10d" if self.flags.standalone else self._rdzv_backend(),
+            rdzv_backend="c10d" if standalone else self._rdzv_backend(),
             init_method=self.flags.init_method,
         )
 
@@ -255,12 +259,15 @@ class _Resolver:
         address, source = self._first(
             ("--master-addr", flags.master_addr),
             ("PET_MASTER_ADDR", env.get("PET_MASTER_ADDR")),
-            ("MASTER_ADDR", env.get("MASTER_ADDR")),
+            # One node alone meets nobody there: torchrun takes a place of its own.
+            ("MASTER_ADDR", None if pet and alone else env.get("MASTER_ADDR")),
         )
         if address is not None:
             if pet and not alone and self._rdzv_backend() == "c10d":
+                chosen = "--rdzv-backend c10d" if self.flags.rdzv_backend else "PET_RDZV_BACKEND=c10d"
                 raise UsageError(
-                    f"--rdzv-backend c10d does not read {source}: name node 0 with --rdzv-endpoint {address}:PORT"
+                    f"torchrun reads no {source} with {chosen}: name node 0 with --rdzv-endpoint {address}:PORT, or "
+                    "take the static rendezvous"
                 )
             self.sources["master_addr"] = source
             address = self._clean_address(source, address)
@@ -283,6 +290,10 @@ class _Resolver:
         """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
         address, port = split_endpoint(text)
         self.sources["master_addr"] = self.sources["master_port"] = source
+        if parse(address) is not None and ":" in address and not text.startswith("["):
+            # rendezvous/utils.py takes what stands behind the last colon for the port.
+            self._bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")
+            return None, None
         if port is not None and not lowest <= port <= 65535:
             self._bad(source, text, f"{port} is not a port that all nodes know: 1 to 65535")
             port = None

@@ -82,6 +82,8 @@ def test_alone_without_anything() -> None:
         ({"nnodes": "2", "master_addr": "a"}, {"MASTER_PORT": "8"}, "master_port", 29500, "default"),
         ({"nnodes": "2", "master_addr": "a"}, {}, "master_port", 29500, "default"),
         ({"standalone": True}, {}, "master_port", 0, "any free port"),
+        ({"nproc_per_node": "2"}, {"PET_STANDALONE": "1"}, "master_addr", "127.0.0.1", "PET_STANDALONE"),
+        ({"nproc_per_node": "2"}, {"MASTER_ADDR": "old", "MASTER_PORT": "77"}, "master_addr", "127.0.0.1", "default"),
         ({"backend": "cpu:gloo,cuda:nccl"}, {}, "backend", "cpu:gloo,cuda:nccl", "--backend"),
     ],
 )  # fmt: skip
@@ -253,7 +255,8 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"nnodes": "2", "rdzv_endpoint": "a:70000"}, "70000 is not a port"),
         ({"nnodes": "2", "rdzv_endpoint": "a:b"}, "has a colon"),
         ({"nnodes": "2", "rdzv_endpoint": "a"}, "names no port"),
-        ({"nnodes": "2", "rdzv_endpoint": "fd00::1"}, "names no port"),
+        ({"nnodes": "2", "rdzv_endpoint": "fd00::1"}, "without brackets ([fd00::1]:PORT)"),
+        ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]"}, "names no port"),
         ({"nnodes": "2", "rdzv_backend": "c10d", "master_addr": "a"}, "--rdzv-endpoint a:PORT"),
         ({"init_method": "tcp://host0"}, "--init-method 'tcp://host0'"),
         ({"init_method": "file://shared"}, "--init-method"),

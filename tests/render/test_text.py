@@ -172,7 +172,8 @@ def test_the_launch_line_names_a_master_that_torchrun_does_not_read_from_variabl
     plan = {**report.plan, "sources": {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT"}}
     last = render(replace(report, plan=plan), given=[("--nnodes", "2")]).splitlines()[-1]
     assert last == (
-        "    torchrun --nnodes 2 --nproc-per-node 2 --master-addr host0 --master-port 29500 --node-rank N your_script.py"
+        "    torchrun --nnodes 2 --nproc-per-node 2 --master-addr host0 --master-port 29500 --node-rank N "
+        "your_script.py"
     )
 
 
