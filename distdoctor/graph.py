@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 BLOCKED = ("no-answer", "refused", "rejected", "reset", "unreachable", "error")
 """The outcomes that a packet filter, a cut cable or a broken route has; ``stalled`` and ``wrong-node`` have others."""
 ENETUNREACH = 101
+OWN_SHORTAGE = (23, 24)
+"""ENFILE and EMFILE: who wanted to connect had no descriptor left for it."""
 MAX_COMPONENTS = 8
 """Beyond it, scattered bad links are one failure of the network and not each one of its own."""
 Pair = tuple[int, int]
@@ -100,8 +102,8 @@ def build(cluster: Cluster) -> Graph:
             if target is None or target == number:
                 continue
             outcome = link.outcome
-            if link.accepted:
-                continue  # whether its process answers is no matter of the link
+            if link.accepted or link.errno in OWN_SHORTAGE:
+                continue  # whether its process answers, or the own one can ask, is no matter of the link
             if outcome == "stalled":
                 stalled.append(Edge(node, nodes[target], link))
             elif is_loopback(link.address):

@@ -13,6 +13,8 @@ from distdoctor.facts import (
     InitFile,
     Leftover,
     Limits,
+    Link,
+    MeshFacts,
     NodeFacts,
     PortHolder,
     RankFacts,
@@ -280,6 +282,13 @@ def files_in_store() -> Facts:
     return failing(a, "store", "ended", killed=True), failing(b, "store", "OSError: [Errno 24] Too many open files")
 
 
+def files_in_mesh() -> Facts:
+    """The node had none left to try the link with: no firewall's doing."""
+    a, b = on((1,), open_files=16)
+    link = Link(a.key, "10.77.0.10", 40000, ("gloo", "primary"), "error", 24)
+    return a, replace(b, mesh=MeshFacts(good=0, bad=(link,)))
+
+
 def no_ports() -> Facts:
     a, b = on((1,), port_range=(50000, 50007))
     return failing(a, "gloo", "Connection closed"), failing(b, "gloo", "connect: Cannot assign requested address")
@@ -377,6 +386,7 @@ HOST = [
     Row("missing", lambda: on((0,), shared_memory=SharedMemory(error="No such file or directory", writable=False)), "host/shared-memory-permission", ("host0",), "warn", together=True),
     Row("16 files", files_in_store, "host/open-files-limit", ("host1",), together=True),
     Row("too many open files", many_files, "host/open-files-limit", ("host1",), together=True),
+    Row("no file left for a link", files_in_mesh, "host/open-files-limit", ("host1",), together=True),
     Row("22 files, not tried", lambda: on((1,), open_files=22), "host/open-files-limit", ("host1",), together=True),
     Row("100 files", lambda: on((1,), open_files=100), "host/open-files-limit", ("host1",), "warn", together=True),
     Row("memlock 8 MiB", lambda: nccl_limits(rdma_devices=("mlx5_0",)), "host/locked-memory-limit", ("host1",), "warn", together=True),
