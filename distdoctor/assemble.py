@@ -115,8 +115,8 @@ def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Seque
         own = _STATUS[facts.status]
         status = "skip" if facts.blocked_by else _raised(cluster, node, stage, own, findings)
         reason, blocked_by = facts.reason, facts.blocked_by if status == "skip" else None
-        if own == "pass" and status != own:
-            # It ran through, and what it says of itself is no reason.
+        if own in ("pass", "skip") and status in ("warn", "fail"):
+            # It ran through or was not reached, and what it says of that is no reason.
             reason = ", ".join(f.id for f in _of_stage(node, stage, findings) if f.severity in ("warn", "fail"))
         if status == "skip" and not reason:
             reason = f"not run: needs {blocked_by}" if blocked_by else "not run"

@@ -255,7 +255,7 @@ class Climber:
         self.member.note_rank_stages(entries)
         failed = [entry for entry in entries.values() if entry.status != "ok"]
         if failed:
-            return "failed", f"{len(failed)} of {len(children)} ranks failed"
+            return "failed", f"{len(failed)} of {count(len(children), 'rank')} failed"
         return "ok", ""
 
     @staticmethod

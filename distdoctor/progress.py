@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 10.0
 """Seconds of silence after which a line says what is being waited for."""
+CALL_SECONDS = 3.0
+"""The roll is called every second while nodes are waited for."""
 
 _WORDS = {"ok": "ok", "failed": "FAILED", "skipped": "skipped", "error": "ERROR"}
 
@@ -61,6 +63,8 @@ class Plain:
         self._last = time.monotonic()
         self._under_way = UnderWay()
         self._present: tuple[str, ...] | None = None
+        self._called = 0.0
+        """When the roll was called last: as long as it is, its lines tell what is waited for."""
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
@@ -101,6 +105,7 @@ class Plain:
         """One line whenever somebody came, and one every HEARTBEAT seconds."""
         if self._quiet:
             return
+        self._called = time.monotonic()
         changed = self._present != tuple(present)
         if changed or time.monotonic() - self._last >= HEARTBEAT:
             self._present = tuple(present)
@@ -120,7 +125,8 @@ class Plain:
         while not self._closed.wait(1.0):
             with self._lock:
                 silent, latest = time.monotonic() - self._last, self._under_way.latest()
-            if latest is not None and silent >= HEARTBEAT:
+            calling = time.monotonic() - self._called < CALL_SECONDS
+            if latest is not None and silent >= HEARTBEAT and not calling:
                 what, took, most = latest
                 self._say(f"{what}: still at it after {took:.0f} s{most}")
 

@@ -68,6 +68,10 @@ def test_a_stage_that_ran_through_is_marked_for_a_finding_and_says_for_which() -
     report = made(host0, host1, findings=(finding("network/wrong-interface", "host1"),), verdict="fail")
     told = {s.node: (s.status, s.reason) for s in report.stages if s.stage == "network"}
     assert told == {"host0": ("pass", ""), "host1": ("fail", "network/wrong-interface")}
+    lost = replace(host1, stages=host1.stages[:4])
+    report = made(host0, lost, findings=(finding("store/node-lost", "host1"),), verdict="fail")
+    told = {s.stage: (s.status, s.reason) for s in report.stages if s.node == "host1"}
+    assert (told["store"], told["mesh"]) == (("fail", "store/node-lost"), ("skip", "not reached"))
 
 
 def test_info_does_not_mark_a_stage() -> None:

@@ -173,3 +173,16 @@ def test_stages_left_out_because_of_a_failure_are_no_lines_of_their_own() -> Non
     plain.stage_ended("nccl", "skipped", 0.0, "no GPU")
     plain.close()
     assert said == ["distdoctor: network: FAILED, 0.40 s (refused)\n", "distdoctor: nccl: skipped, 0.00 s (no GPU)\n"]
+
+
+def test_while_the_roll_is_called_its_lines_are_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT", 1.0)
+    said: list[str] = []
+    plain = Plain(said.append)
+    plain.waits("waiting for the others", 100.0)
+    for left in range(30, 20, -1):
+        plain.waiting(["host0"], 2, "nodes", left)
+        time.sleep(0.25)
+    plain.close()
+    assert len(said) >= 2
+    assert all(line.startswith("distdoctor: waiting for nodes, 1 of 2 here: host0") for line in said)

@@ -60,15 +60,23 @@ def _torch(report: Report) -> Iterable[Line]:
         yield "import torch", "pass", max(seconds), "", ""
 
 
-def _merged(lines: Iterable[Line]) -> Iterable[Line]:
-    held: Line | None = None
+def _merged(lines: Iterable[Line]) -> list[Line]:
+    """The lines again; stages that were left out for the same reasons, one after the other, under one heading."""
+    stages: list[list[Line]] = []
     for line in lines:
-        title, status, _, where, why = line
-        if held is not None and status == "skip" and title and not where and (held[1], *held[3:]) == (status, "", why):
-            held = (f"{held[0]}, {title}", *held[1:])
-            continue
-        if held is not None:
-            yield held
-        held = line
-    if held is not None:
-        yield held
+        if line[0] or not stages:
+            stages.append([])
+        stages[-1].append(line)
+    merged: list[list[Line]] = []
+    for stage in stages:
+        out = all(status == "skip" for _, status, *_ in stage)
+        if out and merged and _reasons(merged[-1]) == _reasons(stage):
+            first = merged[-1][0]
+            merged[-1][0] = (f"{first[0]}, {stage[0][0]}", *first[1:])
+        else:
+            merged.append(stage)
+    return [line for stage in merged for line in stage]
+
+
+def _reasons(lines: Iterable[Line]) -> list[tuple[str, str, str]]:
+    return [(status, where, why) for _, status, _, where, why in lines]

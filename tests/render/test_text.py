@@ -226,3 +226,17 @@ def test_missing_ranks_are_started_by_their_launcher() -> None:
     whole = reports.missing()
     once_per_rank = replace(whole, plan={**whole.plan, "started": "rank"})
     assert render(once_per_rank).splitlines()[-1] == "next: start it on node1, and here again"
+
+
+def test_stages_left_out_for_the_same_reasons_share_their_lines() -> None:
+    """Also where they differ from node to node."""
+    left = {"host0": "not run: needs store", "host1": "not reached"}
+    made = tuple(
+        replace(s, status="skip", reason=left[s.node]) if s.stage in STAGES[5:] else s for s in reports.report().stages
+    )
+    lines = render(reports.report(verdict="incomplete", stages=made)).splitlines()
+    place = next(n for n, line in enumerate(lines) if "mesh" in line)
+    assert lines[place : place + 2] == [
+        "- mesh, gloo, nccl, barrier, collective  host0  not run: needs store",
+        "-                        host1  not reached",
+    ]
