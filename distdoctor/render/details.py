@@ -32,13 +32,10 @@ def write_details(page: Page, report: Report) -> None:
 
 def _lines(values: dict[str, Any]) -> Iterable[str]:
     """The values of one node as sentences; what has none is told by its name."""
-    torch = [f"torch {clean(values['torch'])}"] if "torch" in values else []
-    seconds = values.pop("torch_seconds", None)
-    torch += [f"imported in {seconds:.1f} s"] if isinstance(seconds, (int, float)) else []
-    torch += [f"from {clean(values['torch_path'])}"] if "torch_path" in values else []
-    python = [f"Python {clean(values['python'])}"] if "python" in values else []
-    if python or torch:
-        yield ", ".join((*python, *torch))
+    if "python" in values:
+        where = f", {clean(values['executable'])}" if values.get("executable") else ""
+        yield f"Python {clean(values['python'])}{where}"
+    yield from _torch(values)
     if isinstance(values.get("interfaces"), Mapping):
         yield "interfaces: " + "; ".join(
             f"{clean(name)} {', '.join(map(clean, held)) or '(no address)'}"
@@ -64,10 +61,23 @@ def _lines(values: dict[str, Any]) -> Iterable[str]:
             yield f"{clean(name).replace('_', ' ')}: {_plain(value)}"
 
 
+def _torch(values: Mapping[str, Any]) -> Iterable[str]:
+    seconds = values.get("torch_seconds")
+    took = f"{seconds:.1f} s" if isinstance(seconds, (int, float)) else ""
+    if values.get("torch_importing"):
+        yield f"torch was still being imported{f' after {took}' if took else ''}"
+    elif values.get("torch_error"):
+        yield f"torch cannot be imported: {clean(values['torch_error'])}"
+    elif "torch" in values:
+        where = f", from {clean(values['torch_path'])}" if "torch_path" in values else ""
+        yield f"torch {clean(values['torch'])}{f', imported in {took}' if took else ''}{where}"
+
+
 _TRIPS = {"rtt_median": "{} as a rule", "rtt_max": "{} at most"}
 _TOLD = {
-    "python", "torch", "torch_path", "interfaces", "gloo_address", "gloo_interface", "reached_at", "variables",
-    "links_good", "links_bad", "rtt_median", "rtt_max", "collective",
+    "python", "executable", "torch", "torch_path", "torch_seconds", "torch_error", "torch_importing", "interfaces",
+    "gloo_address", "gloo_interface", "reached_at", "variables", "links_good", "links_bad", "rtt_median", "rtt_max",
+    "collective",
 }  # fmt: skip
 
 

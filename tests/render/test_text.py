@@ -240,3 +240,18 @@ def test_stages_left_out_for_the_same_reasons_share_their_lines() -> None:
         "- mesh, gloo, nccl, barrier, collective  host0  not run: needs store",
         "-                        host1  not reached",
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"python": "3.11.2", "executable": "/opt/python"}, "  Python 3.11.2, /opt/python"),
+        ({"torch_importing": True, "torch_seconds": 41.2}, "  torch was still being imported after 41.2 s"),
+        ({"torch_error": "ImportError: libcudart.so.12", "torch_seconds": 0.2},
+         "  torch cannot be imported: ImportError: libcudart.so.12"),
+    ],
+)  # fmt: skip
+def test_what_is_known_of_torch_and_python_is_told_in_words(values: dict[str, Any], line: str) -> None:
+    text = render(reports.report(details={"nodes": {"host0": values}}), verbose=1)
+    assert line in text.splitlines()
+    assert "torch_" not in text
