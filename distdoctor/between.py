@@ -116,8 +116,8 @@ def _line(edge: Edge) -> str:
     link = edge.link
     told = f" (errno {link.errno})" if link.errno else ""
     after = f" after {link.seconds:.1f} s" if link.seconds >= 0.1 else ""
-    port = "a random port: "
-    return f"{edge.source.name} to {edge.target.name}: {link.address}, {port}{link.outcome}{told}{after}"
+    port, said = "a random port: ", link.outcome.replace("-", " ")
+    return f"{edge.source.name} to {edge.target.name}: {link.address}, {port}{said}{told}{after}"
 
 
 def _rules(edges: Sequence[Edge], blamed: Sequence[Node]) -> Iterator[str]:

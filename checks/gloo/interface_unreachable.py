@@ -60,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         else "warn",
         evidence=(
             *(line for node, address in lost for line in choice(node, address)),
-            *(f"{n.name} to {t.name}: {k.address}:{k.port} {k.outcome}" for n, t, k in bad),
+            *(f"{n.name} to {t.name}: {k.address}:{k.port} {k.outcome.replace('-', ' ')}" for n, t, k in bad),
         ),
         fixes=tuple(fix(node, [address for target, address in lost if target is node]) for node in blamed),
     )

@@ -76,7 +76,8 @@ def evidence(pick: Pick) -> Iterator[str]:
     if pick.shared_with:
         yield f"{pick.address} is also an address of {some(n.name for n in pick.shared_with)}, on another host"
     for edge in pick.unreached[:SHOWN]:
-        yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {edge.link.outcome}"
+        said = edge.link.outcome.replace("-", " ")
+        yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {said}"
 
 
 def fix(pick: Pick) -> Fix:

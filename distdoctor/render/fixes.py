@@ -49,7 +49,7 @@ def _by_text(fixes: Sequence[Fix]) -> dict[str, list[Fix]]:
     for fix in fixes:
         text = without_own_name(fix.text, fix.nodes[0]) if len(fix.nodes) == 1 else fix.text
         # The line says already for which nodes it is, and that it is another way.
-        text = re.sub(rf"^(?:Or |On {OWN}, )+", "", text)
+        text = re.sub(rf"^(?:Or,? |On {OWN}, )+", "", text)
         groups.setdefault(text, []).append(fix)
     return groups
 

@@ -164,6 +164,8 @@ def _above(roots: Sequence[Finding]) -> str:
     parts = [_first_option(root) for root in roots]
     if not any(parts):
         return "mend what is named above"
+    if any(root.blame == "one-of" and len({fix.option for fix in root.fixes}) > 1 for root in roots):
+        return "apply one of the fixes above"
     nodes = list(dict.fromkeys(node for fixes in parts for fix in fixes for node in fix.nodes))
     where = f" on {fold(nodes)}" if len(nodes) == 1 else ""
     return f"apply the fix{'es' if sum(map(bool, parts)) > 1 else ''} above{where}"

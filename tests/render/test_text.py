@@ -255,3 +255,11 @@ def test_what_is_known_of_torch_and_python_is_told_in_words(values: dict[str, An
     text = render(reports.report(details={"nodes": {"host0": values}}), verbose=1)
     assert line in text.splitlines()
     assert "torch_" not in text
+
+
+def test_where_it_cannot_be_told_which_node_it_is_the_first_is_not_singled_out() -> None:
+    fixes = (Fix("Or, let it through.", ("host0",), 1), Fix("Or, let it through.", ("host1",), 2))
+    root = Finding("x", nodes=("host0", "host1"), blame="one-of", fixes=fixes, severity="fail", check="mesh/x", id="x")
+    lines = render(reports.report(2, "fail", (root,))).splitlines()
+    assert "  fix on host0: let it through." in lines and "  or on host1: let it through." in lines
+    assert "next: apply one of the fixes above, then check again on every node:" in lines
