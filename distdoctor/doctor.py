@@ -101,6 +101,7 @@ class _Doctor:
         self.started = time.monotonic()
         self.started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self.member = Member(self.options, observer, zygote)
+        self.meeting: Meeting | None = None
         self.seat: Seat | None = None
         self.climber: Climber | None = None
         self.lead: Lead | None = None
@@ -183,8 +184,8 @@ class _Doctor:
                 await gpu
             await member.run_stage("network", self._network_alone())
             return
-        meeting = Meeting(member)
-        await member.run_stage("network", self._join(meeting), self.options.wait)
+        self.meeting = Meeting(member)
+        await member.run_stage("network", self._join(self.meeting), self.options.wait)
         if gpu is not None:
             await gpu
         if self.seat is None:
@@ -235,6 +236,8 @@ class _Doctor:
             report = following.result() if following in done else None
             self.member.update_meeting(host_lost=report is None)
         except StoreError:
+            if self.meeting is not None:
+                self.meeting.hosting.note_files()
             self.member.update_meeting(host_lost=True)
         except TooLate as err:
             self.member.update_meeting(joined=False, late=err.met)

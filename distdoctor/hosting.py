@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import secrets
 import time
 from dataclasses import replace
@@ -24,6 +25,18 @@ from distdoctor.store_client import Oversize, StoreClient, StoreError
 HOST_SECONDS = 15.0
 SELF_CONNECT_SECONDS = 1.0
 LOOPBACK_SECONDS = 1.0
+SPARE_FILES = 2
+"""Descriptors that a server which has no more for connections may have free for a moment."""
+
+
+def files_left(child: Child) -> tuple[int, int] | None:
+    """How many descriptors this process has open and how many it may, where none is left; else None."""
+    try:
+        held = len(os.listdir(f"/proc/{child.pid}/fd"))
+        limit = resource.prlimit(child.pid or 0, resource.RLIMIT_NOFILE)[0]
+    except (OSError, ValueError):
+        return None
+    return (held, limit) if 0 < limit <= held + SPARE_FILES else None
 
 
 class Hosting:
@@ -46,8 +59,15 @@ class Hosting:
         """The network facts so far."""
         return self.member.facts.network or NetworkFacts()
 
+    def note_files(self) -> None:
+        """Where the store has no descriptor left for who comes: how many it has."""
+        bind = self.network.bind
+        if self.child is not None and bind is not None and (files := files_left(self.child)) is not None:
+            self.member.update_network(bind=replace(bind, files=files))
+
     def close(self) -> None:
         """End the store, where there is one."""
+        self.note_files()
         if self.child is not None:
             self.child.kill()
             self.child.close()

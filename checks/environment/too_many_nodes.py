@@ -2,9 +2,8 @@
 
 What you see
 ------------
-torchrun's agents with node ranks wait for each other and give up, or one of them reports `EADDRINUSE` or `Invalid rank
-requested`; with the c10d rendezvous the one too many waits beside the others and then ends without having done
-anything.
+The job runs without the one that came too many, which waits in silence until the others are done and then fails, with
+`Failed to recv, got 0 bytes. Connection was likely closed` or, with the c10d rendezvous, an AttributeError.
 
 Why it happens
 --------------

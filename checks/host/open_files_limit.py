@@ -43,7 +43,7 @@ SAID = ("Too many open files", "Errno 24", "EMFILE")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     need = EACH + ranks_planned(cluster)
-    hit, comfort = complaints(cluster, SAID), max(COMFORT, 2 * need)
+    hit, comfort = {**complaints(cluster, SAID), **crowded(cluster)}, max(COMFORT, 2 * need)
     bad = [n for n in cluster.nodes if n.name in hit or ((its := limit(n)) is not None and its < comfort)]
     if not bad:
         return
@@ -59,6 +59,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=tuple(line for node in blamed for line in (*evidence(node, need), *hit.get(node.name, ()))),
         fixes=tuple(fix(node, need) for node in blamed),
     )
+
+
+def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """Node name -> the line of evidence that its store has no descriptor left for who comes."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in cluster.nodes:
+        bind = node.facts.network.bind if node.facts.network else None
+        if bind is not None and bind.files is not None:
+            held, most = bind.files
+            text = f"the store has {held} of {most} files open, and none left for a node: connections are held to port"
+            found[node.name] = (f"{node.name}: {text} {bind.port}",)
+    return found
 
 
 def limits(node: Node) -> Limits | None:

@@ -40,10 +40,11 @@ def foreign(node: Node) -> Answer | None:
     network, meeting = node.facts.network, node.facts.meeting
     if network is None or (meeting and meeting.joined):
         return None
-    for answer in (network.bind.answer if network.bind and not network.bind.ok else None, network.answer):
-        if answer is not None and answer.kind in ("foreign", "closed"):
-            return answer
-    return None
+    held = network.bind.answer if network.bind and not network.bind.ok else None
+    if held is not None and held.kind in ("foreign", "closed"):
+        return held
+    # Connections that are only closed tell nothing from afar: a store without a descriptor left closes them, too.
+    return network.answer if network.answer is not None and network.answer.kind == "foreign" else None
 
 
 def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:

@@ -24,10 +24,11 @@ store/nodes-missing, barrier/rank-missing
 """
 
 from distdoctor.blame import node0_name, together
+from distdoctor.causes import LIMITS
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = ("store/forged-message",)
+FOLLOWS_ANYWHERE = ("store/forged-message", *LIMITS)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

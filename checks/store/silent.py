@@ -7,7 +7,8 @@ Nothing, for ever: a store client that is connected to a listener which never an
 Why it happens
 --------------
 The store's process is stopped (SIGSTOP, a debugger, a frozen container) and the kernel accepts for it; a proxy, a load
-balancer or a port forwarding stands before node 0 and leads nowhere; or another program holds the port.
+balancer or a port forwarding stands before node 0 and leads nowhere; or another program holds the port. A store that
+has no descriptor left, because so many connections are held to it, closes each further one at once.
 
 Fix
 ---
@@ -23,6 +24,7 @@ network/port-in-use, network/foreign-service, store/foreign-store
 """
 
 from distdoctor.blame import LAUNCH, claims_node0, hosts_store, node0_name, together
+from distdoctor.causes import LIMITS
 from distdoctor.check_api import Cluster, Finding, Iterator, Node
 from distdoctor.remedies import other_port_fixes
 
@@ -34,6 +36,7 @@ FOLLOWS_ANYWHERE = (
     "store/foreign-store",
     "network/foreign-service",
     *LAUNCH,
+    *LIMITS,
 )
 NODES_MISSING = "store/nodes-missing"
 
@@ -52,7 +55,12 @@ def silent(node: Node) -> bool:
     if network.bind is not None and not network.bind.ok:
         return False  # node 0 knows what holds the port
     opened = network.contact is not None and network.contact.outcome == "open"
-    return opened and network.answer is not None and network.answer.kind == "silent"
+    return opened and network.answer is not None and network.answer.kind in ("silent", "closed")
+
+
+def came_back(node: Node) -> str:
+    answer = node.facts.network.answer if node.facts.network else None
+    return "which was closed at once" if answer and answer.kind == "closed" else "nothing came back"
 
 
 def finding(cluster: Cluster, seen: list[Node]) -> Finding:
@@ -66,7 +74,7 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
         nodes=(name,),
         links=tuple((node.name, name) for node in seen if node.name != name),
         evidence=(
-            *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, nothing came back" for n in seen),
+            *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, {came_back(n)}" for n in seen),
             f"seen by {together(n.name for n in seen)} until waiting ended",
         ),
         fixes=other_port_fixes(cluster, None),

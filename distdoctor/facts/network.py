@@ -72,6 +72,8 @@ class Bind:
     """A port that can be bound, for the fix."""
     after: float = 0.0
     """Seconds after this process's start from which the store was there, where it is."""
+    files: tuple[int, int] | None = None
+    """How many descriptors the store's process had open, and how many it may, where it had none left."""
 
 
 @dataclass(frozen=True)

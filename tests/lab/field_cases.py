@@ -59,6 +59,7 @@ from tests.lab.field_faults import (
     starved,
     switch_repaired,
 )
+from tests.lab.trust_cases import TRUST
 
 BOTH, ALL3 = ("host0", "host1"), ("host0", "host1", "host2")
 SMALL_SHM = Root("host/shared-memory-small", ["host1"], "warn")
@@ -193,7 +194,7 @@ TWO_AT_ONCE = [
 
 PATIENT = 30.0
 """Seconds of ``--wait`` where it decides nothing: so that both nodes meet on a busy machine, too."""
-_ROWS = [*ENVIRONMENT, *HOST, *NETWORK, *MESH, *PROCESSES, *TWO_AT_ONCE]
+_ROWS = [*ENVIRONMENT, *HOST, *NETWORK, *MESH, *PROCESSES, *TWO_AT_ONCE, *TRUST]
 FIELD_CASES = [case if case.curable or case.wait != WAIT else replace(case, wait=PATIENT) for case in _ROWS]
 ALL_CASES = [*CASES, *FIELD_CASES]
 """The whole table."""

@@ -103,6 +103,8 @@ SHAPES = [
     Shape("RANK by hand", style="rank"),
     Shape("RANK by hand, 3 hosts", 3, style="rank"),
     Shape("torchrun static", style="torchrun"),
+    Shape("a token everywhere", 3, setup=all_hosts("DISTDOCTOR_TOKEN", "0123456789abcdef")),
+    Shape("a token everywhere, torchrun", style="torchrun", setup=all_hosts("DISTDOCTOR_TOKEN", "0123456789abcdef")),
     Shape("torchrun c10d", style="c10d"),
     Shape("torch.distributed.launch", style="launch"),
     Shape("different numbers of ranks", setup=flag("--nproc-per-node", "1", 1)),
