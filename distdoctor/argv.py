@@ -27,6 +27,15 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     return [*moved, *words]
 
 
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """The words as they may be shown to others: what ``--token`` was given is left out."""
+    told, hide = [], False
+    for word in words:
+        told.append("..." if hide else "--token=..." if word.startswith("--token=") else word)
+        hide = word == "--token"
+    return told
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """``; did you mean X?`` for the nearest of ``known``, empty where none is near."""
     names = sorted(known)

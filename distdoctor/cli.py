@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn, Optional
 import typer
 
 from distdoctor import completing, ending, interrupts, output
-from distdoctor.argv import COMMANDS, did_you_mean, normalized
+from distdoctor.argv import COMMANDS, did_you_mean, normalized, without_secrets
 from distdoctor.exit_status import INCOMPLETE, OK, USAGE
 from distdoctor.help_texts import CHECK_HELP, HELP
 from distdoctor.interrupts import Interrupted
@@ -318,5 +318,5 @@ def _crashed(err: BaseException, words: Sequence[str]) -> int:
         output.write(traceback.format_exc(), sys.stderr)
     text = " ".join(str(err).split()) or "no message"
     crashed = f"crashed: {type(err).__name__}: {text}"
-    ask = f" (please report this with the output of DISTDOCTOR_DEBUG=1 distdoctor {' '.join(words)})"
+    ask = f" (please report this with the output of DISTDOCTOR_DEBUG=1 distdoctor {' '.join(without_secrets(words))})"
     return ending.without_report(crashed + ask, INCOMPLETE, words, note=f"distdoctor {crashed}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.argv import did_you_mean, normalized
+from distdoctor.argv import did_you_mean, normalized, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,8 @@ def test_normalized(given: list[str], expected: list[str]) -> None:
 )
 def test_did_you_mean(wrong: str, hint: str) -> None:
     assert did_you_mean(wrong, ["gloo", "gloo/loopback-address", "nccl"]) == hint
+
+
+def test_what_the_token_was_is_shown_to_nobody() -> None:
+    words = normalized(["check", "--token", "secret one", "--nnodes", "2", "--token=secret_two"])
+    assert without_secrets(words) == ["check", "--token", "...", "--nnodes", "2", "--token=..."]

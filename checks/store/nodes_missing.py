@@ -164,5 +164,8 @@ def fix_text(zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> st
     if ranks:
         return f"Start {counted(ranks)} on {together(absent)}, and look at what it says there."
     plan = zero.plan
+    shared = zero.facts.meeting is not None and zero.facts.meeting.token == "agreed"
+    before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
     line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"
-    return f"Run `{line}` on {together(absent)} (add --node-rank where you give it), and look at what it says there."
+    how = f"({before}add --node-rank where you give it)"
+    return f"Run `{line}` on {together(absent)} {how}, and look at what it says there."
