@@ -24,7 +24,9 @@ OWN = 0
 SILENT_SECONDS = 6.0
 """Six times as long as a member that is alive takes to show it."""
 LOOK_SECONDS = 2.0
-"""How often everything is looked at though no member says that there is something new: anybody can set a counter."""
+"""How often everything is looked at though no member says that there is something new: anybody can set a counter.
+With many members less often."""
+MEMBERS_PER_SECOND = 500
 PART_BYTES = 4 * 1024 * 1024
 MAX_NOTES = 8
 
@@ -105,6 +107,9 @@ class Mailbox:
         self._most = max(2 * planned, planned + SURPLUS)
         self._tick = -1
         self._looked = 0.0
+        self._news = False
+        """Node 0's own process has told something since."""
+        self._ranks = 0
         self._sequence = 0
         self._written: dict[str, bytes] = {}
 
@@ -138,7 +143,8 @@ class Mailbox:
             # First: the others count from 1.
             self.members = {OWN: Seen(OWN, event.facts, event.mesh_port), **self.members}
             self.listens_on = event.mesh_port
-        self._looked = 0.0
+            self._ranks += len(event.facts.ranks)
+        self._news = True
 
     async def send(self, command: Command) -> None:
         """One command to all."""
@@ -188,7 +194,8 @@ class Mailbox:
     async def poll(self) -> bool:
         """Take in what members have written since; whether there was anything."""
         tick, now = await self.number("tick"), time.monotonic()
-        if tick == self._tick and now - self._looked < LOOK_SECONDS:
+        pause = max(LOOK_SECONDS, len(self.members) / MEMBERS_PER_SECOND)
+        if tick == self._tick and not self._news and now - self._looked < pause:
             return False
         before = len(self.members), sum(m.sequence for m in self.members.values())
         for number in range(1, min(await self._counted(), self._most) + 1):
@@ -198,11 +205,17 @@ class Mailbox:
             while member is not None and (event := await self._event(number, member.sequence)) is not None:
                 member.sequence += 1
                 member.take(event)
-        changed = tick != self._tick or before != (
-            len(self.members),
-            sum(m.sequence for m in self.members.values()),
+        changed = (
+            self._news
+            or tick != self._tick
+            or before
+            != (
+                len(self.members),
+                sum(m.sequence for m in self.members.values()),
+            )
         )
-        self._tick, self._looked = tick, now  # at the end: a look that was given up half way is made again
+        # At the end: a look that was given up half way is made again.
+        self._tick, self._looked, self._news = tick, now, False
         return changed
 
     async def _greet(self, number: int) -> None:
@@ -212,10 +225,11 @@ class Mailbox:
         if self.own is not None and hello.facts.key == self.own.facts.key:
             self.forged.setdefault(f"m/{number}/0", f"says it is node 0's own process ({hello.facts.key[:200]})")
             return
-        ranks = sum(len(m.facts.ranks) for m in self.members.values()) + len(hello.facts.ranks)
+        ranks = self._ranks + len(hello.facts.ranks)
         if ranks > MAX_RANKS:
             self.forged.setdefault(f"m/{number}/0", f"makes it {ranks} ranks; {MAX_RANKS} at most can take part")
             return
+        self._ranks = ranks
         self.members[number] = Seen(number, _of_another(hello.facts), hello.mesh_port, nonce=hello.nonce)
 
     async def _counted(self) -> int:
