@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import re
@@ -264,10 +263,9 @@ def run(arguments: Sequence[str]) -> int:
     except BaseException as err:
         if isinstance(err, SystemExit) and completing.completes(words):
             return err.code if isinstance(err.code, int) else OK
-        if isinstance(err, SystemExit) and isinstance(err.__context__, OSError):
-            err = err.__context__  # the parser's own end where nobody reads its help any more
-        if isinstance(err, OSError) and err.errno in (errno.EPIPE, errno.ENOSPC, errno.EIO):
-            output.lose(err)
+        cause = err.__context__ if isinstance(err, SystemExit) else err
+        if {"-h", "--help", "help"} & set(words) and isinstance(cause, OSError):
+            output.lose(cause)  # the parser prints its help itself; nobody reads it, or the disk is full
             return OK
         return _crashed(err, words)
     finally:

@@ -28,9 +28,9 @@ def predict(
     127.0.0.1.
     """
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
-    if variable:
+    names = devices(variable)
+    if names:
         first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
-        names = devices(variable)
         if not all(name in first_of for name in names):
             return AddressChoice(None, None, "not-found", variable)
         return AddressChoice(first_of[names[0]], names[0], "variable", variable)

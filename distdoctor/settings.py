@@ -64,6 +64,7 @@ def effect(name: str, value: str | None) -> str | None:
 def devices(value: str) -> tuple[str, ...]:
     """The names in GLOO_SOCKET_IFNAME: gloo makes a device, and connects all ranks, for each of them.
 
-    As std::getline() takes a list apart: a comma at the end ends the last name and begins no other.
+    As std::getline() takes a list apart: a comma at the end ends the last name and begins no other. A value of one
+    character counts as none (torch 2.13 starts with ``x`` where no interface is called so, and refuses ``xy``).
     """
-    return tuple(value.removesuffix(",").split(",")) if value else ()
+    return tuple(value.removesuffix(",").split(",")) if len(value.encode(errors="replace")) > 1 else ()

@@ -337,3 +337,38 @@ class TestLimits:
         document = one_document(done.stdout)
         assert (done.returncode, document["verdict"]) == (3, "incomplete")
         assert "ulimit -u is 1" in document["notes"][0], done.stderr
+
+
+class TestSecretsAndBytes:
+    def test_a_healthy_run_with_variables_that_are_no_utf8(self, tmp_path: Path) -> None:
+        env = {**environment(), "GLOO_X": "\udcff", "LOGNAME": "m\udcfe", "GLOO_SOCKET_IFNAME": "l\udcff"}
+        command = [sys.executable, "-m", "distdoctor", "check", "--until", "network", "--json", "--rdzv-id", "\udcfd"]
+        done = subprocess.run(
+            [*command, "--save", str(tmp_path)], capture_output=True, text=True, env=env, timeout=SECONDS, check=False
+        )
+        document = one_document(done.stdout)
+        assert (done.returncode, document["verdict"]) == (1, "fail"), done.stderr
+        assert [finding["id"] for finding in document["findings"]] == ["gloo/interface-not-found"]
+        (path,) = tmp_path.iterdir()
+        facts = json.loads(path.read_text())["facts"][0]
+        assert (facts["identity"]["user"], facts["plan"]["run_id"]) == ("m\\xfe", "\\xfd")
+        assert facts["variables"]["GLOO_SOCKET_IFNAME"] == "l\\xff"
+
+    def test_no_secret_is_told(self, tmp_path: Path) -> None:
+        secret = "s3cr3t"
+        names = ("NCCL_SITE_KEY", "GLOO_TOKEN", "TORCHELASTIC_PASSWORD", "TORCH_NCCL_X", "WANDB_API_KEY")
+        env = {**environment(), **dict.fromkeys(names, secret), "MASTER_ADDR": f"me:{secret}@host"}
+        command = [sys.executable, "-m", "distdoctor", "check", "--until", "network", "--nnodes", "2", "-v"]
+        done = subprocess.run(
+            [*command, "--wait", "1", "--save", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode in (1, 3) and "***@host" in done.stdout
+        saved = "".join(path.read_text() for path in tmp_path.iterdir())
+        assert saved and secret not in done.stdout + done.stderr + saved
+        refused = doctor("check", "--master-addr", f"me:{secret}@host", "--nnodes", "2")
+        assert refused.returncode == 2 and secret not in refused.stderr

@@ -33,6 +33,7 @@ def choice(name: str | None, *addresses: str) -> AddressChoice:
         ("ib0", ("10.0.0.5",), AddressChoice(None, None, "not-found", "ib0")),
         ("eth", ("10.0.0.5",), AddressChoice(None, None, "not-found", "eth")),
         ("^docker0", ("10.0.0.5",), AddressChoice(None, None, "not-found", "^docker0")),
+        ("x", ("10.0.0.5",), AddressChoice("10.0.0.5", "eth0", "hostname")),
         ("", ("10.0.0.5",), AddressChoice("10.0.0.5", "eth0", "hostname")),
         (None, ("10.0.0.5",), AddressChoice("10.0.0.5", "eth0", "hostname")),
         (None, ("127.0.1.1", "10.0.0.5"), AddressChoice("127.0.1.1", "lo", "hostname")),

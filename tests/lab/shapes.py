@@ -115,6 +115,8 @@ SHAPES = [
     Shape("gloo on a second network", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth1"))),
     Shape("gloo on two networks", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth0,eth1"))),
     Shape("settings that need not be alike", 3, setup=together(variable("TORCH_DISTRIBUTED_DEBUG", "INFO", 1), variable("TORCH_GLOO_LAZY_INIT", "0", 2), variable("GLOO_DEVICE_TRANSPORT", "TCP", 0), variable("GLOO_DISABLE_CONNECTION_RETRIES", "1", 1), variable("GLOO_SOCKET_IFNAME", "eth0,", 2))),
+    Shape("variables that are no UTF-8", setup=together(all_hosts("NCCL_SITE", "\udcff"), all_hosts("LOGNAME", "\udcfe"))),
+    Shape("GLOO_SOCKET_IFNAME of one letter, which torch ignores", setup=all_hosts("GLOO_SOCKET_IFNAME", "x")),
     Shape("IPv6 only", subnets=["fd77::/64"]),
     Shape("IPv6 only, master by number", subnets=["fd77::/64"], master="fd77::a"),
     Shape("IPv4 and IPv6", subnets=["10.77.0.0/24", "fd77::/64"]),
