@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from distdoctor.facts import BadFacts
 from distdoctor.torch_info import TorchInfo, ended, info
 from distdoctor.zygote_start import start
 
@@ -53,7 +54,10 @@ class Child:
             except asyncio.TimeoutError:
                 pass
             raise Died(self.how_it_ended())
-        answer: dict[str, Any] = json.loads(data)
+        try:
+            answer: dict[str, Any] = json.loads(data)
+        except ValueError:
+            raise Died("the process answered what is no answer") from None
         if self.pid is None:  # the zygote's word of it may come after the child's own
             try:
                 await asyncio.wait_for(self.spawned.wait(), 0.5)
@@ -130,22 +134,28 @@ class Zygote:
                 data = b""
             if not data:
                 break
-            message = json.loads(data)
-            if "ready" in message and not self._torch.done():
-                self._torch.set_result(info(message))
-            elif "spawned" in message and message["spawned"] in self.children:
-                child = self.children[message["spawned"]]
-                child.pid = message["pid"]
-                child.spawned.set()
-            elif "exited" in message and message["exited"] in self.children:
-                child = self.children.pop(message["exited"])
-                child.exit_status = message["status"]
-                child.exited.set()
+            try:
+                self._take(json.loads(data), self._torch)
+            except (ValueError, LookupError, TypeError, AttributeError, BadFacts):
+                break  # whatever writes there, it is not the zygote any more
         if not self._torch.done():
             self._torch.set_result(
                 ended(await self._status(), read_end(self.output_fd, SAID_KEPT), self.torch_seconds())
             )
         for child in self.children.values():
+            child.exited.set()
+
+    def _take(self, message: dict[str, Any], torch: asyncio.Future[TorchInfo]) -> None:
+        """One message of the zygote's."""
+        if "ready" in message and not torch.done():
+            torch.set_result(info(message))
+        elif "spawned" in message and message["spawned"] in self.children:
+            child = self.children[message["spawned"]]
+            child.pid = message["pid"]
+            child.spawned.set()
+        elif "exited" in message and message["exited"] in self.children:
+            child = self.children.pop(message["exited"])
+            child.exit_status = message["status"]
             child.exited.set()
 
     async def _status(self) -> int | None:

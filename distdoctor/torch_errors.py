@@ -79,6 +79,15 @@ def grouped(cluster: Cluster, kinds: Iterable[Why]) -> Mapping[Why, list[Node]]:
     return found
 
 
+def still_importing(cluster: Cluster, seconds: float) -> list[Node]:
+    """The nodes where the import of torch had not ended after so many seconds."""
+    return [
+        node
+        for node in cluster.nodes
+        if node.facts.identity.torch_importing and (node.facts.identity.torch_seconds or 0.0) >= seconds
+    ]
+
+
 def line(node: Node) -> str:
     """What was seen on a node, with the Python in which it was."""
     identity = node.facts.identity

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distdoctor.facts import TorchFailure, decode
+from distdoctor.outside import encodable
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class TorchInfo:
 
 
 def info(message: Mapping[str, Any]) -> TorchInfo:
-    """The zygote's first message."""
+    """The zygote's first message; a path in it may hold bytes that are no UTF-8."""
+    message = encodable(message)
     failure = message.get("failure")
     return TorchInfo(
         message.get("torch"),
@@ -46,6 +48,7 @@ def ended(status: int | None, printed: str, seconds: float) -> TorchInfo:
     """What is known where that process ended with ``status`` instead, its last words being ``printed``."""
     number = -status if status is not None and status < 0 else None
     how = f"was ended by signal {number}" if number else f"ended with status {status}"
+    how = "is out of touch" if status is None else how
     said = " ".join(printed.split())
     failure = TorchFailure(signal=number, status=None if number else status, said=said)
     error = f"the process that imports torch {how}{f': {said}' if said else ''}"[:500]

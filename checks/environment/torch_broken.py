@@ -12,8 +12,9 @@ The job ends at its first line, or just vanishes:
 Why it happens
 --------------
 torch's own libraries take some hundred MB of memory, and more of address space; they were built for one version of
-Python and need libraries of about the age they were built with. Where one of these is not so, where an installation was
-not finished, or where the working folder has been deleted, the import fails.
+Python and need libraries of about the age they were built with. Where one of these is not so, where an installation
+was not finished, or where the working folder has been deleted, the import fails. From a slow network file system it may
+take minutes.
 
 Fix
 ---
@@ -35,9 +36,11 @@ import shlex
 from distdoctor.blame import together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.facts import TorchFailure
-from distdoctor.torch_errors import Why, by_command, grouped, install, library, line, pip
+from distdoctor.torch_errors import Why, by_command, grouped, install, library, line, pip, still_importing
 
 SEVERITY = "fail"
+LONG_SECONDS = 30.0
+"""It takes some two seconds from a local disk."""
 WHAT: dict[Why, str] = {
     "folder": "the working folder has been deleted",
     "memory": "there is not enough memory for it",
@@ -72,6 +75,30 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=tuple(text for node in bad for text in (line(node), *around(kind, node))),
             fixes=tuple(fixes(cluster, kind, bad)),
         )
+    slow = still_importing(cluster, LONG_SECONDS)
+    if slow:
+        yield unfinished(slow)
+
+
+def unfinished(slow: list[Node]) -> Finding:
+    """It may come to an end yet: a warning."""
+    names = tuple(node.name for node in slow)
+    text = (
+        "Look at the disk or network file system that torch lies on; where many nodes import it at once from the same "
+        "one, copy the environment to a local disk before the job."
+    )
+    return Finding(
+        title="torch takes very long to be imported",
+        summary=f"torch was still being imported on {together(names)} when the check ended.",
+        nodes=names,
+        ranks=tuple(rank for node in slow for rank in node.ranks),
+        severity="warn",
+        evidence=tuple(
+            f"{node.name}: not done after {node.facts.identity.torch_seconds:.0f} s ({node.facts.identity.executable})"
+            for node in slow
+        ),
+        fixes=(Fix(text, names),),
+    )
 
 
 def failure(node: Node) -> TorchFailure:

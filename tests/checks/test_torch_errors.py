@@ -98,3 +98,12 @@ def test_what_nobody_knows_yet_is_not_missing() -> None:
     a, b = no_torch(1)
     b = replace(b, identity=replace(b.identity, torch_error=None, torch_importing=True, torch_seconds=2.0))
     assert not any("torch" in f.check for f in judged(a, b).findings)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(5.0, False), (62.0, True)])
+def test_an_import_that_takes_a_minute_is_told(seconds: float, told: bool) -> None:
+    a, b = no_torch(1)
+    b = replace(b, identity=replace(b.identity, torch_error=None, torch_importing=True, torch_seconds=seconds))
+    found = [f for f in judged(a, b).findings if f.check == "environment/torch-broken"]
+    assert [(f.severity, f.nodes) for f in found] == ([("warn", ("host1",))] if told else [])
+    assert not told or "62 s" in found[0].evidence[0]

@@ -237,6 +237,34 @@ def test_a_torch_that_cannot_be_imported(code: str, tmp_path: Path, monkeypatch:
     assert torch.error is not None and BROKEN[code] in torch.error
 
 
+MEDDLER = """
+import os, socket
+for fd in range(3, 100):
+    try:
+        one = socket.socket(fileno=os.dup(fd))
+    except OSError:
+        continue
+    if one.type == socket.SOCK_SEQPACKET:
+        one.send({message!r})
+raise ImportError("no torch")
+"""
+
+
+@pytest.mark.parametrize("message", [b"[1, 2]", b"noise", b'{"ready": true, "failure": 3}', b'{"exited": []}'])
+def test_what_is_no_message_ends_the_wait_for_torch(
+    message: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that writes to descriptors which are not its own."""
+    (tmp_path / "torch.py").write_text(MEDDLER.format(message=message))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    running = Running()
+    try:
+        torch = running.do(running.zygote.torch())
+    finally:
+        running.close()
+    assert torch.version is None and torch.error is not None
+
+
 _SUPERVISOR = """
 import asyncio, os, sys, time
 from distdoctor.processes import Zygote

@@ -152,6 +152,16 @@ def test_a_torch_that_talks_and_starts_threads(tmp_path: Path) -> None:
     assert (status, report["verdict"] in ("pass", "warn")) == (0, True), report["findings"]
 
 
+def test_a_folder_whose_name_is_no_utf_8(tmp_path: Path) -> None:
+    """What the process that imports torch says of it can be read all the same; it once was waited for in vain."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/job\xff"))
+    folder.mkdir()
+    write(folder, "random.py")
+    status, report = check(folder)
+    assert (status, finding(report)["id"]) == (1, "environment/torch-shadowed")
+    assert "job\\xff/random.py" in finding(report)["summary"]
+
+
 @pytest.mark.parametrize("kind", ["-P", "PYTHONSAFEPATH"])
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
 def test_without_the_working_folder_on_the_path_its_files_hide_nothing(kind: str, tmp_path: Path) -> None:
