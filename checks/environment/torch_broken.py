@@ -39,6 +39,7 @@ from distdoctor.facts import TorchFailure
 from distdoctor.torch_errors import Why, by_command, grouped, install, library, line, pip, still_importing
 
 SEVERITY = "fail"
+MATTERS = "the job starts so much later"
 LONG_SECONDS = 30.0
 """It takes some two seconds from a local disk."""
 WHAT: dict[Why, str] = {
