@@ -44,6 +44,9 @@ MASTER = (
     "host/hostname-numeric",
 )
 """The checks that say why there is no store of this job at MASTER_ADDR:MASTER_PORT."""
+NAMES = ("network/master-unresolvable", "network/master-resolves-differently")
+"""Those of them that are a matter of the node that asks: they keep no other node away."""
+STORE = tuple(check for check in MASTER if check not in NAMES)
 WAY = (
     "network/no-route",
     "network/port-filtered",

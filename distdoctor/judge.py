@@ -103,7 +103,9 @@ def _linked(findings: Sequence[Finding], checks: dict[str, Check]) -> list[Findi
 def _cause(finding: Finding, findings: Sequence[Finding], check: Check) -> Finding | None:
     touched = _touched(finding)
     own = (finding.because_of,) if finding.because_of else ()
-    for patterns, anywhere in ((own, True), (check.follows, False), (check.follows_anywhere, True)):
+    declared = (*check.follows, *check.follows_anywhere)
+    # What touches the same nodes comes first: of two failures of one kind, a node follows from its own.
+    for patterns, anywhere in ((own, False), (own, True), (declared, False), (check.follows_anywhere, True)):
         for pattern in patterns:
             for other in findings:
                 if other.id == finding.id or not fnmatchcase(other.check, pattern):

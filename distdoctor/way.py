@@ -28,6 +28,7 @@ __all__ = [
     "Obstacle",
     "Shut",
     "add_route",
+    "by_address",
     "has_no_route",
     "is_up",
     "judge_way",
@@ -126,14 +127,22 @@ def judge_way(
     found = obstacles(cluster, shut)
     if found:
         yield misrouted(cluster, [one for one in shut if one.node in found], found)
-    shut = [one for one in shut if one.node not in found]
-    zero = store_at(cluster, shut)
-    proven = shut if zero is not None else [one for one in shut if at_once(one)]
-    if proven:
-        yield _blocked(cluster, proven, zero or owner(cluster, proven), told)
-    rest = [one for one in shut if one not in proven]
-    if rest:
-        yield _unproven(cluster, rest, told)
+    for group in by_address([one for one in shut if one.node not in found]):
+        zero = store_at(cluster, group)
+        proven = group if zero is not None else [one for one in group if at_once(one)]
+        if proven:
+            yield _blocked(cluster, proven, zero or owner(cluster, proven), told)
+        rest = [one for one in group if one not in proven]
+        if rest:
+            yield _unproven(cluster, rest, told)
+
+
+def by_address(shut: list[Shut]) -> list[list[Shut]]:
+    """Those that looked in one place together: who looks elsewhere has a reason of its own."""
+    groups: dict[tuple[object, int, int | None], list[Shut]] = {}
+    for one in shut:
+        groups.setdefault((parse(one.contact.address), one.contact.port, one.contact.errno), []).append(one)
+    return list(groups.values())
 
 
 def obstacles(cluster: Cluster, shut: list[Shut]) -> dict[Node, Obstacle]:

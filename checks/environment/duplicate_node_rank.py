@@ -24,6 +24,8 @@ See also
 environment/duplicate-rank, network/master-not-node0
 """
 
+from dataclasses import replace
+
 from distdoctor.blame import missing_node_ranks, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 
@@ -52,15 +54,36 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
         if len(rightful) == 1:
             blamed = [n for n in nodes if n is not rightful[0]]
     missing = missing_ranks_left(cluster, nodes)
+    twice = nodes[0] if len({n.host for n in nodes}) == 1 else None
     lacking = f" Nobody is node {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
     return Finding(
         summary=f"{together(n.name for n in nodes)} have the same node rank, {rank}.{lacking}",
         nodes=tuple(n.name for n in blamed),
         ranks=tuple(r for n in blamed for r in n.ranks),
         blame="one-of" if len(blamed) > 1 else "all",
-        evidence=tuple(f"{n.name}: node rank {rank} (from {n.plan.sources['node_rank']})" for n in nodes),
-        fixes=(fix(blamed[-1], missing),),
+        evidence=tuple(
+            f"{n.name}: node rank {rank} (from {n.plan.sources['node_rank']}), pid {n.facts.identity.pid} on "
+            f"{n.facts.identity.hostname}"
+            for n in nodes
+        ),
+        fixes=started_twice(nodes, blamed[-1], missing) if twice is not None else (fix(blamed[-1], missing),),
     )
+
+
+def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
+    """One host, with one node rank: the launch line was run there twice, unless several nodes are meant to be on it."""
+    pids = together(str(n.facts.identity.pid) for n in nodes)
+    hostname = nodes[0].facts.identity.hostname
+    once = Fix(
+        f"{hostname} was started {'twice' if len(nodes) == 2 else f'{len(nodes)} times'} (pids {pids}): end all but "
+        "one, and start it once.",
+        tuple(n.name for n in nodes),
+    )
+    if len(missing) != 1:
+        return (once,)
+    other = fix(later, missing)
+    text = f"Or, if several nodes are meant to be on {hostname}: {other.text[0].lower()}{other.text[1:]}"
+    return once, replace(other, text=text, option=2)
 
 
 def missing_ranks_left(cluster: Cluster, nodes: list[Node]) -> tuple[int, ...]:

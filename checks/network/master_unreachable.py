@@ -24,13 +24,24 @@ See also
 network/no-route, network/master-not-node0, network/port-rejected, store/nodes-missing
 """
 
-from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, node0_name, together
+from distdoctor.blame import LAUNCH, NAMES, STORE, address_of, contact_text, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator
 from distdoctor.remedies import master_fixes
-from distdoctor.way import NODES_MISSING, Shut, has_no_route, is_up, misrouted, obstacles, shut_nodes, store_at
+from distdoctor.way import (
+    NODES_MISSING,
+    Shut,
+    by_address,
+    has_no_route,
+    is_up,
+    misrouted,
+    obstacles,
+    shut_nodes,
+    store_at,
+)
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
+FOLLOWS = NAMES
+FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -39,8 +50,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if found:
         yield misrouted(cluster, [one for one in shut if one.node in found], found)
     shut = [one for one in shut if one.node not in found]
-    if shut:
-        yield finding(cluster, shut)
+    for group in by_address(shut):
+        yield finding(cluster, group)
 
 
 def finding(cluster: Cluster, shut: list[Shut]) -> Finding:

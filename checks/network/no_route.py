@@ -24,7 +24,7 @@ See also
 network/master-unreachable, network/master-not-node0, gloo/interface-unreachable
 """
 
-from distdoctor.blame import LAUNCH, MASTER, address_of, contact_text, node0_name, together
+from distdoctor.blame import LAUNCH, NAMES, STORE, address_of, contact_text, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.graph import Edge
 from distdoctor.remedies import master_fixes
@@ -44,7 +44,8 @@ from distdoctor.way import (
 )
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
+FOLLOWS = NAMES
+FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
 SHOWN = 8
 
 

@@ -24,12 +24,13 @@ See also
 store/nodes-missing, environment/master-mismatch, network/port-filtered
 """
 
-from distdoctor.blame import LAUNCH, MASTER
+from distdoctor.blame import LAUNCH, NAMES, STORE
 from distdoctor.check_api import Cluster, Finding, Iterator
 from distdoctor.way import Shut, judge_way
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*LAUNCH, *MASTER)
+FOLLOWS = NAMES
+FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

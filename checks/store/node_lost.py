@@ -23,33 +23,89 @@ See also
 store/nodes-missing, barrier/rank-missing
 """
 
-from distdoctor.blame import node0_name, together
+from dataclasses import replace
+
+from distdoctor.blame import STORE, WAY, node0_name, together
 from distdoctor.causes import LIMITS
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 
 SEVERITY = "fail"
+FOLLOWS = (
+    "barrier/rank-stopped",
+    "environment/torch-missing",
+    "environment/torch-broken",
+    *WAY,
+    *(check for check in STORE if check != "store/forged-message"),
+)
 FOLLOWS_ANYWHERE = ("store/forged-message", *LIMITS)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    lost: dict[str, str] = {}
+    silent: dict[str, str] = {}
+    left: list[Node] = []
     for node in cluster.nodes:
         meeting = node.facts.meeting
         if meeting is None:
             continue
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
-            lost.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
+            silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
         if meeting.host_lost:
-            name = node0_name(cluster, node)
-            lost.setdefault(name, f"{node.name}: the store of {name} went away before the report")
-    if not lost:
-        return
+            left.append(node)
+    zero = cluster.node0
+    # Each says of the other that it went: the one is where it was, and so may be the other.
+    apart = [node for node in left if zero is not None and zero is not node and node.name in silent]
+    if apart and zero is not None:
+        yield sight(zero, apart, silent)
+    gone = {name: text for name, text in silent.items() if name not in {node.name for node in apart}}
+    if gone:
+        yield went(cluster, gone)
+    alone = [node for node in left if node not in apart]
+    if alone:
+        yield host(cluster, zero, alone)
+
+
+def went(cluster: Cluster, lost: dict[str, str]) -> Finding:
     names = tuple(lost)
-    yield Finding(
+    return Finding(
         summary=f"{together(names)} went away in the middle of the check.",
         nodes=names,
         ranks=tuple(rank for node in cluster.nodes if node.name in lost for rank in node.ranks),
         evidence=tuple(lost.values()),
         fixes=(Fix(f"Look at what ended it on {together(names)}: its output, dmesg, the scheduler's log.", names),),
+    )
+
+
+def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
+    """The finding about node 0's store, which others still needed."""
+    name = node0_name(cluster, left[0])
+    lost = {name: f"{left[0].name}: the store of {name} went away before the report"}
+    finding = went(cluster, lost)
+    told = tuple(f"{node.name}: the store of {name} went away before the report" for node in left)
+    # Where its own facts are here it came to its end, and what it found there is why.
+    here = zero is not None and zero not in left and zero.facts.meeting is not None and zero.facts.meeting.ended
+    return replace(finding, evidence=told, because_of="*" if here else None)
+
+
+def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:
+    """The finding about nodes that still ran, and lost the connection between them."""
+    names = (zero.name, *(node.name for node in apart))
+    others = together(node.name for node in apart)
+    return Finding(
+        summary=f"{zero.name} and {others} lost sight of each other in the middle of the check.",
+        nodes=names,
+        ranks=tuple(rank for node in (zero, *apart) for rank in node.ranks),
+        links=tuple((node.name, zero.name) for node in apart),
+        blame="one-of",
+        evidence=(
+            *(silent[node.name] for node in apart),
+            *(f"{node.name}: the store of {zero.name} went away before the report" for node in apart),
+        ),
+        fixes=(
+            Fix(
+                f"Look at what is between {zero.name} and {others} (a cable, a switch, a firewall that forgets "
+                "connections), and whether either was suspended meanwhile.",
+                names,
+            ),
+        ),
     )

@@ -23,25 +23,24 @@ See also
 network/port-refused, network/port-filtered, environment/world-size-mismatch, network/master-not-node0
 """
 
-from distdoctor.blame import LAUNCH, MASTER, WAY, claims_node0, contact_text, node0_name, together
+from distdoctor.blame import LAUNCH, NAMES, STORE, WAY, claims_node0, contact_text, node0_name, together
 from distdoctor.causes import CONFLICTS, LIMITS
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, MeetingFacts, Node, Sequence
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*LAUNCH, *CONFLICTS, *MASTER, *WAY, *LIMITS)
+FOLLOWS = (*NAMES, *WAY, *LIMITS)
+FOLLOWS_ANYWHERE = (*LAUNCH, *CONFLICTS, *STORE)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     zero = cluster.node0
     absent: list[str] = []
     ranks: tuple[int, ...] = ()
-    evidence: list[str] = []
+    roll: list[str] = []
     if zero is not None and zero.facts.meeting is not None and incomplete(zero.facts.meeting):
         absent, ranks = missing(cluster, zero, zero.facts.meeting)
-        evidence += roll_call(cluster, zero, zero.facts.meeting)
+        roll += roll_call(cluster, zero, zero.facts.meeting)
     outside = [node for node in cluster.nodes if shut_out(node)]
-    for node in outside:
-        evidence.append(f"{node.name}: {outside_text(node)}")
     if outside and zero is None:
         absent.append(node0_name(cluster, outside[0]))
     elif outside:
@@ -49,13 +48,51 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     absent = list(dict.fromkeys(absent))
     if not absent:
         return
-    yield Finding(
+    if zero is None:
+        yield finding(cluster, None, outside, absent, ranks, roll)
+        return
+    for names in by_reason(outside, absent):
+        its = [node for node in outside if node.name in names]
+        numbers = ranks if len(names) == len(absent) else tuple(rank for rank in ranks if at(cluster, rank) in names)
+        yield finding(cluster, zero, its, names, numbers, roll)
+
+
+def finding(
+    cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...], roll: list[str]
+) -> Finding:
+    return Finding(
         summary=summary(cluster, zero, outside, absent, ranks),
         nodes=tuple(absent),
         ranks=ranks,
-        evidence=tuple(evidence),
-        fixes=(Fix(fix_text(zero, absent, ranks), tuple(absent)),),
+        links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
+        evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
+        fixes=(Fix(fix_text(zero, outside, absent, ranks), tuple(absent)),),
     )
+
+
+def by_reason(outside: list[Node], absent: list[str]) -> list[list[str]]:
+    """The absent nodes, those together that saw the same; last those of which nothing is known."""
+    groups: dict[object, list[str]] = {}
+    for node in outside:
+        groups.setdefault(reason(node), []).append(node.name)
+    rest = [name for name in absent if name not in {node.name for node in outside}]
+    return [*groups.values(), *([rest] if rest else [])]
+
+
+def reason(node: Node) -> object:
+    """What kept the node out, as far as it saw it: of the same kind for nodes that saw the same."""
+    network = node.facts.network
+    if network is None or network.contact is None:
+        return "no address" if network and network.master and not network.master.addresses else "not tried"
+    if network.contact.outcome == "open":
+        return network.answer.kind if network.answer else "open"
+    return network.contact.outcome, network.contact.address, network.contact.port, network.contact.errno
+
+
+def at(cluster: Cluster, rank: int) -> str:
+    """Where a rank that did not come belongs: the node whose own facts say so, else none that is known."""
+    owner = next((n for n in cluster.nodes if rank in n.ranks or n.plan.rank == rank), None)
+    return owner.name if owner else f"node{rank}"
 
 
 def incomplete(meeting: MeetingFacts) -> bool:
@@ -158,9 +195,12 @@ def _is(several: Sequence[object]) -> str:
     return "is" if len(several) == 1 else "are"
 
 
-def fix_text(zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
+def fix_text(zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"Start node 0 ({absent[0]}), and look at what it says there."
+    if outside and len(outside) == len(absent):
+        # They were started: what kept them out is to be cured, not that.
+        return f"{together(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
     if ranks:
         return f"Start {counted(ranks)} on {together(absent)}, and look at what it says there."
     plan = zero.plan
