@@ -93,10 +93,16 @@ def _space(node: Node) -> Iterator[Fix]:
     yield Fix(f"On {node.name}, look at which file system is full: df -h /dev/shm /tmp, df -i /tmp.", (node.name,))
 
 
+def _system_files(node: Node) -> Iterator[Fix]:
+    text = f"On {node.name}, look at what holds so many files open (lsof), or raise the kernel's own limit, as root."
+    yield Fix(text, (node.name,), commands=("sysctl -w fs.file-max=1000000",))
+
+
 _REMEDIES: tuple[tuple[re.Pattern[str], Callable[[Node], Iterator[Fix]]], ...] = (
     (re.compile(r"Resource temporarily unavailable|can't start new thread|EAGAIN"), _processes),
     (re.compile(r"File name too long|path too long|ENAMETOOLONG"), _long_name),
     (re.compile(r"unsupported gloo device"), _transport),
     (re.compile(r"Cannot allocate memory|ENOMEM|bad_alloc"), _memory),
+    (re.compile(r"Too many open files in system|ENFILE"), _system_files),
     (re.compile(r"No space left on device|ENOSPC"), _space),
 )

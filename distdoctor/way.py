@@ -196,9 +196,23 @@ def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
         nodes=(name,),
         links=tuple((one.node.name, name) for one in shut if one.node.name != name),
         evidence=tuple(_line(one) for one in shut),
-        fixes=(Fix(f"Start node 0 ({name}), with the same MASTER_PORT as the others.", (name,)),),
+        fixes=(Fix(starting(cluster, shut, name), (name,)),),
         because_of=NODES_MISSING,
     )
+
+
+def starting(cluster: Cluster, shut: list[Shut], name: str) -> str:
+    """What to start: node 0, but one whose own facts are here was started; then it is when, or where."""
+    zero = owner(cluster, shut)
+    port = shut[0].contact.port
+    if zero is None:
+        return f"Start node 0 ({name}), with the same MASTER_PORT as the others."
+    if hosts_store(cluster) is zero and zero.plan.master_port != port:
+        port_of_zero = zero.plan.master_port
+        return f"Name the same MASTER_PORT on all nodes: {name} hosts its store on {port_of_zero}, not {port}."
+    if hosts_store(cluster) is zero:
+        return f"Start all nodes within --wait of each other: {name} was there, and not while the others looked for it."
+    return f"Cure what kept {name} from hosting the store, then start all nodes within --wait of each other."
 
 
 def _blocked(cluster: Cluster, shut: list[Shut], zero: Node | None, told: str) -> Finding:

@@ -58,8 +58,14 @@ def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], miss
         ranks=(rank,),
         blame="one-of" if unsure else "all",
         evidence=tuple(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),
-        fixes=(fix(blamed[-1], rank, missing),),
+        fixes=(started_twice(claimants),) if len(nodes) == 1 and not missing else (fix(blamed[-1], rank, missing),),
     )
+
+
+def started_twice(claimants: list[tuple[Node, int]]) -> Fix:
+    """All ranks are there, and one of them twice on one host: no other number is free for it."""
+    node, pids = claimants[0][0].name, together(str(pid) for _, pid in claimants)
+    return Fix(f"The rank was started {len(claimants)} times on {node} (pids {pids}): end all but one.", (node,))
 
 
 def fix(node: str, rank: int, missing: tuple[int, ...]) -> Fix:

@@ -86,6 +86,10 @@ def fix(node: Node, lost: list[str]) -> Fix:
         return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": ",".join(names) or interface})
     if interface is None:
         return Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the others.", (node.name,))
+    if any(node.interface_of(address) == interface for address in lost):
+        # gloo takes an interface's first address: naming the interface would lead to the same one.
+        text = f"On {node.name}, let its own name mean {node.reached_at}, by which {interface} is reached (/etc/hosts)."
+        return Fix(text, (node.name,))
     text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
     return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface})
 

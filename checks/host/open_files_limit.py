@@ -39,11 +39,14 @@ EACH = 20
 COMFORT = 128
 USUAL = 65536
 SAID = ("Too many open files", "Errno 24", "EMFILE")
+SYSTEM = "Too many open files in system"
+"""ENFILE: the kernel's own table is full, and no process's limit is why."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     need = EACH + ranks_planned(cluster)
-    hit, comfort = {**complaints(cluster, SAID), **crowded(cluster)}, max(COMFORT, 2 * need)
+    said_so = complaints(cluster, SAID, unless=SYSTEM)
+    hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * need)
     bad = [n for n in cluster.nodes if n.name in hit or ((its := limit(n)) is not None and its < comfort)]
     if not bad:
         return
@@ -97,7 +100,7 @@ def evidence(node: Node, need: int) -> Iterator[str]:
 def fix(node: Node, need: int) -> Fix:
     its = limits(node)
     hard = its.open_files_hard if its is not None else None
-    wanted = max(USUAL, 4 * need)
+    wanted = max(USUAL, 4 * need, 2 * (limit(node) or 0))  # never less than there is
     if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need):
         value = wanted if hard is None or hard == -1 else min(wanted, hard)
         return Fix("Raise it in the shell that starts the job.", (node.name,), commands=(f"ulimit -n {value}",))

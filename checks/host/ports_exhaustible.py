@@ -39,7 +39,8 @@ SAID = ("Cannot assign requested address", "EADDRNOTAVAIL")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    hit, world = complaints(cluster, SAID), ranks_planned(cluster)
+    # A bind() that says so was given an address that this host does not have: that is no matter of ports.
+    hit, world = complaints(cluster, SAID, unless="bind"), ranks_planned(cluster)
     short = [n for n in cluster.nodes if (w := width(n)) is not None and (w < least(n) or n.name in hit)]
     tight = [n for n in cluster.nodes if (w := width(n)) is not None and w < most(n, world)]
     bad = short or tight

@@ -372,6 +372,22 @@ def killed_doctor(on: int) -> Fault:
     return lambda launch: _watch(launch.cluster[on], act)
 
 
+def stopped_doctor(on: int, seconds: float, after: float) -> Fault:
+    """The doctor itself on host ``on`` is stopped for so long, some seconds after its ranks are there; in the first
+    run only."""
+
+    def act(host: Host) -> bool:
+        if not any(_name(pid).startswith("distdoctor:r") for pid in host.anchor.pids()):
+            return False
+        time.sleep(after)
+        mains = [pid for pid, command in host.processes().items() if "-m distdoctor check" in command]
+        stopped = [_signal(pid, signal.SIGSTOP) for pid in mains if _parent(pid) not in mains]
+        time.sleep(seconds)
+        return [_signal(pid, signal.SIGCONT) for pid in stopped] != []
+
+    return lambda launch: _watch(launch.cluster[on], act)
+
+
 def _watch(host: Host, act: Callable[[Host], bool]) -> None:
     def watch() -> None:
         deadline = time.monotonic() + APPEARS_WITHIN

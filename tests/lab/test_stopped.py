@@ -1,0 +1,28 @@
+"""A doctor that is stopped for five seconds, at different moments: whatever it says then, no port was blocked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab.cluster import Cluster
+from tests.lab.field_faults import stopped_doctor
+from tests.lab.launch import Launch
+from tests.lab.runner import run
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
+HONEST = {"store/node-lost"}
+"""It went silent for longer than a node may, and that is what was seen; nothing is said of the network."""
+
+
+@pytest.mark.parametrize("on", [0, 1])
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.4])
+def test_five_seconds_of_silence_are_no_blocked_port(on: int, after: float) -> None:
+    with Cluster(2) as cluster:
+        launch = Launch(cluster, nproc=1, check_flags=("--wait", "30"))
+        stopped_doctor(on, 5.0, after)(launch)
+        done = run(launch)
+    assert done.diagnosis is not None
+    for report in [*(one.report for one in done.ended if one.report), done.diagnosis]:
+        found = {finding["check"] for finding in report["findings"] if finding["because_of"] is None}
+        assert found <= HONEST, done.describe()
+        assert report["verdict"] == "pass" if not found else report["verdict"] in ("fail", "incomplete")
