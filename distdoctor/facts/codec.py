@@ -11,6 +11,8 @@ from distdoctor.facts.node import SCHEMA_VERSION, NodeFacts
 from distdoctor.outside import encodable
 
 T = TypeVar("T")
+_END = 150
+"""Characters kept of either end of an error."""
 
 
 class BadFacts(Exception):
@@ -30,7 +32,12 @@ def decode(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
-        raise BadFacts(str(err)) from None
+        raise BadFacts(_short(str(err))) from None
+
+
+def _short(text: str) -> str:
+    """An error's two ends: what is wrong, and where; it quotes a value whole, however long."""
+    return text if len(text) <= 2 * _END else f"{text[:_END]}...{text[-_END:]}"
 
 
 @dataclass(frozen=True)
