@@ -110,7 +110,6 @@ HOST = [
     Case("16 open files", shell("ulimit -S -n 16", 1), "host/open-files-limit", ["host1"], torch="2 s"),
     Case("64 open files", shell("ulimit -S -n 64", 1), "host/open-files-limit", ["host1"], "warn", torch="never (trains)"),
     Case("500 MB of address space", shell("ulimit -S -v 500000", 1), "environment/torch-broken", ["host1"]),
-    Case("14 processes and threads", together(as_user(0, 1), shell("prlimit --pid $$ --nproc=14:4096", 1)), "gloo/init-failed", ["host1"], needs=["prlimit", "bash"], torch="at once, no cause"),
     Case("20 ports for outgoing connections", port_range(40000, 40019, 1), "host/ports-exhaustible", ["host1"], "warn"),
     Case("MASTER_PORT among the ports for anybody", flag("--master-port", "40000", 0, 1), "host/master-port-ephemeral", ["host0"], "warn", options=(1, 2)),
     Case("a privileged port", together(as_user(0, 1), flag("--master-port", "80", 0, 1)), "host/port-privileged", ["host0"], wait=8),
