@@ -25,6 +25,7 @@ LAUNCH = tuple(
         "world-size-mismatch",
         "too-many-nodes",
         "master-mismatch",
+        "agent-store-hijack",
     )
 )
 """The checks of the environment that keep nodes from meeting, or from agreeing once they met."""

@@ -74,11 +74,13 @@ def evidence(node: Node, announced: Resolution) -> Iterator[str]:
 
 def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
     names, plan, option = (node.name,), node.plan, 1
-    standalone = plan.sources.get("master_addr") == "--standalone"
+    source = plan.sources.get("master_addr")
+    standalone = source in ("--standalone", "PET_STANDALONE")
     if plan.nnodes == 1 and (standalone or plan.rdzv_backend == "static"):
-        flags: dict[str, str | None] = {"--standalone": None} if standalone else {}
+        flags: dict[str, str | None] = {"--standalone": None} if source == "--standalone" else {}
+        env: dict[str, str | None] = {"PET_STANDALONE": None} if source == "PET_STANDALONE" else {}
         text = "Give a port: torchrun's store is then at 127.0.0.1, and needs no name."
-        yield Fix(text, names, flags={**flags, "--master-port": str(DEFAULT_PORT)})
+        yield Fix(text, names, env=env, flags={**flags, "--master-port": str(DEFAULT_PORT)})
         option = 2
     start = "Or give" if option > 1 else "Give"
     address = address_of(node, cluster) or "127.0.1.1"

@@ -66,7 +66,7 @@ def finding(
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
-        fixes=(Fix(fix_text(zero, outside, absent, ranks), tuple(absent)),),
+        fixes=(Fix(fix_text(cluster, zero, outside, absent, ranks), tuple(absent)),),
     )
 
 
@@ -176,12 +176,21 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         return f"{together(absent)} (node 0) was not reached: {outside_text(outside[0])}."
     meeting = zero.facts.meeting
     waited = f" within {meeting.waited:.0f} s" if meeting and meeting.waited else ""
+    if all_here(cluster, absent):
+        # Their own facts are here, so that they did come; only not to where node 0 was.
+        seen = outside_text(outside[0]) if outside else ""
+        return f"{together(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
         arrived = set(meeting.arrived) if meeting else set()
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
         return f"{counted(ranks)} ({together(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
     came = [node.name for node in cluster.nodes if node.name not in absent]
     return f"{together(absent)} never came{waited}; here {_is(came)} {together(came)}."
+
+
+def all_here(cluster: Cluster, absent: list[str]) -> bool:
+    """Whether the facts of all who are absent are here."""
+    return {*absent} <= {node.name for node in cluster.nodes}
 
 
 def counted(ranks: Sequence[int]) -> str:
@@ -195,15 +204,19 @@ def _is(several: Sequence[object]) -> str:
     return "is" if len(several) == 1 else "are"
 
 
-def fix_text(zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
+def fix_text(
+    cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]
+) -> str:
     if zero is None:
         return f"Start node 0 ({absent[0]}), and look at what it says there."
-    if outside and len(outside) == len(absent):
+    if all_here(cluster, absent):
         # They were started: what kept them out is to be cured, not that.
         return f"{together(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
     if ranks:
         return f"Start {counted(ranks)} on {together(absent)}, and look at what it says there."
     plan = zero.plan
+    if plan.started == "rank":  # the launcher's own line is not known
+        return f"Start the job's ranks on {together(absent)} as on {zero.name}, and look at what they say there."
     shared = zero.facts.meeting is not None and zero.facts.meeting.token == "agreed"
     before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
     line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"

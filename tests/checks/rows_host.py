@@ -360,8 +360,8 @@ def stale_own_name(reached: bool) -> Facts:
     return one_node(Resolution("host0", ("10.9.9.9",)), reached)
 
 
-def standalone(torch: str = "2.4.0") -> Facts:
-    sources = {"master_addr": "--standalone", "master_port": "any free port"}
+def standalone(torch: str = "2.4.0", given: str = "--standalone") -> Facts:
+    sources = {"master_addr": given, "master_port": "any free port"}
     return one_node(torch=torch, rdzv_backend="c10d", sources=sources)
 
 

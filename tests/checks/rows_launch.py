@@ -157,6 +157,12 @@ def torch_fails(failure: TorchFailure, error: str = "", which: int = 1) -> Facts
     return tuple(nodes)
 
 
+def agent_store(*nodes: int, **variables: str) -> Facts:
+    """TORCHELASTIC_USE_AGENT_STORE=True on these of two nodes, whose ranks no agent has started."""
+    ones = [with_plan(one, agent_store=number in nodes) for number, one in enumerate(per_rank())]
+    return tuple(outside(replace(one, variables={**one.variables, **variables})) for one in ones)
+
+
 SHADOW = Shadow("random", "/job/random.py", "/usr/lib/python3.11/random.py", "/job")
 HIDDEN = TorchFailure(
     "ImportError", "cannot import name 'Random'", "random", found="/site/torch", looked=True, shadows=(SHADOW,)
@@ -198,5 +204,9 @@ ROWS = [
     Row("torch hidden on node 0", lambda: torch_fails(HIDDEN, which=0), "environment/torch-shadowed", ("host0",)),
     Row("torch broken on node 1", lambda: torch_fails(NO_CUDA), "environment/torch-broken", ("host1",), together=True),
     Row("torch broken on node 0", lambda: torch_fails(NO_CUDA, which=0), "environment/torch-broken", ("host0",)),
+    Row("an agent's store without an agent", lambda: agent_store(0, 1), "environment/agent-store-hijack", BOTH),
+    Row(
+        "an agent's store without an agent, rank 0", lambda: agent_store(0), "environment/agent-store-hijack", BOTH[:1]
+    ),
     Row("another version", other_version, "environment/version-mismatch", ("host2",), "warn", together=True),
 ]

@@ -84,6 +84,11 @@ CHANGES: dict[str, tuple[Callable[[], Facts], tuple[str, ...], dict[str, Any]]] 
         ("host0",),
         {"flags": {"--standalone": None, "--master-port": "29500"}},
     ),
+    "a port in place of a standalone that is left over": (
+        lambda: rows.standalone(given="PET_STANDALONE"),
+        ("host0",),
+        {"env": {"PET_STANDALONE": None}, "flags": {"--master-port": "29500"}},
+    ),
     "node 0's address": (
         rows.numeric_master,
         ("6841231", "6841232"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from distdoctor.facts import Limits, NodeFacts
 from distdoctor.findings import Finding
 from tests.checks.row import Facts
 from tests.checks.rows_gloo import not_found
-from tests.checks.rows_launch import two_node_1
+from tests.checks.rows_launch import agent_store, two_node_1
 from tests.checks.rows_master import held
 from tests.facts_builder import (
     PORT,
@@ -18,6 +20,7 @@ from tests.facts_builder import (
     met,
     node,
     outside,
+    rank_node,
     waited_in_vain,
     with_host,
     with_master,
@@ -26,6 +29,7 @@ from tests.facts_builder import (
     with_plan,
 )
 
+HIJACK = "environment/agent-store-hijack"
 MISSING, LOST = "store/nodes-missing", "store/node-lost"
 UNKNOWN, FILTERED = "network/master-unresolvable", "network/port-filtered"
 
@@ -160,3 +164,42 @@ def test_where_a_rank_is_free_two_nodes_on_one_host_may_be_meant() -> None:
 def test_the_same_rank_on_two_hosts_is_as_it_was() -> None:
     (root,) = judged(*two_node_1()).roots
     assert [fix.flags for fix in root.fixes] == [{"--node-rank": "2"}]
+
+
+def missing_text(*facts: NodeFacts) -> str:
+    (found,) = [f for f in judged(*facts).findings if f.check == MISSING]
+    return " ".join((found.summary, *(fix.text for fix in found.fixes)))
+
+
+def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
+    """host1's own file is here: that it never came is not so, and there is no command to start it with."""
+    zero = waited_in_vain(node("host0", 0))
+    text = missing_text(zero, outside(node("host1", 1)))
+    assert "host1 did not meet host0: waited 60 s for 10.77.0.10:29500; at last 10.77.0.10:29500 refused" in text
+    assert "never came" not in text and "Run `" not in text
+    assert "node1 never came within 60 s" in missing_text(zero)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_no_command_is_printed_for_ranks_whose_launcher_is_not_known(both: bool) -> None:
+    """RANK and WORLD_SIZE are set by hand, and nothing says how many nodes that makes."""
+    a, b = (rank_node(f"host{rank}", rank, per_node=None) for rank in range(2))
+    for zero in (waited_in_vain(a), outside(with_network(a, master_is_own=False))):
+        text = missing_text(zero, outside(b)) if both else missing_text(waited_in_vain(a))
+        assert "None" not in text and "distdoctor check" not in text
+
+
+def test_ranks_of_an_agent_that_is_late_or_gone_are_no_left_over_setting() -> None:
+    for facts in (agent_store(0, 1, TORCHELASTIC_RUN_ID="job"), agent_store(1)):
+        assert HIJACK not in {f.check for f in judged(*facts).findings}
+    # Something hosts the store after all, or rank 0's host is not the master's.
+    zero, one = agent_store(0, 1)
+    for facts in ((with_network(zero, master_is_own=False), one), (with_meeting(zero, joined=True), one), (one,)):
+        assert HIJACK not in {f.check for f in judged(*facts).findings}
+
+
+def test_the_agents_store_is_unset_where_it_is_set() -> None:
+    (root,) = judged(*agent_store(0, 1)).roots
+    assert [(fix.nodes, fix.env) for fix in root.fixes] == [
+        (("host0", "host1"), {"TORCHELASTIC_USE_AGENT_STORE": None})
+    ]

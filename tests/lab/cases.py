@@ -174,6 +174,7 @@ ENVIRONMENT = [
     Case("RANK is beyond WORLD_SIZE", variable("RANK", "2", 1), "environment/invalid-variable", ["host1"], style="rank"),
     Case("RANK is negative", variable("RANK", "-1", 1), "environment/invalid-variable", ["host1"], style="rank"),
     Case("PET_NNODES is no number", variable("PET_NNODES", "two", 1), "environment/invalid-variable", ["host1"], style="pet"),
+    Case("an agent's store without an agent", variable("TORCHELASTIC_USE_AGENT_STORE", "True", 0, 1), "environment/agent-store-hijack", ["host0", "host1"], style="rank", curable=True),
     Case("two rank 0", variable("RANK", "0", 1), "environment/duplicate-rank", ["host1"], style="rank"),
     Case("two rank 1 of 3", variable("RANK", "1", 2), "environment/duplicate-rank", ["host1", "host2"], blame="one-of", style="rank", hosts=3),
     Case("two node rank 0", flag("--node-rank", "0", 1), "environment/duplicate-node-rank", ["host1"]),

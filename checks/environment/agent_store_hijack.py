@@ -1,0 +1,68 @@
+"""The ranks wait for the store of a torchrun agent that is not there.
+
+What you see
+------------
+Every rank waits in silence, rank 0 too, and then says of its own host
+
+    The client socket has timed out after 60000ms while trying to connect to (host0, 29500)
+
+Why it happens
+--------------
+`TORCHELASTIC_USE_AGENT_STORE=True` is left in the environment of ranks that no torchrun agent started: copied from a
+rank of another job, or exported by a script. With it rank 0 hosts no store but connects to that of its agent, as all
+others do (torch/distributed/rendezvous.py), and there is no agent that hosts one. An agent also sets
+TORCHELASTIC_RUN_ID, and its store is up before its ranks start.
+
+Fix
+---
+`unset TORCHELASTIC_USE_AGENT_STORE`, or start the ranks with torchrun.
+
+When it is harmless
+-------------------
+On nodes without rank 0: their ranks connect either way.
+
+See also
+--------
+network/port-refused, environment/missing-variable
+"""
+
+from distdoctor.blame import contact_text, together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+
+SEVERITY = "fail"
+VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"
+FOLLOWS = ("environment/duplicate-rank",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    waits = next((node for node in cluster.nodes if waits_for_itself(node)), None)
+    if waits is None or any(node.facts.meeting and node.facts.meeting.joined for node in cluster.nodes):
+        return
+    bad = [node for node in cluster.nodes if without_agent(node)]
+    names = tuple(node.name for node in bad)
+    network = waits.facts.network
+    seen = contact_text(network.contact if network else None)
+    yield Finding(
+        summary=f"{VARIABLE}=True is set on {together(names)}, and no torchrun agent hosts a store: rank 0 on "
+        f"{waits.name} only connects to one.",
+        nodes=names,
+        ranks=tuple(rank for node in bad for rank in node.ranks),
+        evidence=(
+            *(f"{node.name}: {VARIABLE}=True, and TORCHELASTIC_RUN_ID, which every agent sets, is not" for node in bad),
+            f"{waits.name}: rank 0 is here and MASTER_ADDR is this host, but {seen}",
+        ),
+        fixes=(Fix("Unset it: rank 0 then hosts the store itself.", names, env={VARIABLE: None}),),
+    )
+
+
+def without_agent(node: Node) -> bool:
+    """Whether the ranks here look for an agent's store, and no agent started them."""
+    return node.plan.agent_store and "TORCHELASTIC_RUN_ID" not in node.facts.variables
+
+
+def waits_for_itself(node: Node) -> bool:
+    """Whether rank 0 is here, looks for an agent's store on this very host, and nothing listens there."""
+    network = node.facts.network
+    if node.plan.rank != 0 or not without_agent(node) or network is None or network.contact is None:
+        return False
+    return bool(network.master_is_own) and network.contact.outcome == "refused"
