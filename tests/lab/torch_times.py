@@ -15,6 +15,7 @@ NEVER = "never (trains)"
 BY_CHECK = {
     "barrier/rank-missing": "at once, no cause",
     "barrier/rank-stopped": "silent 1800 s",
+    "environment/agent-store-hijack": "silent till its timeout",
     "environment/backend-not-built": AT_ONCE,
     "environment/deprecated-variable": NEVER,
     "environment/duplicate-node-rank": SILENT,
