@@ -51,6 +51,8 @@ class Graph:
     nodes: tuple[Node, ...] = ()
     """Those that measured links."""
     no_route: tuple[Edge, ...] = ()
+    no_way_back: tuple[Edge, ...] = ()
+    """Links that fail since their target has no route for its answers: the other direction of some of ``no_route``."""
     stalled: tuple[Edge, ...] = ()
     misled: tuple[Edge, ...] = ()
     """Links that fail for one address only, while the same node is reached at another."""
@@ -118,10 +120,19 @@ def build(cluster: Cluster) -> Graph:
         if mine:
             bad[number] = mine
     numbers = {node: number for number, node in enumerate(nodes)}
+    no_way_back: list[Edge] = []
     for edge in no_route:
         # Its answers find no way back either.
-        bad.get(numbers[edge.target], {}).pop(numbers[edge.source], None)
-    return replace(_explained(nodes, bad), no_route=tuple(no_route), stalled=tuple(stalled), misled=tuple(misled))
+        other = bad.get(numbers[edge.target], {})
+        if numbers[edge.source] in other:
+            no_way_back.append(Edge(edge.target, edge.source, other.pop(numbers[edge.source])))
+    return replace(
+        _explained(nodes, bad),
+        no_route=tuple(no_route),
+        no_way_back=tuple(no_way_back),
+        stalled=tuple(stalled),
+        misled=tuple(misled),
+    )
 
 
 def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Graph:

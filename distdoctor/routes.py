@@ -19,7 +19,7 @@ from distdoctor.facts import Interface, TableRoute
 from distdoctor.findings import Fix
 
 TITLE = "Packets between two nodes have no way, or the wrong one"
-Kind = Literal["none", "reject", "gateway", "reverse-path"]
+Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path"]
 NO_ENTRY = TableRoute("", None, None)
 
 
@@ -47,21 +47,23 @@ def obstacle(source: Node, target: Node, address: str) -> Obstacle | None:
     if mine is None:
         return None
     back = _way(target, source, mine)
-    if back is not None:
+    if back is not None and back.kind != "detour":
         return back
     network, arrives = target.facts.network, target.interface_of(address)
     entry = lookup(target, mine)
     if network is None or entry is None or arrives is None or entry.interface in (None, arrives):
-        return None
+        return back
     if arrives in network.strict and ":" not in mine:
         return Obstacle(target, source, mine, "reverse-path", entry, arrives)
-    return None
+    return back
 
 
 def _way(node: Node, other: Node, address: str) -> Obstacle | None:
     entry = lookup(node, address)
     if entry is None:
         return None
+    if sleeping(node, address) is not None:
+        return Obstacle(node, other, address, "down", entry)
     if entry is NO_ENTRY:
         return Obstacle(node, other, address, "none")
     if entry.reject:
@@ -69,7 +71,48 @@ def _way(node: Node, other: Node, address: str) -> Obstacle | None:
     # Sent to a gateway though it is a neighbour: by an entry that is narrower than the network both are in.
     if entry.gateway is not None and any(_holds(i, n, address) for i, _, n in _networks(node)):
         return Obstacle(node, other, address, "gateway", entry)
+    if nearer(node, address) is not None:
+        return Obstacle(node, other, address, "detour", entry)
     return None
+
+
+@dataclass(frozen=True)
+class Own:
+    """An address of a node's own, on an interface in whose network a peer is."""
+
+    interface: str
+    address: str
+    length: int
+
+
+def nearer(node: Node, address: str) -> Own | None:
+    """The interface that has ``address`` in its network, where a narrower entry (a VPN client's) sends to it by another
+    interface, which has not."""
+    entry = lookup(node, address)
+    near = [Own(i.name, own, length) for i, own, length in _networks(node) if _in(own, length, address)]
+    if entry is None or entry.interface is None or any(one.interface == entry.interface for one in near):
+        return None
+    return next((one for one in near if one.length < _length(entry)), None)
+
+
+def sleeping(node: Node, address: str) -> Own | None:
+    """The interface that is down and has ``address`` in its network, to which no entry as narrow leads.
+
+    One that is up and has no carrier keeps its entry: it is not to be brought up.
+    """
+    entry = lookup(node, address)
+    if entry is None:
+        return None
+    for interface in node.facts.host.interfaces if node.facts.host else ():
+        for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
+            if not interface.up and not interface.loopback and length > _length(entry) and _in(own, length, address):
+                return Own(interface.name, own, length)
+    return None
+
+
+def _length(entry: TableRoute) -> int:
+    """The prefix length of an entry; -1 for none."""
+    return -1 if entry is NO_ENTRY else ipaddress.ip_network(entry.network).prefixlen
 
 
 def lookup(node: Node, address: str) -> TableRoute | None:
@@ -160,6 +203,14 @@ def line(one: Obstacle) -> str:
                 f"/{mask.right}; there is no other route"
             )
         return f"{who}: its routing table has no way to {where}"
+    asleep, near = sleeping(one.node, one.address), nearer(one.node, one.address)
+    if one.kind == "down" and asleep is not None:
+        return f"{who}: {asleep.interface} is down, whose network {asleep.address}/{asleep.length} has {where} in it"
+    if one.kind == "detour" and near is not None:
+        return (
+            f"{who}: it sends to {where} by {one.route.interface} ({one.route.network}), though "
+            f"{near.address}/{near.length} on {near.interface} has that in its own network"
+        )
     if one.kind == "reject":
         return f"{who}: its routing table rejects {one.route.network}, and so {where}"
     if one.kind == "gateway":
@@ -189,12 +240,21 @@ def repair(cluster: Cluster, one: Obstacle, option: int = 1) -> Fix:
         via = shlex.quote(one.route.gateway or "")
         text = f"On {who}, take the route away that leads to a neighbour by a gateway."
         return Fix(text, names, option, commands=(f"ip {family}route del {network} via {via}",))
+    if one.kind == "detour":
+        device = shlex.quote(one.route.interface or "")
+        text = f"On {who}, take the route away that leads to a neighbour by {one.route.interface} (a VPN client's?)."
+        return Fix(text, names, option, commands=(f"ip {family}route del {network} dev {device}",))
     return add_route(cluster, one.node, one.other, one.address, option)
 
 
 def add_route(cluster: Cluster, node: Node, other: Node | None, address: str, option: int = 1) -> Fix:
-    """A way from ``node`` to ``address``: the netmask that is right, else the route that a peer's table speaks for."""
+    """A way from ``node`` to ``address``: by an interface that is down, the netmask that is right, else the route that
+    a peer's table speaks for."""
     names, family = (node.name,), "-6 " if ":" in address else ""
+    asleep = sleeping(node, address)
+    if asleep is not None:
+        text = f"On {node.name}, bring {asleep.interface} up: {address} is in its network."
+        return Fix(text, names, option, commands=(f"ip link set dev {shlex.quote(asleep.interface)} up",))
     mask = netmask(node, other, address) if other is not None else None
     if mask is not None:
         device = shlex.quote(mask.interface)

@@ -17,13 +17,18 @@ is to be that of the others.
 
 When it is harmless
 -------------------
-While a network comes up: the doctor tries again until --wait ends.
+While a network comes up: the doctor tries again until --wait ends. gloo connects from the numerically larger address
+to the smaller only: a node behind address translation, which the others have no route to, works with gloo where it has
+the larger address, and may not with NCCL. The finding is then a warning.
 
 See also
 --------
 network/master-unreachable, network/master-not-node0, gloo/interface-unreachable
 """
 
+from dataclasses import replace
+
+from distdoctor.between import LUCK, needed, severity_of
 from distdoctor.blame import LAUNCH, NAMES, STORE, address_of, contact_text, node0_name, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
 from distdoctor.graph import Edge
@@ -44,6 +49,7 @@ from distdoctor.way import (
 )
 
 SEVERITY = "fail"
+MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"
 FOLLOWS = NAMES
 FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
 SHOWN = 8
@@ -53,9 +59,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     shut = [one for one in shut_nodes(cluster, ("unreachable", "error")) if has_no_route(one)]
     if shut:
         yield to_the_master(cluster, shut)
-    between = cluster.graph.no_route
-    if between:
-        yield to_peers(cluster, between)
+    broken, harmless = parted(cluster)
+    if broken:
+        yield to_peers(cluster, broken)
+    if harmless:
+        yield replace(to_peers(cluster, harmless, LUCK), severity="warn")
 
 
 def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:
@@ -109,14 +117,30 @@ def repair(cluster: Cluster, node: Node, other: Node | None, address: str, found
     return add_route(cluster, node, other, address)
 
 
-def to_peers(cluster: Cluster, edges: tuple[Edge, ...]) -> Finding:
+def parted(cluster: Cluster) -> tuple[list[Edge], list[Edge]]:
+    """(the links between peers without a route that the job needs, those that it does not need).
+
+    A link is needed in the direction in which the backends connect; and where its other direction fails with it.
+    """
+    back = {(edge.target, edge.source): edge for edge in cluster.graph.no_way_back}
+    broken: list[Edge] = []
+    harmless: list[Edge] = []
+    for edge in cluster.graph.no_route:
+        other = back.get((edge.source, edge.target))
+        (broken if needed(edge) or (other and needed(other)) else harmless).append(edge)
+    if harmless and severity_of(cluster, harmless) == "fail":
+        return broken + harmless, []
+    return broken, harmless
+
+
+def to_peers(cluster: Cluster, edges: list[Edge], luck: str = "") -> Finding:
     names = dict.fromkeys(edge.source.name for edge in edges)
     targets = dict.fromkeys(edge.target.name for edge in edges)
     sources = [node for node in cluster.nodes if node.name in names]
     first = {edge.source: edge for edge in reversed(edges)}
     found = {node: obstacle(node, edge.target, edge.link.address) for node, edge in first.items()}
     return Finding(
-        summary=f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.",
+        summary=f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.{luck}",
         nodes=tuple(names),
         links=tuple((edge.source.name, edge.target.name) for edge in edges[: 8 * SHOWN]),
         evidence=(

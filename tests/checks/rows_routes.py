@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from distdoctor.facts import Interface, Link, MeshFacts, NodeFacts, Route, TableRoute
 from tests.checks.row import Facts, Row
-from tests.facts_builder import healthy, met, outside, waited_in_vain, with_host, with_network
+from tests.facts_builder import healthy, met, node, outside, waited_in_vain, with_gpus, with_host, with_network
 
 LAN = "10.77.0.0/24"
 BOTH = ("host0", "host1")
@@ -107,6 +107,39 @@ def peer_by_a_gateway() -> Facts:
     return three(*tables, bad=((1, 2, "unreachable", 113), (2, 1, "no-answer", None)))
 
 
+def vpn(*networks: str, outcome: str = "no-answer") -> Facts:
+    """host1's VPN client sends part of the LAN into its tunnel, beside eth0's own entry."""
+    a, b = two(outcome)
+    assert b.host is not None
+    b = with_host(b, interfaces=(*b.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,), mtu=1500)))
+    b = with_network(b, route=Route("10.77.0.10", "10.16.0.19", "tun0"))
+    return a, routed(b, route(LAN), route("10.16.0.0/16", None, "tun0"), *(route(n, None, "tun0") for n in networks))
+
+
+def vpn_on_node_0() -> Facts:
+    a, b = two()
+    assert a.host is not None
+    a = with_host(a, interfaces=(*a.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,), mtu=1500)))
+    return routed(a, route(LAN), route("10.77.0.0/25", None, "tun0")), b
+
+
+def asleep(*entries: TableRoute, **how: object) -> Facts:
+    """The master's address is in the network of host1's admin0, which is down; eth0 is in another."""
+    a, b = two(**how)  # type: ignore[arg-type]
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    eth0, down = replace(eth0, addresses=("10.88.0.11",)), Interface("admin0", ("10.77.0.11",), (24,), up=False)
+    return a, routed(with_host(b, interfaces=(lo, eth0, down)), route("10.88.0.0/24"), *entries)
+
+
+def behind_nat(at: str, *, nccl: bool = False) -> Facts:
+    """host1 is behind address translation at this address, to which host0 has no route; host1 reaches host0."""
+    a, b = (with_gpus(one, 2) if nccl else one for one in met(node(of=2), node("host1", 1, ip=at)))
+    links = (Link(b.key, at, 40001, ("gloo", "nccl", "primary"), "unreachable", 101),)
+    b = routed(b, route(f"{at.rpartition('.')[0]}.0/24"), route("0.0.0.0/0", f"{at.rpartition('.')[0]}.1"))
+    return routed(replace(a, mesh=MeshFacts(good=0, bad=links)), route(LAN)), b
+
+
 FILTERED = "network/port-filtered"
 ROWS = [
     Row("node 0's netmask leaves host1 out", mask_of_node_0, FILTERED, ("host0",), together=True),
@@ -118,6 +151,13 @@ ROWS = [
     Row("a reverse path filter that drops ARP, too", lambda: reverse_path("unreachable"), "network/master-unreachable", ("host0",), together=True),
     Row("no way back", no_way_back, FILTERED, ("host0",), together=True),
     Row("one of three has another netmask", mask_of_one_of_three, "network/no-route", ("host1",), together=True),
+    Row("a VPN on host1 takes part of the LAN", lambda: vpn("10.77.0.0/25"), FILTERED, ("host1",), together=True),
+    Row("a VPN on node 0 takes part of the LAN", vpn_on_node_0, FILTERED, ("host0",), together=True),
+    Row("an interface of host1 is down", lambda: asleep(outcome="unreachable", errno=101), "network/no-route", ("host1",), together=True),
+    Row("an interface of host1 is down, the default route is not", lambda: asleep(route("0.0.0.0/0", "10.88.0.1")), FILTERED, ("host1",), together=True),
+    Row("behind NAT, and dials", lambda: behind_nat("172.28.0.2"), "network/no-route", ("host0",), "warn", together=True),
+    Row("behind NAT, and is dialled", lambda: behind_nat("10.5.0.2"), "network/no-route", ("host0",), together=True),
+    Row("behind NAT, with NCCL", lambda: behind_nat("172.28.0.2", nccl=True), "network/no-route", ("host0",), together=True),
     Row("one of three sends by a gateway that is none", peer_by_a_gateway, "mesh/peer-ports-blocked", ("host1",), together=True),
 ]  # fmt: skip
 
@@ -133,9 +173,18 @@ def routed_apart() -> Facts:
     return tuple(facts)
 
 
+def vpn_that_works() -> Facts:
+    a, b = healthy(2)
+    assert b.host is not None
+    down = Interface("admin0", ("10.77.0.21",), (24,), up=False)
+    b = with_host(b, interfaces=(*b.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,)), down))
+    return routed(a, route(LAN)), routed(b, route(LAN), route("10.77.0.0/25", None, "tun0"))
+
+
 HEALTHY: dict[str, Facts] = {
     "a table and strict filters": tuple(routed(one, route(LAN), strict=("eth0",)) for one in healthy(2)),
     "a router between the nodes": routed_apart(),
+    "a LAN in a tunnel that carries it, and an interface that is down": vpn_that_works(),
     "addresses of /32, each with a route": tuple(
         routed(masked(one, 32), route("10.77.0.1/32"), route("0.0.0.0/0", "10.77.0.1")) for one in healthy(3)
     ),
@@ -158,6 +207,14 @@ FIXES = {
     "a netmask of three": (
         mask_of_one_of_three,
         "ip address add 10.77.0.11/24 dev eth0 && ip address del 10.77.0.11/31 dev eth0",
+    ),
+    "a VPN": (lambda: vpn("10.77.0.0/25"), "ip route del 10.77.0.0/25 dev tun0"),
+    "a VPN, of one host": (lambda: vpn("10.77.0.10/32"), "ip route del 10.77.0.10/32 dev tun0"),
+    "a VPN on node 0": (vpn_on_node_0, "ip route del 10.77.0.0/25 dev tun0"),
+    "an interface that is down": (lambda: asleep(outcome="unreachable", errno=101), "ip link set dev admin0 up"),
+    "an interface that is down, with a default route": (
+        lambda: asleep(route("0.0.0.0/0", "10.88.0.1")),
+        "ip link set dev admin0 up",
     ),
     "a gateway of three": (peer_by_a_gateway, "ip route del 10.77.0.12/32 via 10.77.0.99"),
 }

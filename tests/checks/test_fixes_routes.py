@@ -41,3 +41,24 @@ def test_rules_that_block_nothing_are_not_to_be_opened() -> None:
     assert root.id == "network/port-filtered" and root.blame == "one-of"
     assert all(not fix.commands and "between the hosts" in fix.text for fix in root.fixes)
     assert all("On host" not in fix.text for fix in root.fixes)
+
+
+def test_one_behind_nat_that_dials_works_with_gloo() -> None:
+    """gloo connects from the larger address to the smaller: the way that is missing is not needed."""
+    (root,) = judged(*rows.behind_nat("172.28.0.2")).roots
+    assert root.severity == "warn" and "gloo does not connect in that direction" in root.summary
+    (root,) = judged(*rows.behind_nat("10.5.0.2")).roots
+    assert root.severity == "fail" and "gloo" not in root.summary
+
+
+def test_of_a_lan_in_a_tunnel_the_other_host_is_not_accused() -> None:
+    (root,) = judged(*rows.vpn("10.77.0.0/25")).roots
+    assert "host1: it sends to 10.77.0.10 (host0) by tun0 (10.77.0.0/25)" in " ".join(root.evidence)
+    assert not any("host0: its routing table" in line for line in root.evidence)
+
+
+def test_one_node_alone_names_its_interface_that_is_down() -> None:
+    _, b = rows.asleep(outcome="unreachable", errno=101)
+    findings = judged(b).findings
+    commands = [fix.commands for f in findings if f.check == "network/no-route" for fix in f.fixes]
+    assert commands == [("ip link set dev admin0 up",)]
