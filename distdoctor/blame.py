@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Literal
 
 from distdoctor.causes import LIMITS
@@ -142,14 +142,15 @@ def makes_gloo(node: Node) -> bool:
     return node.plan.gloo_planned or any(s.stage == "gloo" and s.status != "skipped" for s in node.facts.stages)
 
 
-def address_of(node: Node, cluster: Cluster | None = None) -> str | None:
+def address_of(node: Node, cluster: Cluster | None = None, but: Container[str] = ()) -> str | None:
     """The address by which other hosts reach ``node``: by its routes, else one in a network it shares with another
 
     node of the cluster, else the first that is neither loopback nor on a bridge of containers. None without any.
+    ``but``: addresses that it is not to be.
     """
-    if node.reached_at and not is_loopback(node.reached_at):
+    if node.reached_at and not is_loopback(node.reached_at) and node.reached_at not in but:
         return node.reached_at
-    candidates = _candidates(node)
+    candidates = [(address, network) for address, network in _candidates(node) if address not in but]
     networks = {network for peer in (cluster.peers(node) if cluster else ()) for _, network in _candidates(peer)}
     for address, network in candidates:
         if network in networks:

@@ -39,11 +39,21 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
     numbers = [parse(address) for address in addresses]
     own = {parse(address) for address in node.addresses}
     if any(is_loopback(address) for address in addresses) or any(number in own for number in numbers):
-        return node.host
+        # An address of its own that is forwarded (a service's, on every node with IPVS) led it to node 0 all the same.
+        zero = cluster.node0
+        return zero.host if zero is not None and _met(node) and _arrived(zero, node) else node.host
     for number in numbers:
         if number in owners:
             return owners[number]
     return frozenset(map(str, numbers))
+
+
+def shared(cluster: Cluster, node: Node, right: Target) -> str | None:
+    """The address that ``node`` takes for the master's and has itself, as the host at the right place has it, too."""
+    network = node.facts.network
+    own = {a for other in cluster.nodes if other.host == right[0] for a in other.addresses if not is_loopback(a)}
+    resolved = network.master.addresses if network and network.master else ()
+    return next((a for a in resolved if a in own and a in node.addresses and node.host != right[0]), None)
 
 
 def _met(node: Node) -> bool:
@@ -51,12 +61,19 @@ def _met(node: Node) -> bool:
     return bool(node.facts.meeting and node.facts.meeting.joined and contact and contact.outcome == "open")
 
 
+def _arrived(zero: Node, node: Node) -> bool:
+    return bool(zero.facts.meeting and {*node.keys} & {*zero.facts.meeting.arrived})
+
+
 def split_names(cluster: Cluster, found: Mapping[str, Target]) -> dict[str, list[Node]]:
-    """Host names that lead to different places, each with the nodes that use them on one and the same port."""
+    """Host names that lead to different places, each with the nodes that use them on one and the same port.
+
+    And addresses that do: those that several hosts have.
+    """
     groups: dict[tuple[str, int], list[Node]] = {}
     for node in cluster.nodes:
         name = node.plan.master_addr
-        if node.name in found and name is not None and parse(name) is None:
+        if node.name in found and name is not None:
             groups.setdefault((name, node.plan.master_port), []).append(node)
     return {name: nodes for (name, _), nodes in groups.items() if len({found[node.name] for node in nodes}) > 1}
 

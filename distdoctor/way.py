@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from distdoctor.addresses import is_loopback
 from distdoctor.blame import (
     address_of,
     blame_of,
@@ -124,6 +125,10 @@ def judge_way(
     own word that it hosts the store. What is not proven is told as a consequence of store/nodes-missing.
     """
     shut = shut_nodes(cluster, outcomes)
+    mirrored = [one for one in shut if _asked_itself(one)]
+    if mirrored:
+        yield _unproven(cluster, mirrored, told)
+    shut = [one for one in shut if one not in mirrored]
     found = obstacles(cluster, shut)
     if found:
         yield misrouted(cluster, [one for one in shut if one.node in found], found)
@@ -135,6 +140,11 @@ def judge_way(
         rest = [one for one in group if one not in proven]
         if rest:
             yield _unproven(cluster, rest, told)
+
+
+def _asked_itself(one: Shut) -> bool:
+    """Whether the address it tried is its own: no filter and no route keeps it from anything."""
+    return one.contact.address in one.node.addresses and not is_loopback(one.contact.address)
 
 
 def by_address(shut: list[Shut]) -> list[list[Shut]]:
@@ -195,7 +205,7 @@ def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
         summary=_summary(shut, name, told),
         nodes=(name,),
         links=tuple((one.node.name, name) for one in shut if one.node.name != name),
-        evidence=tuple(_line(one) for one in shut),
+        evidence=(*map(_line, shut), *map(_own_address, filter(_asked_itself, shut))),
         fixes=(Fix(starting(cluster, shut, name), (name,)),),
         because_of=NODES_MISSING,
     )
@@ -203,6 +213,8 @@ def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
 
 def starting(cluster: Cluster, shut: list[Shut], name: str) -> str:
     """What to start: node 0, but one whose own facts are here was started; then it is when, or where."""
+    if _asked_itself(shut[0]):
+        return f"Name node 0 by an address that {shut[0].node.name} has not, on every node."
     zero = owner(cluster, shut)
     port = shut[0].contact.port
     if zero is None:
@@ -251,6 +263,11 @@ def _blocked(cluster: Cluster, shut: list[Shut], zero: Node | None, told: str) -
 def _summary(shut: list[Shut], name: str, told: str) -> str:
     contact = shut[0].contact
     return f"From {together(one.node.name for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
+
+
+def _own_address(one: Shut) -> str:
+    at = one.contact.address
+    return f"{one.node.name}: {at} is its own address ({one.node.interface_of(at)}): it asked itself"
 
 
 def _line(one: Shut) -> str:

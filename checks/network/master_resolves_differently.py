@@ -10,16 +10,18 @@ minutes,
 Why it happens
 --------------
 A line in one node's /etc/hosts (of an older cluster, of a template, `127.0.1.1 host0` cloned to all hosts), or name
-servers that do not agree.
+servers that do not agree. Or it is one address everywhere that several nodes have (a service's address, docker0's):
+each of them then talks to itself.
 
 Fix
 ---
-Make the name mean node 0 on the nodes where it does not, or name node 0 by its address.
+Make the name mean node 0 on the nodes where it does not, or name node 0 by its address. It is to be one that no other
+node has.
 
 When it is harmless
 -------------------
 Different addresses of the same host are fine and are not reported; so is node 0's own name on loopback on node 0
-itself.
+itself; so is an address that every node has and that is forwarded to node 0.
 
 See also
 --------
@@ -31,7 +33,7 @@ import shlex
 
 from distdoctor.blame import address_of, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
-from distdoctor.masters import Target, rightful, split_names, targets
+from distdoctor.masters import Target, rightful, shared, split_names, targets
 from distdoctor.remedies import append_hosts_line, master_fixes
 
 SEVERITY = "fail"
@@ -48,6 +50,9 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Tar
     right, sure = rightful(nodes, found)
     wrong = [node for node in nodes if found[node.name] != right]
     blamed = wrong if sure else nodes
+    mirrored = {node: at for node in wrong if (at := shared(cluster, node, right)) is not None}
+    if mirrored:
+        return each_itself(cluster, name, nodes, mirrored, right)
     says = dict.fromkeys(", ".join(addresses(node)) for node in wrong)
     who = together(node.name for node in wrong)
     return Finding(
@@ -57,6 +62,28 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Tar
         blame="all" if sure else "one-of",
         evidence=tuple(line for node in nodes for line in evidence(node)),
         fixes=tuple(fixes(cluster, name, nodes, wrong, found, right)),
+    )
+
+
+def each_itself(cluster: Cluster, name: str, nodes: list[Node], mirrored: dict[Node, str], right: Target) -> Finding:
+    """The finding about an address that node 0 has, and these nodes as well."""
+    at = next(iter(mirrored.values()))
+    owner = next(node for node in cluster.nodes if node.host == right[0])
+    others = {address for node in cluster.nodes if node.host != right[0] for address in node.addresses}
+    better = address_of(owner, cluster, but=others)
+    who = together(node.name for node in mirrored)
+    text = f"Name node 0 by an address that no other node has, on every node{f': {better}' if better else ''}."
+    return Finding(
+        summary=f"{at}{f' ({name})' if name != at else ''} is an address of {who}, too, which "
+        f"{'finds' if len(mirrored) == 1 else 'find'} nobody but {'itself' if len(mirrored) == 1 else 'themselves'}.",
+        title="MASTER_ADDR is an address that several nodes have",
+        nodes=tuple(node.name for node in mirrored),
+        ranks=tuple(rank for node in mirrored for rank in node.ranks),
+        evidence=(
+            *(line for node in nodes for line in evidence(node)),
+            *(f"{node.name}: {at} is its own ({node.interface_of(at)})" for node in (owner, *mirrored)),
+        ),
+        fixes=master_fixes(nodes, text, address=better) if better else (Fix(text, tuple(n.name for n in nodes)),),
     )
 
 

@@ -75,6 +75,20 @@ def itself_undeclared() -> Facts:
     return a, with_meeting(waited_in_vain(b, 3), hosted=True), c
 
 
+def on_every_node(master: str, *, met_there: bool = False) -> Facts:
+    """The master's address is one that each node has (a service's, on kube-ipvs0); host1 reaches itself, unless it is
+    forwarded."""
+    at, facts = "10.96.0.77", []
+    for number, one in enumerate(healthy(2, declared=True)):
+        assert one.host is not None
+        vip = Interface("kube-ipvs0", (at,), (32,), mtu=1500)
+        one = with_host(one, interfaces=(*one.host.interfaces, vip))
+        one = with_network(with_master(one, master, own=True, resolved=[at]), contact=Contact(at, PORT, "open"))
+        facts.append(with_network(one, primary=AddressChoice(at, "kube-ipvs0", "route")) if number == 0 else one)
+    a, b = facts
+    return (a, b) if met_there else (waited_in_vain(a), outside(b))
+
+
 # -- interfaces -------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +340,8 @@ ROWS = [
     Row("late name", late_name, "network/dns-not-ready", ("host1",), "warn", together=True),
     Row("another host on one", other_host, DIFFERENT, ("host1",)),
     Row("itself on one of three", itself_undeclared, DIFFERENT, ("host1",)),
+    Row("a name for an address that each node has", lambda: on_every_node("train-master"), DIFFERENT, ("host1",)),
+    Row("an address that each node has", lambda: on_every_node("10.96.0.77"), DIFFERENT, ("host1",)),
     Row("docker0 on one", docker0_on_one, WRONG, ("host1",), "warn", together=True),
     Row("tun0 that is dialled", lambda: vpn_on_one("10.8.0.6"), WRONG, ("host1",), together=True),
     Row("tun0 that dials", lambda: vpn_on_one("100.64.0.6"), WRONG, ("host1",), "warn", together=True),
@@ -472,6 +488,8 @@ def nccl_without_gloo_at_docker() -> Facts:
 
 
 HEALTHY: dict[str, Facts] = {
+    "an address that each node has, forwarded to node 0": on_every_node("train-master", met_there=True),
+    "the same, without a name": on_every_node("10.96.0.77", met_there=True),
     "name found after a second": tuple(with_network(one, resolved_after=1.2) for one in healthy(2)),
     "VPN that all nodes are in": vpn_everywhere(),
     "containers with routed 172.17 addresses": routed_containers(),

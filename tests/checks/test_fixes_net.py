@@ -156,3 +156,22 @@ def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> N
     text = str(judged(with_plan(facts, master_addr=None)).findings)
     assert "None:" not in text
     assert "nothing says here where node 0 is" in text
+
+
+@pytest.mark.parametrize("master", ["train-master", "10.96.0.77"])
+def test_an_address_that_each_node_has_is_not_set_again(master: str) -> None:
+    """Node 0 is named by one that only it has; and that host1 was refused, by itself, is no packet filter's doing."""
+    found = judged(*rows.on_every_node(master))
+    (root,) = found.roots
+    assert [(fix.nodes, fix.flags) for fix in root.fixes] == [(("host0", "host1"), {"--master-addr": "10.77.0.10"})]
+    assert "is an address of host1, too" in root.summary and "kube-ipvs0" in " ".join(root.evidence)
+    (refused,) = [f for f in found.findings if f.check == "network/port-refused"]
+    assert refused.because_of == root.id and "it asked itself" in " ".join(refused.evidence)
+    assert not any("let it through" in fix.text or fix.commands for fix in refused.fixes)
+
+
+def test_one_node_alone_says_that_it_asked_itself() -> None:
+    _, b = rows.on_every_node("train-master")
+    (refused,) = [f for f in judged(b).findings if f.check == "network/port-refused"]
+    assert "10.96.0.77 is its own address (kube-ipvs0)" in " ".join(refused.evidence)
+    assert [fix.text for fix in refused.fixes] == ["Name node 0 by an address that host1 has not, on every node."]
