@@ -18,6 +18,8 @@ and Ubuntu write `127.0.1.1 <hostname>` into /etc/hosts, and where the name has 
 Which side connects is settled by number: the larger address connects to the smaller. A single node at 127.0.1.1 in a
 10.x network therefore always connects and is never connected to: it works, by luck.
 
+`::1` in place of it fails on both sides at once: `ss1.ss_family == ss2.ss_family. 10 vs 2`, where the others have IPv4.
+
 Fix
 ---
 Name the interface that reaches the other nodes, on each node its own: `export GLOO_SOCKET_IFNAME=eth0`. Or give the
@@ -77,8 +79,19 @@ def loopbacks(node: Node) -> list[str]:
 
 
 def fails(cluster: Cluster, node: Node) -> bool:
-    """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates)."""
-    return any(peer.gloo_dials(node, address) for peer in cluster.peers(node) for address in loopbacks(node))
+    """Whether any other host has to connect to this node's loopback address (see gloo_rules.initiates), or has one of
+    the other family: gloo then fails on both sides before either connects (gloo/transport/tcp/device.cc, isInitiator).
+    """
+    return any(
+        peer.gloo_dials(node, address) or other_family(address, peer)
+        for peer in cluster.peers(node)
+        for address in loopbacks(node)
+    )
+
+
+def other_family(address: str, peer: Node) -> bool:
+    """Whether gloo has an address of the other family on ``peer``."""
+    return bool(peer.gloo_address) and (":" in address) != (":" in (peer.gloo_address or ""))
 
 
 def evidence(node: Node) -> Iterator[str]:
@@ -135,10 +148,10 @@ def _addresses(nodes: list[Node]) -> str:
 
 
 def _errors(cluster: Cluster) -> tuple[str, ...]:
-    """What gloo itself said of a loopback address, one line per node."""
+    """What gloo itself said of a loopback address or of one of another family, one line per node."""
     said = {
         one.node.name: one
         for one in reversed(failed(cluster, "gloo"))
-        if any(start in (one.stage.error or "") for start in ("[127.", "[::1]"))
+        if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "ss_family"))
     }
     return tuple(f"{name} rank {one.rank.rank}: {shorten(one.stage.error or '')}" for name, one in sorted(said.items()))

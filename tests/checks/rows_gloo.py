@@ -41,6 +41,13 @@ def loopback_one(network: str = "10.77.0") -> Facts:
     return met(a, loopback_name(b))
 
 
+def loopback_of_other_family() -> Facts:
+    """host1's own name means ::1 before its real address; gloo compares families before anybody connects."""
+    a, b = healthy(2)
+    said = "[enforce fail at device.cc:285] ss1.ss_family == ss2.ss_family. {}"
+    return failing(a, "gloo", said.format("2 vs 10")), failing(loopback_name(b, "::1"), "gloo", said.format("10 vs 2"))
+
+
 def loopback_variable() -> Facts:
     return tuple(with_host(one, gloo=AddressChoice("127.0.0.1", "lo", "variable", "lo")) for one in healthy(2))
 
@@ -115,6 +122,7 @@ ROWS = [
     Row("127.0.1.1 on both", loopback_both, LOOPBACK, BOTH, together=True),
     Row("127.0.1.1 on one, 10.x", loopback_one, LOOPBACK, ("host1",), "warn", together=True),
     Row("127.0.1.1 on one, 192.168", lambda: loopback_one("192.168.7"), LOOPBACK, ("host1",), together=True),
+    Row("::1 on one, IPv4 on the other", loopback_of_other_family, LOOPBACK, ("host1",), together=True),
     Row("GLOO_SOCKET_IFNAME=lo", loopback_variable, LOOPBACK, BOTH, together=True),
     Row("own name unknown", unresolvable_both, LOOPBACK, BOTH, together=True),
     Row("nccl only", nccl_loopback, "host/hostname-loopback", BOTH, "warn", together=True),
