@@ -237,7 +237,12 @@ class Member:
             return
         master = await (self._early.pop("master", None) or names.resolve(plan.master_addr))
         if not master.addresses:
-            self.update_network(master=master, master_is_own=None, primary=host.reachable_address(ours))
+            self.update_network(
+                master=master,
+                master_is_own=None,
+                primary=host.reachable_address(ours),
+                master_lines=names.hosts_lines(lambda fields: plan.master_addr in fields[1:]),
+            )
             return
         own = any(host.owned(address, ours) for address in master.addresses)
         target = master.addresses[0]

@@ -107,8 +107,47 @@ def append_hosts_line(address: str, name: str) -> str:
     return f"echo {shlex.quote(f'{address} {name}')} >> /etc/hosts"
 
 
+WITHOUT_FILE = {"dns", "nis", "nisplus", "ldap", "hesiod", "wins", "myhostname", "mymachines"}
+"""Sources of names that do not read /etc/hosts (nsswitch.conf(5), nss-myhostname(8)); systemd's ``resolve`` does."""
+FILES_FIRST = (
+    "new=$(sed 's/^[[:space:]]*hosts:[[:space:]]*/&files /' /etc/nsswitch.conf) && "
+    'printf "%s\\n" "$new" > /etc/nsswitch.conf'
+)
+"""It writes into the file, as :func:`replace_in_hosts` does."""
+
+
+def reads_hosts_file(node: Node) -> bool:
+    """Whether look-ups on the node read /etc/hosts; True where that is not known."""
+    sources = node.facts.host.name_sources if node.facts.host else None
+    return not sources or any(s not in WITHOUT_FILE and not s.startswith("mdns") for s in sources)
+
+
+def unread_lines(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """For the evidence: whose look-ups do not read /etc/hosts."""
+    return tuple(
+        f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.facts.host.name_sources or ())}`: /etc/hosts is "
+        "not read"
+        for node in nodes
+        if node.facts.host and not reads_hosts_file(node)
+    )
+
+
+def give_address(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
+    """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
+    there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
+    host, network = node.facts.host, node.facts.network
+    known = (*(host.hosts_lines if host else ()), *(network.master_lines if network else ()))
+    entries = [line.text.partition("#")[0].split() for line in known]
+    there = any(e and address in (None, e[0]) and names[0] in e[1:] for e in entries)
+    added = () if there or address is None else (append_hosts_line(address, " ".join(names)),)
+    read = reads_hosts_file(node) or not (there or added)
+    return added if read else (*added, FILES_FIRST)
+
+
 def replace_in_hosts(node: Node, address: str) -> str:
     """A command that gives the node's own name ``address`` in /etc/hosts in place of its loopback address there.
+
+    Empty where it has it and the file is read.
 
     It writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
     """
@@ -128,7 +167,7 @@ def replace_in_hosts(node: Node, address: str) -> str:
             script.append(f"{line.number}c\\{address} {' '.join(fields[1:])}")
             placed = True
     if not script:
-        return append_hosts_line(address, " ".join(names))
+        return " && ".join(give_address(node, address, *names))
     if not placed:
         # First: a line that is changed or deleted ends the script for that line, which may be the last.
         script.insert(0, f"$a\\{address} {' '.join(names)}")

@@ -39,7 +39,7 @@ from distdoctor.blame import address_of, has_others, makes_gloo, primary_interfa
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.compare import misspelled
 from distdoctor.outcomes import failed, gloo_blames, shorten
-from distdoctor.remedies import replace_in_hosts
+from distdoctor.remedies import reads_hosts_file, replace_in_hosts, unread_lines
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
@@ -58,8 +58,22 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         severity="fail" if any(fails(cluster, node) for node in bad) or gloo_blames(cluster, offered) else "warn",
         evidence=tuple(line for node in bad for line in evidence(node)) + _errors(cluster),
         fixes=tuple(fix for node in bad for fix in fixes(cluster, node)),
-        because_of="host/hostname-numeric" if all(numbered(node) for node in bad) else None,
+        because_of=cause(bad),
     )
+
+
+def cause(bad: list[Node]) -> str | None:
+    """The check that finds why these nodes' names lead nowhere, where that is the same as for the master's."""
+    if all(numbered(node) for node in bad):
+        return "host/hostname-numeric"
+    return "network/master-unresolvable" if all(unread(node) for node in bad) else None
+
+
+def unread(node: Node) -> bool:
+    """Whether /etc/hosts is not read here, so that neither the node's own name nor the master's has an address."""
+    host, network = node.facts.host, node.facts.network
+    nameless = host is not None and not host.own_name.addresses
+    return nameless and bool(network and network.master and not network.master.addresses) and not reads_hosts_file(node)
 
 
 def numbered(node: Node) -> bool:
@@ -107,6 +121,7 @@ def evidence(node: Node) -> Iterator[str]:
         yield f"{node.name}: its own name {resolution.name} resolves to {', '.join(resolution.addresses)}"
     else:
         yield f"{node.name}: its own name {resolution.name} has no address ({resolution.error or 'no answer'})"
+    yield from unread_lines([node])
     for line in host.hosts_lines:
         yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
     for name in misspelled(node, "GLOO_SOCKET_IFNAME"):
@@ -138,9 +153,9 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
                 2,
                 env={"GLOO_SOCKET_IFNAME": None},
             )
-    elif address:
+    elif address and (command := replace_in_hosts(node, address)):
         text = f"Or give {node.name} its real address in /etc/hosts."
-        yield Fix(text, names, 2, commands=(replace_in_hosts(node, address),))
+        yield Fix(text, names, 2, commands=(command,))
 
 
 def _addresses(nodes: list[Node]) -> str:

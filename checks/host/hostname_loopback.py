@@ -68,4 +68,6 @@ def fix(cluster: Cluster, node: Node) -> Fix:
     if address is None:
         return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,))
     command = replace_in_hosts(node, address)
-    return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,), commands=(command,))
+    return Fix(
+        f"Give {node.name} its real address in /etc/hosts.", (node.name,), commands=(command,) if command else ()
+    )

@@ -29,7 +29,7 @@ gloo/loopback-address, host/rendezvous-name, host/hostname-loopback, network/mas
 
 from distdoctor.blame import address_of, has_others, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import append_hosts_line
+from distdoctor.remedies import give_address, unread_lines
 
 SEVERITY = "warn"
 MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
@@ -46,7 +46,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"The own host name of {together(names)} has no address.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(evidence(node) for node in bad),
+        evidence=(*(evidence(node) for node in bad), *unread_lines(bad)),
         fixes=tuple(fix(cluster, node) for node in bad),
     )
 
@@ -63,5 +63,7 @@ def fix(cluster: Cluster, node: Node) -> Fix:
     address = address_of(node, cluster)
     if address is None:
         return Fix(f"Add {node.name} with its real address to /etc/hosts.", (node.name,))
-    command = append_hosts_line(address, node.facts.identity.hostname)
-    return Fix(f"Give {node.name} its address in /etc/hosts.", (node.name,), commands=(command,))
+    commands = give_address(node, address, node.facts.identity.hostname)
+    if not commands:
+        return Fix(f"Find out why {node.name} does not read its line in /etc/hosts.", (node.name,))
+    return Fix(f"Give {node.name} its address in /etc/hosts.", (node.name,), commands=commands)

@@ -31,7 +31,7 @@ host/hostname-unresolvable, host/hostname-loopback, network/master-unresolvable
 from distdoctor.blame import address_of
 from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node
 from distdoctor.facts import Resolution
-from distdoctor.remedies import append_hosts_line
+from distdoctor.remedies import give_address
 from distdoctor.rendezvous import announcer
 
 SEVERITY = "fail"
@@ -88,5 +88,5 @@ def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
         text = f"{start} {announced.name} the address {address} in /etc/hosts, in place of the one that it has."
         yield Fix(text, names, option)
     else:
-        command = append_hosts_line(address, announced.name)
-        yield Fix(f"{start} {announced.name} its address in /etc/hosts.", names, option, commands=(command,))
+        commands = give_address(node, address, announced.name)
+        yield Fix(f"{start} {announced.name} its address in /etc/hosts.", names, option, commands=commands)

@@ -28,7 +28,7 @@ network/master-unresolvable, network/master-resolves-differently
 
 from distdoctor.blame import names_loopback, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import append_hosts_line
+from distdoctor.remedies import give_address
 
 SEVERITY = "warn"
 MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
@@ -71,7 +71,7 @@ def fixes(node: Node) -> Iterator[Fix]:
     found = addresses(node)
     if found and not names_loopback(node):
         text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
-        yield Fix(text, (node.name,), commands=(append_hosts_line(found[0], name),))
+        yield Fix(text, (node.name,), commands=give_address(node, found[0], name))
     else:
         yield Fix(f"On {node.name}, wait for the name {name} before the launch.", (node.name,))
     wait = f"until getent hosts {name}; do sleep 1; done"

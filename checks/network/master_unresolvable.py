@@ -28,7 +28,7 @@ network/master-not-node0, environment/invalid-variable, host/hostname-unresolvab
 
 from distdoctor.blame import address_of, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import append_hosts_line, master_fixes
+from distdoctor.remedies import FILES_FIRST, give_address, master_fixes, unread_lines
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")
@@ -46,7 +46,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"{together(names)} cannot resolve MASTER_ADDR {together(masters)}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(evidence(node) for node in bad),
+        evidence=(*(evidence(node) for node in bad), *unread_lines(bad), *there(bad)),
         fixes=fixes(cluster, bad, masters),
     )
 
@@ -63,16 +63,37 @@ def evidence(node: Node) -> str:
 def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:
     names = tuple(node.name for node in bad)
     address = next((a for a in (real_address(cluster, master) for master in masters) if a), None)
+    if address is None and len(masters) == 1 and all(give_address(node, None, masters[0]) for node in bad):
+        return tuple(in_hosts(bad, None, masters[0]))
     if address is None or len(masters) > 1:
         line = f"`<its address> {masters[0]}`"
         text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {together(names)}."
         return (Fix(text, names),)
-    line = append_hosts_line(address, masters[0])
+    added = tuple(in_hosts(bad, address, masters[0]))
     # On a node whose own plan takes it for node 0 the numeric address is right, too.
-    return (
-        Fix(f"Add {masters[0]} with its address to /etc/hosts.", names, commands=(line,)),
-        *master_fixes(bad, "Or name node 0 by its address.", address=address, option=2),
-    )
+    if len({name for fix in added for name in fix.nodes}) < len(bad):
+        return master_fixes(bad, "Name node 0 by its address.", address=address)
+    return (*added, *master_fixes(bad, "Or name node 0 by its address.", address=address, option=2))
+
+
+def in_hosts(bad: list[Node], address: str | None, master: str) -> Iterator[Fix]:
+    """The fixes on /etc/hosts, one for the nodes that need the same; none for a node that reads its line there."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for node in bad:
+        groups.setdefault(give_address(node, address, master), []).append(node.name)
+    for commands, names in groups.items():
+        if commands:
+            read = commands[-1] == FILES_FIRST
+            text = f"Let {together(names)} read /etc/hosts" if read else f"Add {master} with its address to /etc/hosts"
+            more = f", and add {master} with its address there" if read and len(commands) > 1 else ""
+            yield Fix(f"{text}{more}.", tuple(names), commands=commands)
+
+
+def there(bad: list[Node]) -> Iterator[str]:
+    """The lines of /etc/hosts that name the master all the same."""
+    for node in bad:
+        for line in node.facts.network.master_lines if node.facts.network else ():
+            yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
 
 
 def real_address(cluster: Cluster, master: str) -> str | None:

@@ -176,3 +176,6 @@ class HostFacts:
     """The name by which torchrun's c10d rendezvous announces its ranks' store (getfqdn()), and what it means here."""
     announced_reached: bool | None = None
     """Whether this host is reached by that name; None where it was not tried, as with an address of its own."""
+    name_sources: tuple[str, ...] | None = None
+    """Where look-ups of hosts look, by the line ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it.
+    """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from distdoctor.facts.host import AddressChoice, Resolution
+from distdoctor.facts.host import AddressChoice, HostsLine, Resolution
 
 ConnectOutcome = Literal[
     "open",  # the connection was made
@@ -154,3 +154,5 @@ class NetworkFacts:
     """The main routing table; None where it was not read, or is too long for a node's."""
     strict: tuple[str, ...] = ()
     """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
+    master_lines: tuple[HostsLine, ...] = ()
+    """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same."""

@@ -14,7 +14,7 @@ from distdoctor.facts import AddressChoice, HostFacts, Interface, Route
 from distdoctor.interfaces import is_bridge, is_virtual
 from distdoctor.probes import limits
 from distdoctor.probes.connect import connect
-from distdoctor.probes.names import announced, hosts_lines, resolve
+from distdoctor.probes.names import announced, hosts_lines, resolve, sources
 
 REACHED_SECONDS = 1.5
 
@@ -35,6 +35,7 @@ async def probe(hostname: str, variables: Mapping[str, str], announced_by_name: 
         gloo_more=gloo_rules.further(variables, ours),
         announced=called,
         announced_reached=await _reached(called.addresses, ours) if announced_by_name else None,
+        name_sources=sources(),
     )
 
 

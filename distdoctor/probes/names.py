@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 
@@ -60,7 +61,7 @@ async def _look_up(what: Question, of: str, seconds: float) -> Resolution:
 def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -> tuple[HostsLine, ...]:
     """The lines of /etc/hosts whose fields (address, names...) are ``wanted``; at most 20."""
     found = []
-    for number, text in _hosts_file(path):
+    for number, text in _lines(path):
         entry = text.partition("#")[0].strip()
         fields = entry.split()
         if len(fields) > 1 and wanted(fields):
@@ -74,9 +75,18 @@ def name_in_hosts(address: str, path: str = "/etc/hosts") -> str | None:
     return lines[0].text.split()[1] if lines else None
 
 
-def _hosts_file(path: str) -> list[tuple[int, str]]:
+def _lines(path: str) -> list[tuple[int, str]]:
     try:
         with open(path, errors="replace") as file:
             return list(enumerate(file.read(4 << 20).splitlines(), 1))
     except OSError:
         return []
+
+
+def sources(path: str = "/etc/nsswitch.conf") -> tuple[str, ...] | None:
+    """Where the C library looks hosts up, in its order (nsswitch.conf(5)), without what it does about each result."""
+    for _, line in _lines(path):
+        database, colon, rest = line.partition("#")[0].partition(":")
+        if colon and database.strip() == "hosts":
+            return tuple(re.sub(r"\[[^]]*\]", " ", rest).split())
+    return None

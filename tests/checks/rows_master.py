@@ -3,9 +3,12 @@
 # ruff: noqa: E501 - a row is a line, however long
 
 from distdoctor.facts import (
+    AddressChoice,
     Answer,
     Bind,
+    HostsLine,
     PortHolder,
+    Resolution,
 )
 from tests.checks.row import Facts, Row
 from tests.facts_builder import (
@@ -16,6 +19,7 @@ from tests.facts_builder import (
     met,
     outside,
     waited_in_vain,
+    with_host,
     with_master,
     with_meeting,
     with_network,
@@ -28,6 +32,20 @@ def unknown_on_one() -> Facts:
     a, b = healthy(2)
     a = with_master(a, "host0", own=True, resolved=["10.77.0.10"])
     return waited_in_vain(a), outside(with_master(b, "host0", own=None, resolved=[]), None)
+
+
+def file_not_read(*sources: str, line: str = "10.77.0.10 host0") -> Facts:
+    """host1's nsswitch.conf looks nothing up in /etc/hosts, where its own name and the master's are."""
+    a, b = unknown_on_one()
+    assert b.host is not None
+    b = with_host(
+        b,
+        own_name=Resolution("host1", error="Temporary failure in name resolution"),
+        gloo=AddressChoice("127.0.0.1", "lo", "fallback"),
+        hosts_lines=(HostsLine(4, "10.77.0.11 host1"),),
+        name_sources=sources,
+    )
+    return a, with_network(b, master_lines=(HostsLine(3, line),) if line else ())
 
 
 def unknown_everywhere() -> Facts:
@@ -126,6 +144,7 @@ SSHD = PortHolder("0.0.0.0", 77, "sshd", "root")
 DROP = ("tcp dport 29500 drop",)
 ROWS = [
     Row("name unknown on one", unknown_on_one, "network/master-unresolvable", ("host1",)),
+    Row("/etc/hosts is not read", lambda: file_not_read("dns"), "network/master-unresolvable", ("host1",)),
     Row("name unknown everywhere", unknown_everywhere, "network/master-unresolvable", BOTH),
     Row("nobody's address", nobodys_address, "network/master-not-node0", BOTH),
     Row("nobody's address, no ranks declared", nobodys_address_undeclared, "network/master-not-node0", BOTH),

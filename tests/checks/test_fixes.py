@@ -12,7 +12,8 @@ import pytest
 from distdoctor.cluster import build
 from distdoctor.facts import HostsLine, NodeFacts, PortHolder, Work
 from distdoctor.findings import Fix
-from distdoctor.remedies import append_hosts_line, replace_in_hosts
+from distdoctor.probes.names import sources
+from distdoctor.remedies import FILES_FIRST, append_hosts_line, replace_in_hosts
 from tests.checks import rows_gloo, rows_launch, rows_master, rows_ranks
 from tests.checks.row import Facts
 from tests.facts_builder import (
@@ -216,6 +217,44 @@ def test_peer_ports_are_opened_on_the_node_that_blocks_them() -> None:
     (fix,) = fixes(*rows_ranks.cut((1, 0), rules=(0,)))
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
     assert fix.nodes == ("host0",)
+
+
+LINE = "echo '10.77.0.10 host0' >> /etc/hosts"
+
+
+@pytest.mark.parametrize(
+    ("looked_in", "line", "commands"),
+    [
+        ("dns", "10.77.0.10 host0", (FILES_FIRST,)),
+        ("dns mdns4_minimal myhostname", "", (LINE, FILES_FIRST)),
+        ("dns", "10.77.0.99 host0", (LINE, FILES_FIRST)),
+        ("files dns", "", (LINE,)),
+        ("resolve dns", "", (LINE,)),
+        ("sss dns", "", (LINE,)),
+        ("files dns", "10.77.0.10 host0", ()),
+    ],
+)
+def test_no_line_is_added_that_is_there_and_the_file_is_read(
+    looked_in: str, line: str, commands: tuple[str, ...]
+) -> None:
+    found = judged(*rows_master.file_not_read(*looked_in.split(), line=line)).findings
+    assert next(f for f in found if f.check == "network/master-unresolvable").fixes[0].commands == commands
+    assert "echo '10.77.0.11 host1' >> /etc/hosts" not in {c for f in found for fix in f.fixes for c in fix.commands}
+
+
+def test_without_node_0s_facts_a_line_that_is_there_is_read() -> None:
+    assert first(rows_master.file_not_read("dns")[1])[0].commands == (FILES_FIRST,)
+    assert first(rows_master.file_not_read("dns", line="")[1])[0].commands == ()
+
+
+def test_the_files_come_first_in_nsswitch(tmp_path: Path) -> None:
+    file = tmp_path / "nsswitch.conf"
+    for line in ("hosts: dns", "hosts:\t\tdns [!UNAVAIL=return]", "  hosts:dns"):
+        file.write_text(f"passwd: files\n{line}\nnetworks: files # hosts: x\n")
+        before = sources(str(file))
+        subprocess.run(["sh", "-ec", FILES_FIRST.replace("/etc/nsswitch.conf", str(file))], check=True)
+        assert before == ("dns",) and sources(str(file)) == ("files", "dns")
+        assert file.read_text().splitlines()[0::2] == ["passwd: files", "networks: files # hosts: x"]
 
 
 def test_an_unresolvable_master_gets_a_line_or_a_number() -> None:

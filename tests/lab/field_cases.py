@@ -126,6 +126,7 @@ HOST = [
 ]  # fmt: skip
 
 NETWORK = [
+    Case("/etc/hosts is not read on node 1", inside(1, "echo hosts: dns > /etc/nsswitch.conf"), "network/master-unresolvable", ["host1"], curable=True),
     Case("the master's name means nobody on node 1 of 3", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], hosts=3, curable=True, live=False),
     Case("the master's name comes after 4 s", named_late(1, "host0", 4), "network/dns-not-ready", ["host1"], "warn", within=14),
     Case("no route to the master", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1)), "network/no-route", ["host1"], curable=True, live=False, by_hand=together(other_subnet(1, "10.77.0.11/24"), own_name_at("10.77.0.11", 1)), torch="0.3 s, address is garbage"),
