@@ -40,6 +40,19 @@ def severity_of(cluster: Cluster, edges: Sequence[Edge]) -> Severity:
     return "warn"
 
 
+def cut_off(edges: Sequence[Edge]) -> bool:
+    """Whether each of these connections was accepted, then cut: by something that answers in place of the node, since
+    a packet filter accepts none."""
+    return bool(edges) and all(edge.link.outcome == "reset" for edge in edges)
+
+
+def how(edges: Sequence[Edge]) -> str:
+    """What became of these connections, for the summary."""
+    if cut_off(edges):
+        return "are accepted on random ports and then cut, by something that answers in place of the node"
+    return "fail on random ports"
+
+
 def arrows(edges: Sequence[Edge]) -> str:
     """``host1 to host0 and host2 to host0``."""
     return some(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
@@ -142,6 +155,14 @@ def opening(cluster: Cluster, edges: Sequence[Edge], blamed: Sequence[Node], uns
     found = obstacles(edges[:MAX_LINKS])
     first = {one.node: one for one in reversed(found.values())}
     yield from (repair(cluster, one) for one in list(first.values())[:MAX_FIXES])
+    if cut_off(edges) and not by_rules(edges)[0]:
+        targets = some(dict.fromkeys(edge.target.name for edge in edges))
+        text = (
+            f"Find what accepts these connections in place of {targets} (a service mesh's sidecar such as istio's, a "
+            "proxy, a redirect: nft list ruleset), at either end or between, and let it leave the job's ports alone."
+        )
+        yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
+        return
     peers: dict[Node, dict[str, None]] = {}
     hooks: dict[Node, Hook] = {}
     for edge in edges:

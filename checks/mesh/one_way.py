@@ -24,7 +24,7 @@ See also
 mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
 """
 
-from distdoctor.between import LUCK, arrows, culprits, finding, severity_of
+from distdoctor.between import LUCK, arrows, culprits, finding, how, severity_of
 from distdoctor.blame import some
 from distdoctor.check_api import Cluster, Finding, Iterator
 
@@ -46,7 +46,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         blamed, unsure = culprits(cluster, star)
         severity = severity_of(cluster, star.edges)
-        summary = f"Connections from {arrows(star.edges)} fail on random ports; in the other direction they work."
+        summary = f"Connections from {arrows(star.edges)} {how(star.edges)}; in the other direction they work."
         yield finding(
             cluster,
             summary + ("" if severity == "fail" else LUCK),

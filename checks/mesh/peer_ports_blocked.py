@@ -8,7 +8,8 @@ The store works on every rank, then init_process_group() hangs (2.5 hours with g
 Why it happens
 --------------
 gloo and NCCL connect the ranks to each other on random ports. A firewall that opens only MASTER_PORT, or a security
-group that does not include itself, blocks these.
+group that does not include itself, blocks these. Where they are accepted and then cut, something else answers in place
+of the node: the sidecar of a service mesh, a proxy, a redirect.
 
 Fix
 ---
@@ -24,7 +25,7 @@ See also
 network/port-filtered, mesh/one-way, mesh/node-isolated, gloo/interface-unreachable
 """
 
-from distdoctor.between import LUCK, arrows, culprits, finding, severity_of
+from distdoctor.between import LUCK, arrows, culprits, cut_off, finding, how, severity_of
 from distdoctor.blame import some
 from distdoctor.check_api import Cluster, Finding, Iterator, Node
 from distdoctor.graph import Graph
@@ -44,7 +45,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         blamed, unsure = culprits(cluster, star)
         severity = severity_of(cluster, star.edges)
-        where = f"Connections from {arrows(star.edges)} fail on random ports, though the nodes meet on MASTER_PORT."
+        where = f"Connections from {arrows(star.edges)} {how(star.edges)}, though the nodes meet on MASTER_PORT."
         if len(star.edges) > SAMPLE and star.hub is None:
             where = (
                 f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
@@ -59,5 +60,8 @@ def accepting_nothing(cluster: Cluster, graph: Graph, deaf: tuple[Node, ...]) ->
     edges = graph.edges_of(deaf, len(graph.nodes) * len(deaf), outward=False)
     severity = severity_of(cluster, edges)
     what = "accepts" if len(deaf) == 1 else "accept"
-    summary = f"{some(n.name for n in deaf)} {what} nothing on random ports from any other node."
+    names = some(n.name for n in deaf)
+    summary = f"{names} {what} nothing on random ports from any other node."
+    if cut_off(edges):
+        summary = f"Connections from all other nodes to {names} {how(edges)}."
     return finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, deaf, severity=severity)

@@ -175,3 +175,25 @@ def test_one_node_alone_says_that_it_asked_itself() -> None:
     (refused,) = [f for f in judged(b).findings if f.check == "network/port-refused"]
     assert "10.96.0.77 is its own address (kube-ipvs0)" in " ".join(refused.evidence)
     assert [fix.text for fix in refused.fixes] == ["Name node 0 by an address that host1 has not, on every node."]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        rows.cut([(1, 0)], 2, failed=False, outcome="reset"),
+        rows.cut(rows.into(0, 3), 3, failed=False, outcome="reset"),
+        rows.cut([(2, 1)], 3, failed=False, outcome="reset"),
+    ],
+    ids=["of two", "into one of three", "one direction of three"],
+)
+def test_what_is_accepted_and_then_cut_is_no_packet_filters_doing(facts: Facts) -> None:
+    """A sidecar that answers every port but the master's: no filter accepts a connection first."""
+    (root,) = judged(*facts).roots
+    assert "accepted on random ports and then cut" in root.summary
+    (fix,) = root.fixes
+    assert "sidecar" in fix.text and "accept TCP" not in fix.text and "let it through" not in fix.text
+
+
+def test_what_an_own_rule_resets_is_still_that_rules_doing() -> None:
+    (root,) = judged(*rows.cut([(1, 0)], 2, ruled=(0,), failed=False, outcome="reset")).roots
+    assert root.nodes == ("host0",) and root.fixes[0].commands and "sidecar" not in root.fixes[0].text
