@@ -11,6 +11,7 @@ from distdoctor.facts import Contact, FirewallChain, PortHolder
 from distdoctor.findings import Blame
 from distdoctor.firewall import Hook, blocks, concerns
 from distdoctor.interfaces import is_bridge, is_virtual
+from distdoctor.master_address import endpoint
 
 LAUNCH = tuple(
     f"environment/{name}"
@@ -198,12 +199,12 @@ def names_loopback(node: Node) -> bool:
 
 
 def holder_line(holder: PortHolder, port: int) -> str:
-    """Who listens, for the evidence."""
+    """Who has the port, for the evidence."""
+    held = f"{endpoint(holder.address, port)} is "
+    held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""
     if holder.pid is None:
-        return f"{holder.address}:{port} is held by another user's process: not visible without root"
-    return (
-        f"{holder.address}:{port} is held by {holder.name or 'a process'}, pid {holder.pid}, user {holder.user or '?'}"
-    )
+        return f"{held}held by another user's process: not visible without root"
+    return f"{held}held by {holder.name or 'a process'}, pid {holder.pid}, user {holder.user or '?'}"
 
 
 # -- launch arithmetic ----------------------------------------------------------------------------------------------

@@ -49,12 +49,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class PortHolder:
-    """The process that listens on a port of this host. Fields are None where the OS does not show them to this user."""
+    """The process that has a port of this host. Fields are None where the OS does not show them to this user."""
 
     address: str
     pid: int | None = None
     name: str | None = None
     user: str | None = None
+    peer: str = ""
+    """Where nobody listens there: the other end (``address:port``) of a connection whose own end has the port."""
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,45 @@ import os
 import shutil
 import socket
 import subprocess
+from dataclasses import replace
 
 import psutil
 
 from distdoctor.facts import Firewall, FirewallChain, PortHolder
 from distdoctor.firewall import parse_iptables, parse_nft_json
+from distdoctor.master_address import endpoint
 
 READ_SECONDS = 3.0
+_OF_A_PROCESS = (psutil.CONN_ESTABLISHED, psutil.CONN_SYN_SENT, psutil.CONN_CLOSE_WAIT)
+"""The states of a connection that a process has open; one that is only being closed has none any more."""
+HOLDERS = 20
+"""How many processes are named at most."""
 
 
 def holders(port: int) -> tuple[PortHolder, ...]:
-    """The processes that listen on TCP ``port`` here. Without root, another user's process shows with pid None."""
-    found = []
-    for connection in psutil.net_connections(kind="tcp"):
-        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
+    """The processes that listen on TCP ``port`` here; where none does, those that have it as their own end of a
+    connection, which keeps a listener away, too. Without root, another user's process shows with pid None."""
+    listeners, connections = [], []
+    for one in psutil.net_connections(kind="tcp"):
+        if not one.laddr or one.laddr.port != port:
             continue
-        address = connection.laddr.ip
-        if connection.pid is None:
-            found.append(PortHolder(address))
-            continue
-        try:
-            process = psutil.Process(connection.pid)
-            with process.oneshot():
-                found.append(PortHolder(address, process.pid, process.name(), process.username()))
-        except psutil.Error:
-            found.append(PortHolder(address, connection.pid))
-    return tuple(dict.fromkeys(found))
+        if one.status == psutil.CONN_LISTEN:
+            listeners.append(_holder(one.laddr.ip, one.pid))
+        elif one.raddr and one.status in _OF_A_PROCESS:
+            peer = endpoint(one.raddr.ip, one.raddr.port)
+            connections.append(replace(_holder(one.laddr.ip, one.pid), peer=peer))
+    return tuple(dict.fromkeys(listeners or connections))[:HOLDERS]
+
+
+def _holder(address: str, pid: int | None) -> PortHolder:
+    if pid is None:
+        return PortHolder(address)
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            return PortHolder(address, process.pid, process.name(), process.username())
+    except psutil.Error:
+        return PortHolder(address, pid)
 
 
 def free_port(above: int) -> int | None:

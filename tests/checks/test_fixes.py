@@ -194,6 +194,16 @@ def test_what_another_users_process_hides_is_said() -> None:
     assert root.evidence == ("host0: 0.0.0.0:29500 is held by another user's process: not visible without root",)
 
 
+def test_a_connection_that_has_the_port_is_told_with_its_other_end() -> None:
+    holder = PortHolder("10.77.0.10", 4711, "curl", "ann", "10.77.0.11:8888")
+    (root,) = judged(*rows_master.held(None, holder)).roots
+    (line,) = root.evidence
+    assert line == (
+        "host0: 10.77.0.10:29500 is the own end of a connection to 10.77.0.11:8888, held by curl, pid 4711, user ann"
+    )
+    assert root.fixes[-1].text.endswith("end curl (pid 4711) yourself.")
+
+
 def test_firewall_commands_name_the_peer_and_the_port() -> None:
     (fix,) = fixes(*rows_master.shut("no-answer", control="refused", rules=rows_master.DROP))
     assert fix.nodes == ("host0",)

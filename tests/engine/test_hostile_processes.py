@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from distdoctor.facts import Bind, NetworkFacts, encode
 from distdoctor.outside import encodable
@@ -45,6 +48,36 @@ def test_a_holder_of_the_port_is_told_by_name_pid_and_user() -> None:
         text = encode(NetworkFacts(bind=Bind(False, port, holders=(found,)))).decode()
         assert "s3cret" not in text and str(pid) in text
         assert process_state(pid) in ("S", "R")
+
+
+_CALLER = """
+import socket, sys, time
+here, there = map(int, sys.argv[1:])
+with socket.create_connection(("127.0.0.1", there), source_address=("127.0.0.1", here)):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_connection_whose_own_port_it_is_holds_the_port() -> None:
+    """A process that connects out has the port; a listener cannot have it, and nobody listens on it."""
+    port = unused_port()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = server.getsockname()[1]
+        command = [sys.executable, "-c", _CALLER, str(port), str(there)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            try:
+                assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+                with pytest.raises(OSError, match="in use"):
+                    socket.create_server(("", port))
+                (found,) = ports.holders(port)
+                assert (found.pid, found.peer) == (process.pid, f"127.0.0.1:{there}")
+                # Beside a listener, what it has accepted holds nothing; nor does what is only being closed.
+                (listener,) = ports.holders(there)
+                assert (listener.pid, listener.peer) == (os.getpid(), "")
+            finally:
+                process.kill()
+    assert ports.holders(port) == ()
 
 
 def test_the_names_of_mounts_may_be_any_bytes() -> None:

@@ -13,6 +13,7 @@ from tests.lab.faults import (
     FOREIGN_STORE,
     HTTP_SERVER,
     NO_CUDA,
+    OUTGOING,
     SILENT_LISTENER,
     Fault,
     docker0,
@@ -218,6 +219,7 @@ NETWORK = [
     Case("the master's port is rejected by iptables", iptables(0, "-A INPUT ! -i lo -p tcp --dport 29500 -j REJECT"), "network/port-rejected", ["host0"]),
     Case("a silent listener holds the port", port_held(0, SILENT_LISTENER), "network/port-in-use", ["host0"]),
     Case("another user's process holds the port", port_held(0, SILENT_LISTENER, uid=NOBODY_UID), "network/port-in-use", ["host0"]),
+    Case("an outgoing connection holds the port", port_held(0, OUTGOING), "network/port-in-use", ["host0"]),
     Case("a web server holds the port", port_held(0, HTTP_SERVER), "network/foreign-service", ["host0"]),
     Case("another job's store holds the port", port_held(0, FOREIGN_STORE), "store/foreign-store", ["host0"]),
 ]  # fmt: skip

@@ -31,6 +31,13 @@ print("ready", flush=True)
 kept = []
 while True: kept.append(server.accept())
 """
+OUTGOING = """
+import socket, sys, time
+server = socket.create_server(("127.0.0.1", 0))
+kept = socket.create_connection(server.getsockname(), source_address=("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+while True: time.sleep(9)
+"""
 FOREIGN_STORE = """
 import sys, time
 from torch.distributed import TCPStore
@@ -230,7 +237,7 @@ def only_master_port_iptables(on: int) -> Fault:
 
 
 def port_held(on: int, program: str, port: int = PORT, uid: int = 0) -> Fault:
-    """A process on host ``on`` holds the port: ``HTTP_SERVER``, ``SILENT_LISTENER`` or ``FOREIGN_STORE``."""
+    """A process on host ``on`` holds the port: one of those programs above (``SILENT_LISTENER``, ``OUTGOING``)."""
 
     def inject(launch: Launch) -> None:
         if uid:
