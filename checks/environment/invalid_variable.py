@@ -28,7 +28,7 @@ See also
 environment/missing-variable, environment/world-size-mismatch, network/master-unresolvable
 """
 
-from distdoctor.blame import missing_node_ranks, missing_ranks, together
+from distdoctor.blame import address_of, missing_node_ranks, missing_ranks, together
 from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node, PlanProblem, is_loopback
 
 SEVERITY = "fail"
@@ -60,9 +60,23 @@ def invalid(node: Node) -> list[PlanProblem]:
 
 def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     variable, meant = value(cluster, node, problem)
+    address = elsewhere(cluster, problem)
+    if address is not None:
+        text = f"Set {variable} to {address}: {meant} is no address of {cluster.reference.name}, which is node 0."
+        return Fix(text, (node.name,), env={variable: address})
     if meant is None:
         return Fix(f"Correct {problem.variable}: it {problem.why}.", (node.name,))
     return Fix(f"Set {variable} to {meant}.", (node.name,), env={variable: meant})
+
+
+def elsewhere(cluster: Cluster, problem: PlanProblem) -> str | None:
+    """Node 0's address, where what was meant for MASTER_ADDR has been tried and did not lead to it."""
+    zero = cluster.node0
+    network, meeting = (zero.facts.network, zero.facts.meeting) if zero else (None, None)
+    if zero is None or network is None or meeting is None or meeting.joined or network.master_is_own is not False:
+        return None
+    tried = zero.plan.master_addr == problem.suggestion and network.contact and network.contact.outcome != "open"
+    return address_of(zero, cluster) if problem.variable.endswith("MASTER_ADDR") and tried else None
 
 
 def value(cluster: Cluster, node: Node, problem: PlanProblem) -> tuple[str, str | None]:

@@ -61,6 +61,7 @@ def finding(
     cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...], roll: list[str]
 ) -> Finding:
     return Finding(
+        title="Some nodes did not meet node 0" if zero is not None and all_here(cluster, absent) else "",
         summary=summary(cluster, zero, outside, absent, ranks),
         nodes=tuple(absent),
         ranks=ranks,

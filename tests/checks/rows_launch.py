@@ -57,6 +57,16 @@ def url_master() -> Facts:
     return met(a, b)
 
 
+def bracketed_master_elsewhere() -> Facts:
+    """MASTER_ADDR has brackets everywhere, and within them is nobody's address."""
+    wrong = problem("MASTER_ADDR", "[10.77.0.200]", "has brackets, which belong into URLs only", "10.77.0.200")
+    a, b = (
+        with_plan(outside(with_master(one, "10.77.0.200"), "unreachable", errno=113), problems=wrong)
+        for one in per_rank()
+    )
+    return with_network(a, bind=Bind(True, PORT)), b
+
+
 def broken_port() -> Facts:
     a, b = per_rank(2, (1, {"problems": problem("MASTER_PORT", "abc", "is not a whole number")}))
     a = with_plan(a, master_port=29700)
@@ -182,6 +192,7 @@ ROWS = [
     Row("MASTER_ADDR not set", no_master_addr, "environment/missing-variable", ("host1",)),
     Row("RANK not set", no_rank, "environment/missing-variable", ("host1",), together=True),
     Row("MASTER_ADDR is a URL", url_master, "environment/invalid-variable", ("host1",), together=True),
+    Row("MASTER_ADDR has brackets, nobody's address", bracketed_master_elsewhere, "environment/invalid-variable", BOTH),
     Row("MASTER_PORT is no number", broken_port, "environment/invalid-variable", ("host1",)),
     Row("PET_NNODES is no number", broken_nnodes, "environment/invalid-variable", ("host1",), together=True),
     Row("RANK beyond WORLD_SIZE", rank_beyond, "environment/invalid-variable", ("host1",), together=True),

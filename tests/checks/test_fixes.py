@@ -229,6 +229,13 @@ def test_peer_ports_are_opened_on_the_node_that_blocks_them() -> None:
     assert fix.nodes == ("host0",)
 
 
+def test_what_was_meant_is_not_advised_where_it_was_tried_and_is_not_node_0() -> None:
+    """The doctor tries what is within the brackets: where that is no address of node 0, it would not cure anything."""
+    facts = rows_launch.bracketed_master_elsewhere()
+    assert [fix.env for fix in fixes(*facts)] == [{"MASTER_ADDR": "10.77.0.10"}] * 2
+    assert [fix.env for fix in fixes(*rows_launch.url_master())] == [{"MASTER_ADDR": "host0"}]
+
+
 LINE = "echo '10.77.0.10 host0' >> /etc/hosts"
 
 

@@ -168,7 +168,7 @@ def test_the_same_rank_on_two_hosts_is_as_it_was() -> None:
 
 def missing_text(*facts: NodeFacts) -> str:
     (found,) = [f for f in judged(*facts).findings if f.check == MISSING]
-    return " ".join((found.summary, *(fix.text for fix in found.fixes)))
+    return " ".join((found.title, found.summary, *(fix.text for fix in found.fixes)))
 
 
 def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
