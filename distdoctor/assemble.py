@@ -149,7 +149,7 @@ def _not_recorded(stage: str, stopped: str | None) -> StageFacts:
 def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Sequence[Finding]) -> str:
     """``status`` with what the findings of that stage say of that node: a failure that a finding calls harmless to
     the planned job is a warning, and a stage that ran through is not passed where a check found something."""
-    touching = [f.severity for f in _of_stage(node, stage, findings)]
+    touching = [f.severity for f in (*_of_stage(node, stage, findings), *_of_links(cluster, node, stage, findings))]
     worst = max((s for s in touching if s), key=SEVERITIES.index, default=None)
     if status == "error":
         return status
@@ -162,6 +162,14 @@ def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Seq
 
 def _of_stage(node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
     return [f for f in findings if f.check.partition("/")[0] == stage and node.name in _touched(f)]
+
+
+def _of_links(cluster: Cluster, node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
+    """With the mesh: those of other stages (a route, an interface) that say why a link from that node does not work."""
+    if stage != "mesh" or node.facts.mesh is None:
+        return []
+    targets = {cluster.by_key[link.to].name for link in node.facts.mesh.bad if link.to in cluster.by_key}
+    return [f for f in findings if any(source == node.name and target in targets for source, target in f.links)]
 
 
 def _touched(finding: Finding) -> set[str]:

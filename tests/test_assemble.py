@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from distdoctor.assemble import assemble
 from distdoctor.cluster import build
 from distdoctor.facts import NodeFacts, StageFacts, Trial
@@ -12,6 +14,8 @@ from distdoctor.findings import Finding, Severity
 from distdoctor.judge import Judgement, Verdict
 from distdoctor.report import Report
 from distdoctor.stages import STAGES
+from tests.checks import rows_net, rows_routes
+from tests.checks.row import Facts
 from tests.facts_builder import CHECKS, healthy, judged, rank_node, with_plan
 
 
@@ -190,3 +194,17 @@ def test_trials_are_kept_for_the_renderers() -> None:
 
 def test_the_checks_are_there() -> None:
     assert {check.stage for check in CHECKS} <= set(STAGES)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [rows_routes.behind_nat("172.28.0.2"), rows_net.vpn_on_one("100.64.0.6")],
+    ids=["a route that gloo does not need", "an interface that dials"],
+)
+def test_a_link_that_a_check_of_another_stage_explains_is_no_riddle(facts: Facts) -> None:
+    """The mesh failed for a link that the job does not need, and a warning of another stage says why."""
+    host0, host1 = facts
+    host0 = with_stage(host0, StageFacts("mesh", "failed", 0.6, "1 link does not work"))
+    report = assemble(build([host0, host1]), judged(host0, host1), started_at="t", seconds=1.0)
+    assert (report.verdict, report.notes) == ("warn", ())
+    assert statuses(report, "mesh") == {"host0": "warn", "host1": "pass"}
