@@ -14,7 +14,7 @@ its end: gethostname(2) then gives ENAMETOOLONG. With GLOO_SOCKET_IFNAME it does
 USUAL_PROCESSES = 65536
 BETWEEN = re.compile(
     r"(?i)connect|refused|unreachable|no route to host|reset by peer|closed|broken pipe|time-?d? ?out|read error"
-    r"|did not return|another rank failed"
+    r"|did not return|another rank failed|ss_family"
 )
 """What errors about connections say, and those of who waited for somebody else."""
 

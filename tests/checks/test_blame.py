@@ -153,6 +153,8 @@ def test_an_error_that_is_of_no_connection_gets_no_advice_about_addresses(text: 
 def test_a_failed_connection_does() -> None:
     (fix,) = judged(*said("gloo", refused(HOST2), None, None)).roots[0].fixes
     assert COMPARE in fix.text and "host2 (10.77.0.12) first" in fix.text
+    # Of a pair of addresses, though it does not speak of connections.
+    assert COMPARE in remedy("[enforce fail at device.cc:285] ss1.ss_family == ss2.ss_family. 10 vs 2")[0]
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,12 @@ def test_ranks_of_an_agent_that_is_late_or_gone_are_no_left_over_setting() -> No
         assert HIJACK not in {f.check for f in judged(*facts).findings}
 
 
+def test_ranks_of_one_host_wait_for_an_agent_that_is_not_there() -> None:
+    zero, one = (rank_node("host0", rank, local=rank, per_node=2) for rank in range(2))
+    (root,) = judged(*(with_plan(outside(rank), agent_store=True) for rank in (zero, one))).roots
+    assert (root.check, root.nodes, root.ranks) == (HIJACK, ("host0",), (0, 1))
+
+
 def test_the_agents_store_is_unset_where_it_is_set() -> None:
     (root,) = judged(*agent_store(0, 1)).roots
     assert [(fix.nodes, fix.env) for fix in root.fixes] == [
