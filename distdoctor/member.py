@@ -28,7 +28,18 @@ from distdoctor.interfaces import is_bridge
 from distdoctor.judge import Judgement, judge
 from distdoctor.options import Observer, Options
 from distdoctor.outside import encodable, environment
-from distdoctor.probes import host, identity, init_file, known_variables, leftovers, memory, names, ports, routes
+from distdoctor.probes import (
+    host,
+    identity,
+    init_file,
+    known_variables,
+    leftovers,
+    memory,
+    names,
+    ports,
+    routes,
+    temporary,
+)
 from distdoctor.probes.threads import in_thread
 from distdoctor.processes import Child, Died, Zygote
 from distdoctor.rendezvous import may_announce
@@ -135,7 +146,7 @@ class Member:
         plan = self.options.plan
         self._look_up_early()
         facts = await host.probe(self.facts.identity.hostname, self.facts.variables, may_announce(plan))
-        facts = replace(facts, init_file=init_file.probe(plan.init_method))
+        facts = replace(facts, init_file=init_file.probe(plan.init_method), temporary=temporary.probe())
         self.update(host=facts)
         if facts.gloo and facts.gloo.address is None:
             return "failed", f"GLOO_SOCKET_IFNAME={facts.gloo.variable}: no such interface"

@@ -116,6 +116,10 @@ FILES_FIRST = (
 """It writes into the file, as :func:`replace_in_hosts` does."""
 
 
+LOCALHOST = ("localhost", "ip6-")
+"""What the names begin with that stay with the loopback address."""
+
+
 def reads_hosts_file(node: Node) -> bool:
     """Whether look-ups on the node read /etc/hosts; True where that is not known."""
     sources = node.facts.host.name_sources if node.facts.host else None
@@ -147,11 +151,13 @@ def give_address(node: Node, address: str | None, *names: str) -> tuple[str, ...
 def replace_in_hosts(node: Node, address: str) -> str:
     """A command that gives the node's own name ``address`` in /etc/hosts in place of its loopback address there.
 
-    Empty where it has it and the file is read.
+    Empty where it has it and the file is read, and for a host that is called localhost, which every host is to itself.
 
     It writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
     """
     names = own_names(node)
+    if "localhost" in names:
+        return ""
     script: list[str] = []
     placed = False
     for line in node.facts.host.hosts_lines if node.facts.host else ():
@@ -159,7 +165,7 @@ def replace_in_hosts(node: Node, address: str) -> str:
         if not fields or not is_loopback(fields[0]):
             continue
         others = [name for name in fields[1:] if name not in names]
-        if others and any(o.startswith(("localhost", "ip6-")) for o in others):
+        if others and any(o.startswith(LOCALHOST) for o in others):
             script.append(f"{line.number}c\\{fields[0]} {' '.join(others)}")
         elif placed:
             script.append(f"{line.number}d")

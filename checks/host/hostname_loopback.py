@@ -22,7 +22,7 @@ See also
 gloo/loopback-address, host/hostname-unresolvable
 """
 
-from distdoctor.blame import address_of, has_others, together
+from distdoctor.blame import address_of, has_others, own_names, together
 from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
 from distdoctor.remedies import replace_in_hosts
 
@@ -65,6 +65,9 @@ def evidence(node: Node) -> Iterator[str]:
 
 def fix(cluster: Cluster, node: Node) -> Fix:
     address = address_of(node, cluster)
+    if "localhost" in own_names(node):
+        text = f"Give {node.name} a name of its own, as root: hostnamectl set-hostname NAME, and NAME in /etc/hosts."
+        return Fix(text, (node.name,))
     if address is None:
         return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,))
     command = replace_in_hosts(node, address)

@@ -19,6 +19,7 @@ from distdoctor.facts.host import (
     Limits,
     Resolution,
     SharedMemory,
+    TemporaryFolder,
 )
 from distdoctor.facts.mesh import MAX_RATES, Link, LinkRate, MeshFacts
 from distdoctor.facts.network import (
@@ -76,6 +77,7 @@ __all__ = [
     "StageFacts",
     "StageStatus",
     "TableRoute",
+    "TemporaryFolder",
     "TorchFailure",
     "Trial",
     "Work",

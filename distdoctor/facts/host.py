@@ -156,6 +156,18 @@ class InitFile:
 
 
 @dataclass(frozen=True)
+class TemporaryFolder:
+    """Where Python, and with it torchrun, puts temporary files."""
+
+    path: str | None = None
+    """None where there is none that this user may write."""
+    error: str = ""
+    """Then: Python's own words, which name the folders tried."""
+    instead: str | None = None
+    """Then: a folder that this user may write all the same."""
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """What the host calls itself and which interfaces it has."""
 
@@ -179,3 +191,4 @@ class HostFacts:
     name_sources: tuple[str, ...] | None = None
     """Where look-ups of hosts look, by the line ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it.
     """
+    temporary: TemporaryFolder | None = None

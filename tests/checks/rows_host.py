@@ -20,6 +20,7 @@ from distdoctor.facts import (
     RankFacts,
     Resolution,
     SharedMemory,
+    TemporaryFolder,
 )
 from distdoctor.plan import PlanProblem
 from tests.checks.row import Facts, Row
@@ -370,7 +371,15 @@ def two_nodes_c10d(*announced: Resolution) -> Facts:
     return tuple(with_plan(one, rdzv_backend="c10d") for one in facts)
 
 
+def no_temporary(number: int, **plan: Any) -> Facts:
+    """One node without a folder for temporary files."""
+    folder = TemporaryFolder(None, "No usable temporary directory found in ['/tmp', '/']", "/dev/shm")
+    facts = tuple(with_plan(one, **plan) for one in healthy(2)) if plan else healthy(2)
+    return tuple(with_host(one, temporary=folder) if n == number else one for n, one in enumerate(facts))
+
+
 HOST = [
+    Row("no temporary folder", lambda: no_temporary(1), "host/temporary-folder", ("host1",), together=True),
     Row("own name unknown, one node", one_node, "host/rendezvous-name", ("host0",), together=True),
     Row("own name unknown, standalone, older torch", standalone, "host/rendezvous-name", ("host0",), together=True),
     Row("own name stale, one node", lambda: stale_own_name(False), "host/rendezvous-name", ("host0",), together=True),

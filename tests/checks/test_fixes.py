@@ -102,6 +102,12 @@ def test_a_hostile_line_of_the_hosts_file_runs_nothing(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hosts"]
 
 
+def test_localhost_stays_with_the_loopback_address() -> None:
+    """Whoever calls a host localhost loses the loopback address by a line that gives the name another one."""
+    one = with_host_lines(loopback_name(node("localhost")), HostsLine(1, "127.0.0.1 localhost"))
+    assert replace_in_hosts(build([one]).nodes[0], "10.77.0.10") == ""
+
+
 def test_append_quotes_the_name(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     command = append_hosts_line("10.0.0.5", "a;touch x").replace("/etc/hosts", str(hosts))

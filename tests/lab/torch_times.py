@@ -49,6 +49,7 @@ BY_CHECK = {
     "host/open-files-limit": "2 s",
     "host/port-privileged": AT_ONCE,
     "host/ports-exhaustible": NEVER,
+    "host/temporary-folder": "at once",
     "host/shared-memory-permission": "never, with gloo",
     "host/shared-memory-small": "never, with gloo",
     "mesh/mtu-blackhole": SILENT,

@@ -1,0 +1,60 @@
+"""There is no folder for temporary files.
+
+What you see
+------------
+torchrun ends at once, before it starts a rank:
+
+    FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp', '/usr/tmp', '/workspace']
+
+Why it happens
+--------------
+torchrun makes a folder for its ranks' logs and errors, and Python's multiprocessing one for its sockets. Both go below
+$TMPDIR, /tmp or /var/tmp, and this user may write none of them: the container's root is read-only, /tmp was closed, or
+the disk is full.
+
+Fix
+---
+Set TMPDIR to a folder that this user may write, or mount one at /tmp.
+
+When it is harmless
+-------------------
+When the ranks are started by something else than torchrun and use no DataLoader workers; inside a rank that was
+started the finding is a warning.
+
+See also
+--------
+host/shared-memory-permission
+"""
+
+from distdoctor.blame import together
+from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.facts import TemporaryFolder
+
+SEVERITY = "fail"
+MATTERS = "what needs a temporary file, such as a DataLoader with workers, would fail; the ranks start without one"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node.name: folder for node in cluster.nodes if (folder := lacking(node)) is not None}
+    for started in ("node", "rank"):
+        bad = [node for node in cluster.nodes if node.name in found and node.plan.started == started]
+        if bad:
+            yield Finding(
+                summary=f"There is no folder for temporary files on {together(node.name for node in bad)}.",
+                nodes=tuple(node.name for node in bad),
+                ranks=tuple(rank for node in bad for rank in node.ranks),
+                severity="fail" if started == "node" else "warn",
+                evidence=tuple(f"{node.name}: {found[node.name].error}" for node in bad),
+                fixes=tuple(fix(node, found[node.name]) for node in bad),
+            )
+
+
+def lacking(node: Node) -> TemporaryFolder | None:
+    folder = node.facts.host.temporary if node.facts.host else None
+    return folder if folder is not None and folder.path is None else None
+
+
+def fix(node: Node, folder: TemporaryFolder) -> Fix:
+    if folder.instead is None:
+        return Fix("Let this user write /tmp, as root; where it is read-only, mount one.", (node.name,))
+    return Fix("Name a folder that this user may write.", (node.name,), env={"TMPDIR": folder.instead})

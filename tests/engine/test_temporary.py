@@ -1,0 +1,35 @@
+"""Without a folder for temporary files torchrun ends before it starts a rank, and a check must not pass."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.engine.namespaces import lines_of
+
+SCRIPT = """
+import json, os, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+work = "/mnt"
+for place in ("/tmp", "/var/tmp", "/usr/tmp", work):
+    if os.path.isdir(place):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", place], check=True)
+env = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP", "HOME")}
+def run(*command, **more):
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=work, env={**env, **more}, capture_output=True, text=True, timeout=50
+    )
+report = json.loads(run("distdoctor", "check", "--nproc-per-node", "2", "--until", "host", "--json").stdout)
+print(json.dumps([(f["id"], f["severity"], f["fixes"][0]["env"]) for f in report["findings"]]))
+torchrun = ("torch.distributed.run", "--nproc-per-node", "1", "--master-port", "29511", "-m", "this")
+for more in ({}, report["findings"][0]["fixes"][0]["env"]):
+    done = run(*torchrun, **more)
+    print(json.dumps([done.returncode, "usable temporary directory" in done.stderr]))
+"""
+
+
+def test_torchrun_ends_at_once_and_the_printed_folder_cures_it() -> None:
+    found, before, after = map(json.loads, lines_of(SCRIPT, "--mount", "--net", tools=("mount", "ip")))
+    assert found == [["host/temporary-folder", "fail", {"TMPDIR": "/dev/shm"}]], (sys.version, found)
+    assert before == [1, True]
+    assert after == [0, False]
