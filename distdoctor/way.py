@@ -21,7 +21,7 @@ from distdoctor.cluster import Cluster, Node, parse
 from distdoctor.facts import Contact
 from distdoctor.findings import Finding, Fix
 from distdoctor.remedies import opening_fix
-from distdoctor.routes import TITLE, Obstacle, add_route, line, obstacle
+from distdoctor.routes import TITLE, Obstacle, add_route, line, lookup, nearer, obstacle
 from distdoctor.routes import repair as undo
 
 __all__ = [
@@ -205,7 +205,7 @@ def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
         summary=_summary(shut, name, told),
         nodes=(name,),
         links=tuple((one.node.name, name) for one in shut if one.node.name != name),
-        evidence=(*map(_line, shut), *map(_own_address, filter(_asked_itself, shut))),
+        evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
         fixes=(Fix(starting(cluster, shut, name), (name,)),),
         because_of=NODES_MISSING,
     )
@@ -265,9 +265,17 @@ def _summary(shut: list[Shut], name: str, told: str) -> str:
     return f"From {together(one.node.name for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
 
 
-def _own_address(one: Shut) -> str:
-    at = one.contact.address
-    return f"{one.node.name}: {at} is its own address ({one.node.interface_of(at)}): it asked itself"
+def _seen_alone(one: Shut) -> Iterator[str]:
+    """What the node's own interfaces and routing table say of the way, whoever is at its end."""
+    who, at = one.node.name, one.contact.address
+    near, entry = nearer(one.node, at), lookup(one.node, at)
+    if _asked_itself(one):
+        yield f"{who}: {at} is its own address ({one.node.interface_of(at)}): it asked itself"
+    elif near is not None and entry is not None:
+        yield (
+            f"{who}: packets to {at} leave by {entry.interface} ({entry.network}), though {near.address}/{near.length} "
+            f"on {near.interface} has that in its own network"
+        )
 
 
 def _line(one: Shut) -> str:

@@ -62,3 +62,9 @@ def test_one_node_alone_names_its_interface_that_is_down() -> None:
     findings = judged(b).findings
     commands = [fix.commands for f in findings if f.check == "network/no-route" for fix in f.fixes]
     assert commands == [("ip link set dev admin0 up",)]
+
+
+def test_one_node_alone_shows_that_its_packets_leave_by_another_interface() -> None:
+    _, b = rows.vpn("10.77.0.0/25")
+    (shut,) = [f for f in judged(b).findings if f.check == "network/port-filtered"]
+    assert "host1: packets to 10.77.0.10 leave by tun0 (10.77.0.0/25)" in " ".join(shut.evidence)
