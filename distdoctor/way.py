@@ -161,9 +161,15 @@ def obstacles(cluster: Cluster, shut: list[Shut]) -> dict[Node, Obstacle]:
     for one in shut:
         zero = owner(cluster, [one])
         its = obstacle(one.node, zero, one.contact.address) if zero is not None else None
-        if its is not None:
+        if its is not None and not _filtered(one, zero):
             found[one.node] = its
     return found
+
+
+def _filtered(one: Shut, zero: Node | None) -> bool:
+    """Whether a filter's own rule explains it, while the same host answers on another port: its way is no matter."""
+    answers = one.control is not None and one.control.outcome in ("open", "refused", "reset")
+    return answers and suspect(one.node, zero, one.contact.port) != "either"
 
 
 def misrouted(cluster: Cluster, shut: list[Shut], found: Mapping[Node, Obstacle]) -> Finding:

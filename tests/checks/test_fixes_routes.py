@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from distdoctor.facts import Firewall
 from tests.checks import rows_routes as rows
-from tests.facts_builder import healthy, judged, outside, waited_in_vain, with_network
+from tests.facts_builder import blocking, healthy, judged, outside, waited_in_vain, with_network
 
 
 @pytest.mark.parametrize("name", rows.FIXES)
@@ -68,3 +70,13 @@ def test_one_node_alone_shows_that_its_packets_leave_by_another_interface() -> N
     _, b = rows.vpn("10.77.0.0/25")
     (shut,) = [f for f in judged(b).findings if f.check == "network/port-filtered"]
     assert "host1: packets to 10.77.0.10 leave by tun0 (10.77.0.0/25)" in " ".join(shut.evidence)
+
+
+def test_a_tunnel_that_works_is_not_accused_of_what_a_rule_blocks() -> None:
+    """The same host answers on another port, and host0's own rule drops what is for the master's."""
+    a, b = rows.vpn("10.77.0.0/25")
+    assert b.network is not None and b.network.contact is not None
+    b = with_network(b, control=replace(b.network.contact, port=22, outcome="refused"))
+    (root,) = judged(with_network(a, firewall=blocking("tcp dport 29500 drop")), b).roots
+    assert (root.id, root.nodes) == ("network/port-filtered", ("host0",))
+    assert "route" not in " ".join(fix.text for fix in root.fixes)
