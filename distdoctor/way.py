@@ -219,7 +219,7 @@ def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
 
 def starting(cluster: Cluster, shut: list[Shut], name: str) -> str:
     """What to start: node 0, but one whose own facts are here was started; then it is when, or where."""
-    if _asked_itself(shut[0]):
+    if _asked_itself(shut[0]) and not shut[0].node.plan.agent_store:  # with it node 0 only connects, too
         return f"Name node 0 by an address that {shut[0].node.name} has not, on every node."
     zero = owner(cluster, shut)
     port = shut[0].contact.port
