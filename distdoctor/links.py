@@ -21,6 +21,8 @@ from distdoctor.tcp_info import tcp_info
 from distdoctor.timetable import rounds
 
 PARALLEL = 64
+HANGS_UP_SECONDS = 1.0
+"""Within it a proxy closes what it accepted; a doctor's listener that is too busy to read takes longer."""
 PAYLOADS = (1000, 4000, 16000)
 """Bytes: below every path's MTU, above Ethernet's 1500, above a jumbo frame's 9000."""
 PAYLOAD_SECONDS = 2.2
@@ -117,7 +119,9 @@ class Climb:
         await asyncio.get_running_loop().sock_sendall(opened, MAGIC + bytes.fromhex(self.token))
         reply = await owed(opened, HELLO.size, CONNECT_SECONDS)
         if len(reply) < HELLO.size:
-            tried.outcome = "wrong-node"
+            # Closed at once, without a word: whether that comes as a reset is a race with what was sent.
+            hung_up = not reply and time.monotonic() - started < HANGS_UP_SECONDS
+            tried.outcome = "reset" if hung_up else "wrong-node"
             return
         member, clock = HELLO.unpack(reply)
         trip = time.monotonic() - started

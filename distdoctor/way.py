@@ -207,12 +207,13 @@ def is_up(cluster: Cluster, shut: list[Shut]) -> bool:
 
 def _unproven(cluster: Cluster, shut: list[Shut], told: str) -> Finding:
     name = node0_name(cluster, shut[0].node)
+    names = tuple(one.node.name for one in shut) if _asked_itself(shut[0]) else (name,)
     return Finding(
         summary=_summary(shut, name, told),
-        nodes=(name,),
+        nodes=names,
         links=tuple((one.node.name, name) for one in shut if one.node.name != name),
         evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
-        fixes=(Fix(starting(cluster, shut, name), (name,)),),
+        fixes=(Fix(starting(cluster, shut, name), names),),
         because_of=NODES_MISSING,
     )
 

@@ -10,7 +10,7 @@ from distdoctor.facts.host import AddressChoice, HostsLine, Resolution
 ConnectOutcome = Literal[
     "open",  # the connection was made
     "refused",  # ECONNREFUSED: nothing listens there, or a firewall resets
-    "reset",  # connected, then reset before anything was read
+    "reset",  # connected, then reset or closed before anything was read
     "no-answer",  # no packet came back before the deadline
     "rejected",  # an ICMP error came back at once: a firewall answered
     "unreachable",  # no route, or nobody answers ARP/ND for the address

@@ -81,13 +81,32 @@ def test_good_links_are_counted_and_bad_ones_are_listed_with_their_reason() -> N
     asyncio.run(climb())
 
 
-def test_a_listener_of_another_run_is_not_the_node_that_was_meant() -> None:
+def test_a_listener_of_another_run_hangs_up() -> None:
     async def climb() -> None:
         listener = Listener(secrets.token_hex(TOKEN_BYTES), 2)
         port = await listener.start()
         facts = await Climb(TOKEN, 1, [target(1, 1), target(2, port)], lead=1).run(measure=False)
         listener.close()
-        assert [link.outcome for link in facts.bad] == ["wrong-node"]
+        assert [link.outcome for link in facts.bad] == ["reset"]
+
+    asyncio.run(climb())
+
+
+@pytest.mark.parametrize("reads", [0, 1], ids=["before it reads", "after it read"])
+def test_one_that_accepts_and_hangs_up_is_one_and_the_same_however_its_end_comes(reads: int) -> None:
+    """What is closed with data unread ends in a reset, and else in an end of file: a proxy does either."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if reads:
+            await reader.read(1 << 16)
+        writer.transport.abort()
+
+    async def climb() -> None:
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        targets = [target(1, 1), target(2, server.sockets[0].getsockname()[1])]
+        facts = await Climb(TOKEN, 1, targets, lead=1).run(measure=False)
+        server.close()
+        assert [link.outcome for link in facts.bad] == ["reset"]
 
     asyncio.run(climb())
 

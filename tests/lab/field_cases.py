@@ -60,6 +60,7 @@ from tests.lab.field_faults import (
     switch_repaired,
 )
 from tests.lab.trust_cases import TRUST
+from tests.lab.way_cases import WAYS
 
 BOTH, ALL3 = ("host0", "host1"), ("host0", "host1", "host2")
 SMALL_SHM = Root("host/shared-memory-small", ["host1"], "warn")
@@ -194,7 +195,7 @@ TWO_AT_ONCE = [
 
 PATIENT = 30.0
 """Seconds of ``--wait`` where it decides nothing: so that both nodes meet on a busy machine, too."""
-_ROWS = [*ENVIRONMENT, *HOST, *NETWORK, *MESH, *PROCESSES, *TWO_AT_ONCE, *TRUST]
+_ROWS = [*ENVIRONMENT, *HOST, *NETWORK, *MESH, *PROCESSES, *TWO_AT_ONCE, *TRUST, *WAYS]
 FIELD_CASES = [case if case.curable or case.wait != WAIT else replace(case, wait=PATIENT) for case in _ROWS]
 ALL_CASES = [*CASES, *FIELD_CASES]
 """The whole table."""
