@@ -383,7 +383,8 @@ def stopped_doctor(on: int, seconds: float, after: float) -> Fault:
         mains = [pid for pid, command in host.processes().items() if "-m distdoctor check" in command]
         stopped = [_signal(pid, signal.SIGSTOP) for pid in mains if _parent(pid) not in mains]
         time.sleep(seconds)
-        return [_signal(pid, signal.SIGCONT) for pid in stopped] != []
+        # nsenter(1), which waits for it, stops with its child and is the one to let it go on.
+        return [_signal(pid, signal.SIGCONT) for child in stopped for pid in (_parent(child), child) if pid] != []
 
     return lambda launch: _watch(launch.cluster[on], act)
 
