@@ -66,6 +66,7 @@ def climb_store(
     async def work() -> Ended:
         client = await StoreClient.connect("127.0.0.1", store.port)
         member = Member(Options(plan, CHECKS), Recorder(), running.zygote)
+        member.note_torch(await running.zygote.torch())
         climber = joined(member, client, store, run)
         if before is not None:
             before(climber)
@@ -147,6 +148,7 @@ def test_a_trial_whose_processes_cannot_be_started_has_not_helped(store: RealSto
     async def work() -> tuple[bool, str]:
         client = await StoreClient.connect("127.0.0.1", store.port)
         member = Member(Options(plan, CHECKS), Recorder(), running.zygote)
+        member.note_torch(await running.zygote.torch())
         climber = joined(member, client, store, "t")
         running.zygote.process.kill()
         running.zygote.process.wait()
