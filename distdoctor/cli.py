@@ -140,7 +140,8 @@ def check(
         bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")
     ] = True,
     save: Annotated[
-        Optional[Path], typer.Option(metavar="PATH", help="Keep the facts in this file, or folder, for diagnose.")
+        Optional[str],
+        typer.Option(metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."),
     ] = None,
     token: Annotated[
         Optional[str],

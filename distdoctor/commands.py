@@ -92,7 +92,8 @@ class CheckCommand:
     try_fixes: bool = True
     ignore: Sequence[str] = ()
     folders: Sequence[Path] = ()
-    save: Path | None = None
+    save: str | None = None
+    """With a slash at its end it is a folder, made where it is missing."""
     token: str | None = field(default=None, repr=False)
 
     def run(self, runner: Runner | None = None) -> int:
@@ -130,20 +131,12 @@ class CheckCommand:
         """The run these flags ask for. Raises UsageError."""
         from distdoctor.options import Options
         from distdoctor.probes.devices import count_cpus, count_gpus
-        from distdoctor.save import unfit
 
         for flag, seconds in (("--wait", self.wait), ("--timeout", self.timeout)):
             if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
                 raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
         until = _one_of("--until", self.until, STAGES)
-        if self.save is not None and not self.save.is_dir():
-            folder = self.save.parent
-            if not folder.is_dir():
-                raise UsageError(f"--save {self.save}: there is no folder {folder}")
-            if not os.access(folder, os.W_OK):
-                raise UsageError(f"--save {self.save}: the folder {folder} cannot be written")
-            if why_not := unfit(self.save):
-                raise UsageError(f"--save {self.save}: it {why_not}")
+        save = save_path(self.save) if self.save is not None else None
         checks = load_checks(self.folders)
         plan = resolve(told_flags(self.flags), environment(os.environ), count_gpus, count_cpus)
         wait = self.wait
@@ -157,7 +150,7 @@ class CheckCommand:
             until=until,
             try_fixes=self.try_fixes,
             ignore=known_ids(self.ignore, checks),
-            save=self.save,
+            save=save,
             command=(*_program(), "check"),
             token=self._token(),
         )
@@ -183,6 +176,26 @@ class CheckCommand:
             colour=output.wants_colour(sys.stderr),
             write=lambda text: output.write(text, sys.stderr, drawn=True),
         )
+
+
+def save_path(text: str) -> Path:
+    """Where --save puts the facts. Raises UsageError where it cannot."""
+    from distdoctor.save import unfit
+
+    path = Path(text)
+    if text.endswith("/") and path.parent.is_dir():
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError as err:
+            raise UsageError(f"--save {text}: the folder cannot be made: {err.strerror}") from None
+    if not path.is_dir():
+        if text.endswith("/") or not path.parent.is_dir():
+            raise UsageError(f"--save {text}: there is no folder {path.parent}")
+        if not os.access(path.parent, os.W_OK):
+            raise UsageError(f"--save {text}: the folder {path.parent} cannot be written")
+        if why_not := unfit(path):
+            raise UsageError(f"--save {text}: it {why_not}")
+    return path
 
 
 def diagnose_files(files: Iterable[Path], telling: Telling, ignore: Sequence[str], folders: Sequence[Path]) -> int:

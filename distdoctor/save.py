@@ -27,7 +27,7 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
     elif rank and not leads_node:
         path = path.with_name(f"{path.stem}{rank}{path.suffix}")
     text = json.dumps(json.loads(encode(FactsFile((facts,), __version__))), indent=1)
-    why_not = unfit(path)
+    why_not = unfit(path, facts)
     if why_not is not None:
         raise OSError(f"{path} {why_not}")
     if path.exists() and not path.is_file():  # a pipe: written to, not replaced
@@ -44,8 +44,9 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def unfit(path: Path) -> str | None:
-    """Why facts are not written to ``path``, None where they may be: to a new or empty file, facts, or a pipe.
+def unfit(path: Path, facts: NodeFacts | None = None) -> str | None:
+    """Why ``facts`` are not written to ``path``, None where they may be: to a new or empty file, facts of the same
+    node, or a pipe. Where it is not known yet what will be written, facts of any node will do.
 
     Somebody else may have put a link there, and root's files are not replaced for a mistyped name.
     """
@@ -56,17 +57,27 @@ def unfit(path: Path) -> str | None:
     if stat.S_ISLNK(kind.st_mode):
         return "is a symbolic link, which is not followed"
     if stat.S_ISREG(kind.st_mode):
-        return None if kind.st_size == 0 or _has_facts(path) else "is a file that is not facts, and is left as it is"
+        return None if kind.st_size == 0 else _not_replaced(path, facts)
     return None if stat.S_ISFIFO(kind.st_mode) or stat.S_ISCHR(kind.st_mode) else "is no file"
 
 
-def _has_facts(path: Path) -> bool:
+def _not_replaced(path: Path, facts: NodeFacts | None) -> str | None:
     from distdoctor.diagnose import BadFile, read
 
+    there: tuple[NodeFacts, ...] = ()
     try:
-        return bool(read([path]))
+        there = read([path])
     except BadFile:
-        return False
+        pass
+    if not there:
+        return "is a file that is not facts, and is left as it is"
+    if facts is None or any(_whose(one) == _whose(facts) for one in there):
+        return None
+    return f"has the facts of {there[0].identity.hostname}: name a folder (PATH/), in which each node has its own file"
+
+
+def _whose(facts: NodeFacts) -> tuple[object, ...]:
+    return facts.identity.hostname, facts.identity.netns
 
 
 def _host(facts: NodeFacts) -> str:

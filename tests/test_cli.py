@@ -54,6 +54,12 @@ def well(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_slash_makes_a_folder_of_what_is_saved(tmp_path: Path) -> None:
+    done = doctor("check", "--until", "host", "--json", "--save", f"{tmp_path}/facts/")
+    assert done.returncode in (0, 1), done.stderr
+    assert [path.suffix for path in (tmp_path / "facts").iterdir()] == [".json"]
+
+
 class TestStartUp:
     @pytest.mark.parametrize(
         "arguments", [["--help"], ["list"], ["explain", "gloo/loopback-address"], ["check", "--help"]]

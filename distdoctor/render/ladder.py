@@ -57,7 +57,8 @@ def _torch(report: Report) -> Iterable[Line]:
     took = [values.get("torch_seconds") for values in nodes.values() if isinstance(values, dict)]
     seconds = [float(value) for value in took if isinstance(value, (int, float))]
     if seconds:
-        yield "import torch", "pass", max(seconds), "", ""
+        without = [node.name for node in report.nodes if node.arrived and node.torch is None]
+        yield "import torch", "fail" if without else "pass", max(seconds), fold(without) if len(nodes) > 1 else "", ""
 
 
 def _merged(lines: Iterable[Line]) -> list[Line]:

@@ -151,3 +151,11 @@ def test_only_the_user_reads_what_is_saved(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_the_facts_of_another_host_are_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    save.write(path, node("host0"), True)
+    with pytest.raises(OSError, match="has the facts of host0"):
+        save.write(path, node("host1"), True)
+    save.write(path, node("host0"), True)
