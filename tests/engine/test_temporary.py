@@ -11,9 +11,11 @@ SCRIPT = """
 import json, os, subprocess, sys
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 work = "/mnt"
-for place in ("/tmp", "/var/tmp", "/usr/tmp", work):
+subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", work], check=True)
+for place in ("/tmp", "/var/tmp", "/usr/tmp"):  # what lies there, such as this checkout, is still to be read
     if os.path.isdir(place):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", place], check=True)
+        subprocess.run(["mount", "--rbind", place, place], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
 env = {name: value for name, value in os.environ.items() if name not in ("TMPDIR", "TEMP", "TMP", "HOME")}
 def run(*command, **more):
     return subprocess.run(
