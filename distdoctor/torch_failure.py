@@ -82,12 +82,18 @@ def _built_for(folder: str) -> list[str]:
 # -- what hides what --------------------------------------------------------------------------------------------------
 
 
+HOOKS = ("sitecustomize", "usercustomize")
+"""Made to be laid over Python's own (site.py); Debian's Python has the first in its standard library."""
+
+
 def _shadows(error: BaseException, path: Sequence[str]) -> list[dict[str, Any]]:
     """The files before the standard library on ``path`` that the failed import took for what torch means."""
     standard = sysconfig.get_path("stdlib")
     early = list(path).index(standard) if standard in path else 0
     found: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(name.partition(".")[0] for name in _concerned(error)):
+        if name in HOOKS:
+            continue
         for place, entry in enumerate(path[:early]):
             spec = _find(name, [entry])
             if spec is None:
