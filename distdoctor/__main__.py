@@ -9,7 +9,7 @@ def main() -> None:
     from distdoctor import interrupts
 
     interrupts.begin()  # before anything is imported that takes its time
-    from distdoctor.cli import main as run
+    from distdoctor.cli.app import main as run
 
     run()
 

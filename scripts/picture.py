@@ -21,9 +21,9 @@ from rich.console import Console  # noqa: E402
 from rich.terminal_theme import MONOKAI  # noqa: E402
 from rich.text import Text  # noqa: E402
 
-from distdoctor.facts import decode  # noqa: E402
+from distdoctor.model.facts import decode  # noqa: E402
+from distdoctor.model.report import Report  # noqa: E402
 from distdoctor.render.text import render  # noqa: E402
-from distdoctor.report import Report  # noqa: E402
 
 DOCUMENT, PICTURE = ROOT / "docs/report.json", ROOT / "docs/report.svg"
 COMMAND = "distdoctor check --nnodes 2 --nproc-per-node 2 --master-addr host0"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.catalog import load
-from distdoctor.cluster import Cluster, build
-from distdoctor.facts import (
+from distdoctor.judge.catalog import load
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.facts import (
     AddressChoice,
     Bind,
     Contact,
@@ -29,9 +30,8 @@ from distdoctor.facts import (
     Route,
     StageFacts,
 )
-from distdoctor.judge import Judgement, judge
-from distdoctor.plan import Plan
-from distdoctor.stages import STAGES
+from distdoctor.model.plan import Plan
+from distdoctor.model.stages import STAGES
 
 CHECKS = load()
 PORT = 29500

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from distdoctor.assemble import assemble
-from distdoctor.cluster import build
-from distdoctor.facts import NodeFacts, StageFacts, Trial
-from distdoctor.findings import Finding, Severity
-from distdoctor.judge import Judgement, Verdict
-from distdoctor.report import Report
-from distdoctor.stages import STAGES
+from distdoctor.judge.build_report import assemble
+from distdoctor.judge.engine import Judgement
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import NodeFacts, StageFacts, Trial
+from distdoctor.model.findings import Finding, Severity
+from distdoctor.model.report import Report, Verdict
+from distdoctor.model.stages import STAGES
 from tests.checks import rows_net, rows_routes
 from tests.checks.row import Facts
 from tests.facts_builder import CHECKS, healthy, judged, rank_node, with_plan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.catalog import BadCheck, built_in_folder, load, load_file
-from distdoctor.stages import STAGES
+from distdoctor.judge.catalog import BadCheck, built_in_folder, load, load_file
+from distdoctor.model.stages import STAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = '''"""A site's own failure.
@@ -83,7 +83,7 @@ def test_a_sites_own_check_replaces_the_built_in_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["-O", "-OO"])
 def test_pages_are_there_without_docstrings(flag: str) -> None:
     """python -OO strips them; the page is part of the check."""
-    code = "from distdoctor.catalog import load; print(*(f'{c.id} {len(c.page)}' for c in load()))"
+    code = "from distdoctor.judge.catalog import load; print(*(f'{c.id} {len(c.page)}' for c in load()))"
     done = subprocess.run([sys.executable, flag, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.split() == [word for c in load() for word in (c.id, str(len(c.page)))], done.stderr
 

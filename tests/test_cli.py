@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from distdoctor import __version__
-from distdoctor.cli import run
-from distdoctor.facts import FactsFile, encode
-from distdoctor.plan import LAUNCH_VARIABLES
+from distdoctor.cli.app import run
+from distdoctor.model.facts import FactsFile, encode
+from distdoctor.model.plan import LAUNCH_VARIABLES
 from tests.facts_builder import CHECKS, healthy, loopback_name, waited_in_vain
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,7 +69,7 @@ class TestStartUp:
             "import contextlib, sys\n"
             "with contextlib.suppress(ImportError): import pydantic\n"  # typer's: some versions import asyncio
             "before = {'asyncio'} & set(sys.modules)\n"
-            "from distdoctor.cli import run; status = run(sys.argv[1:])\n"
+            "from distdoctor.cli.app import run; status = run(sys.argv[1:])\n"
             "heavy = {'torch', 'asyncio', 'rich', 'ClusterShell', 'psutil'} & set(sys.modules) - before\n"
             "print(sorted(heavy), file=sys.stderr); sys.exit(status)"
         )
@@ -79,7 +79,7 @@ class TestStartUp:
         assert (done.returncode, done.stderr) == (0, "[]\n")
 
     def test_diagnose_does_not_import_torch(self, well: Path) -> None:
-        code = "import sys; from distdoctor.cli import run; run(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+        code = "import sys; from distdoctor.cli.app import run; run(sys.argv[1:]); sys.exit('torch' in sys.modules)"
         arguments = [sys.executable, "-c", code, "diagnose", str(well)]
         assert subprocess.run(arguments, capture_output=True, env=environment(), check=False).returncode == 0
 
@@ -229,7 +229,7 @@ class TestOurOwnFaults:
         def broken(*_: object) -> int:
             raise RuntimeError("two\nlines")
 
-        monkeypatch.setattr("distdoctor.reference.list_checks", lambda *_, **__: broken())
+        monkeypatch.setattr("distdoctor.cli.catalog.list_checks", lambda *_, **__: broken())
         monkeypatch.delenv("DISTDOCTOR_DEBUG", raising=False)
         assert run(["list"]) == 3
         shown = capsys.readouterr().err
@@ -245,7 +245,7 @@ class TestOurOwnFaults:
         def broken(*_: object) -> None:
             raise RuntimeError("boom")
 
-        monkeypatch.setattr("distdoctor.commands._real_runner", lambda: broken)
+        monkeypatch.setattr("distdoctor.cli.check._real_runner", lambda: broken)
         assert run(["check", "--json", "--nnodes", "1"]) == 3
         document = json.loads(capsys.readouterr().out)
         assert (document["verdict"], document["notes"]) == ("incomplete", ["distdoctor crashed: RuntimeError: boom"])

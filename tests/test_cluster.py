@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.cluster import build, is_loopback, parse
-from distdoctor.facts import RankFacts
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import RankFacts
 from tests.facts_builder import healthy, met, node, rank_node, with_meeting, with_plan
 
 
@@ -105,5 +106,5 @@ def test_loopback(text: str | None, loopback: bool) -> None:
 
 
 def test_parse_takes_no_names() -> None:
-    assert parse("host0") is None and parse("1") is None and parse("10.0.0.256") is None
-    assert str(parse("fe80::1%eth0")) == "fe80::1"
+    assert parse_address("host0") is None and parse_address("1") is None and parse_address("10.0.0.256") is None
+    assert str(parse_address("fe80::1%eth0")) == "fe80::1"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.diagnose import BadFile, diagnose, read
-from distdoctor.facts import FactsFile, NodeFacts, encode
+from distdoctor.judge.saved import diagnose
+from distdoctor.model.facts import FactsFile, NodeFacts, encode
+from distdoctor.model.facts.files import BadFile, read
 from tests.facts_builder import CHECKS, healthy, judged, loopback_name, node, with_meeting
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from distdoctor import __version__
-from distdoctor.facts import FactsFile, encode
+from distdoctor.model.facts import FactsFile, encode
 from tests.facts_builder import healthy
 from tests.test_cli import doctor, environment
 

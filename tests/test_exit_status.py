@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from distdoctor.exit_status import FailOn, exit_status
-from distdoctor.findings import Finding, Severity
+from distdoctor.model.findings import Finding, Severity
+from distdoctor.render.exit_status import FailOn, exit_status
 from tests.render.reports import report
 
 

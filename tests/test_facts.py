@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distdoctor.facts import BadFacts, FactsFile, Link, MeshFacts, NodeFacts, RankStage, decode, encode
+from distdoctor.model.facts import BadFacts, FactsFile, Link, MeshFacts, NodeFacts, RankStage, decode, encode
 from tests.checks.test_healthy import CLUSTERS
 from tests.checks.test_roots import ROWS
 from tests.facts_builder import node

@@ -10,16 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.facts import Firewall, FirewallChain
-from distdoctor.firewall import (
-    BadRuleset,
-    blocks,
-    concerns,
-    open_commands,
-    opening_port,
-    parse_iptables,
-    parse_nft_json,
-)
+from distdoctor.knowledge.iptables import parse_iptables
+from distdoctor.knowledge.nftables import parse_nft_json
+from distdoctor.knowledge.packet_filter import blocks, concerns, open_commands, opening_port
+from distdoctor.knowledge.ruleset import BadRuleset
+from distdoctor.model.facts import Firewall, FirewallChain
 from tests.engine.namespaces import ENV, entry
 
 # nft -j list ruleset, nftables 1.0.6

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.cluster import parse
-from distdoctor.facts import AddressChoice, Interface, Resolution
-from distdoctor.gloo_rules import initiates, predict
+from distdoctor.knowledge.gloo import initiates, predict
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.facts import AddressChoice, Interface, Resolution
 
 INTERFACES = (
     Interface("lo", ("127.0.0.1", "::1"), (8, 128), loopback=True),
@@ -69,7 +69,7 @@ addresses = st.ip_addresses().map(str)
 @given(addresses, addresses)
 def test_of_two_addresses_exactly_one_connects(a: str, b: str) -> None:
     """Unless they are the same, as numbers."""
-    assert (initiates(a, b), initiates(b, a)).count(True) == (0 if parse(a) == parse(b) else 1)
+    assert (initiates(a, b), initiates(b, a)).count(True) == (0 if parse_address(a) == parse_address(b) else 1)
 
 
 @given(addresses, addresses, addresses)

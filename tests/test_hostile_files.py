@@ -17,11 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distdoctor.diagnose import BadFile, diagnose, read
-from distdoctor.facts import FactsFile, NodeFacts, encode
+from distdoctor.judge.saved import diagnose
+from distdoctor.model.facts import FactsFile, NodeFacts, encode
+from distdoctor.model.facts.files import BadFile, read
+from distdoctor.model.stages import STAGES
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
-from distdoctor.stages import STAGES
 from tests.checks.test_roots import ROWS
 from tests.facts_builder import CHECKS, healthy
 from tests.test_cli import doctor

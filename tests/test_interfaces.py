@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.blame import address_of
-from distdoctor.cluster import build
-from distdoctor.facts import AddressChoice, Interface, Resolution
-from distdoctor.interfaces import is_bridge, is_virtual
-from distdoctor.probes import host
+from distdoctor.check_api.node_addresses import address_of
+from distdoctor.knowledge.interfaces import is_bridge, is_virtual
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import AddressChoice, Interface, Resolution
+from distdoctor.probes import interfaces as probed_interfaces
 from tests.facts_builder import healthy, judged, node, with_host, with_network
 
 BRIDGES = ("docker0", "br-1a2b3c", "veth12ab", "virbr0", "lxcbr0", "lxdbr0", "podman0")
@@ -26,13 +26,13 @@ def test_the_kinds(name: str) -> None:
 @pytest.mark.parametrize("name", [*BRIDGES, *TUNNELS])
 def test_probe_and_fixes_take_the_same_address(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Beside a real interface the other one is not taken; alone, a bridge is offered by neither, a VPN by both."""
-    monkeypatch.setattr(host, "default_route_interfaces", set)
+    monkeypatch.setattr(probed_interfaces, "default_route_interfaces", set)
     other, eth0 = Interface(name, ("10.9.0.1",), (24,)), Interface("eth0", ("10.77.0.10",), (24,))
     for interfaces, expected in (
         ((other, eth0), "10.77.0.10"),
         ((other,), None if name in BRIDGES else "10.9.0.1"),
     ):
-        probed = host.reachable_address((LO, *interfaces))
+        probed = probed_interfaces.reachable_address((LO, *interfaces))
         facts = with_network(with_host(node("host0", 0), interfaces=(LO, *interfaces)), primary=None)
         offered = address_of(build([facts]).nodes[0])
         assert ((probed.address if probed else None), offered) == (expected, expected)
@@ -40,8 +40,8 @@ def test_probe_and_fixes_take_the_same_address(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_bridge_that_is_the_way_out_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """As OpenStack's br-ex: the host's own address lies on it."""
-    monkeypatch.setattr(host, "default_route_interfaces", lambda: {"br-ex"})
-    found = host.reachable_address((LO, Interface("br-ex", ("10.77.0.10",), (24,))))
+    monkeypatch.setattr(probed_interfaces, "default_route_interfaces", lambda: {"br-ex"})
+    found = probed_interfaces.reachable_address((LO, Interface("br-ex", ("10.77.0.10",), (24,))))
     assert found is not None and found.interface == "br-ex"
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.catalog import Check
-from distdoctor.cluster import Cluster, build
-from distdoctor.facts import Trial
-from distdoctor.findings import Finding, Fix, Severity
-from distdoctor.judge import INCOMPLETE, Judgement, judge
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.facts import Trial
+from distdoctor.model.findings import Finding, Fix, Severity
+from distdoctor.model.report import INCOMPLETE
 from tests.facts_builder import CHECKS, healthy, loopback_name, with_plan
 
 CLUSTER = build(healthy(3))

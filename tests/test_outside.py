@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.commands import told_flags
-from distdoctor.facts import RankFacts, RankStage, encode
-from distdoctor.outside import encodable, environment
-from distdoctor.plan import Flags
+from distdoctor.cli.check import told_flags
+from distdoctor.launch.flags import Flags
+from distdoctor.model.facts import RankFacts, RankStage, encode
+from distdoctor.model.sanitize import encodable, environment
 from distdoctor.probes.identity import variables
 
 NO_UTF8 = b"a\xffb".decode(errors="surrogateescape")

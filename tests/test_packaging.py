@@ -115,7 +115,8 @@ def test_editable_install(tmp_path: Path) -> None:
         "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(tmp_path / "site"),
         "-e", str(ROOT), cwd=tmp_path,
     )  # fmt: skip
-    code = "import site, sys; site.addsitedir(sys.argv[1]); from distdoctor.catalog import load; print(len(load()))"
+    load = "from distdoctor.judge.catalog import load; print(len(load()))"
+    code = f"import site, sys; site.addsitedir(sys.argv[1]); {load}"
     assert run("-c", code, str(tmp_path / "site"), cwd=tmp_path).strip() == str(len(CHECKS))
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from distdoctor.master_address import address_problem
-from distdoctor.plan import Flags, Plan, UsageError
-from distdoctor.resolve import resolve
+from distdoctor.launch.address_syntax import address_problem
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.resolve import resolve
+from distdoctor.model.errors import UsageError
+from distdoctor.model.plan import Plan
 
 RANK_ENV = {
     "RANK": "3",

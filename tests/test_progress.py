@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from distdoctor import progress
-from distdoctor.plan import Plan
-from distdoctor.progress import Plain, Silent, Terminal, announcement, observer_for, roll_call
+from distdoctor.model.plan import Plan
+from distdoctor.render import progress
+from distdoctor.render.progress import Plain, Silent, Terminal, announcement, observer_for, roll_call
 
 
 def test_the_line_for_the_others_says_where_it_is_for() -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from distdoctor import __version__
-from distdoctor.argv import nearest
-from distdoctor.catalog import Check
-from distdoctor.cli import run
-from distdoctor.reference import versions, write_page
+from distdoctor.cli.app import run
+from distdoctor.cli.argv import nearest
+from distdoctor.cli.catalog import versions, write_page
+from distdoctor.judge.catalog import Check
+from distdoctor.model.stages import STAGES
 from distdoctor.render.page import Page
-from distdoctor.stages import STAGES
 from tests.facts_builder import CHECKS
 from tests.test_cli import doctor, environment
 

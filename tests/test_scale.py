@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.cluster import build
-from distdoctor.facts import Link, LinkRate, MeshFacts, NodeFacts, Work
-from distdoctor.judge import Judgement, judge
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import Link, LinkRate, MeshFacts, NodeFacts, Work
 from tests.facts_builder import CHECKS, blocking, failing, met, node, with_network
 
 COUNT = 1024

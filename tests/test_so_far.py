@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.findings import Finding
-from distdoctor.so_far import so_far
+from distdoctor.model.findings import Finding
+from distdoctor.session.so_far import so_far
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import Bind, Contact, NetworkFacts, Resolution
-from distdoctor.unmet import why_not_met
+from distdoctor.model.facts import Bind, Contact, NetworkFacts, Resolution
+from distdoctor.session.unmet import why_not_met
 from tests.facts_builder import node, with_plan
 
 FOUND = Resolution("host0", ("10.77.0.10",))

@@ -27,10 +27,27 @@ barrier/rank-stopped, store/node-lost, gloo/init-failed
 """
 
 import re
+from collections.abc import Iterator
 
-from distdoctor.blame import LAUNCH, MASTER, PEERS, WAY, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.outcomes import Ended, died, errors, failed, node_names, own_errors, rank_numbers, ranks_of, suspects
+from distdoctor.check_api import (
+    LAUNCH,
+    MASTER,
+    PEERS,
+    WAY,
+    Cluster,
+    Ended,
+    Finding,
+    Fix,
+    died_ranks,
+    failed_ranks,
+    node_names,
+    own_rank_errors,
+    rank_errors,
+    rank_numbers,
+    ranks_of,
+    suspects,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
@@ -46,11 +63,11 @@ FOLLOWS_ANYWHERE = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    gone = died(cluster)
+    gone = died_ranks(cluster)
     if gone:
         yield ended_early(cluster, gone)
         return
-    ended = failed(cluster, "barrier")
+    ended = failed_ranks(cluster, "barrier")
     if not ended:
         return
     # Only rank 0 is told who is missing; what the others say follows from that.
@@ -58,16 +75,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = tuple(node.name for node in cluster.nodes if set(node.ranks) & set(ranks))
     whom = None
     if not nodes:
-        whom = suspects(cluster, own_errors(ended))
+        whom = suspects(cluster, own_rank_errors(ended))
         nodes = tuple(node.name for node in whom.nodes)
-        ranks = list(ranks_of(own_errors(ended), whom))
+        ranks = list(ranks_of(own_rank_errors(ended), whom))
     who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "Some ranks"
     yield Finding(
         summary=f"{who} on {together(nodes)} did not pass the barrier.",
         nodes=nodes,
         ranks=tuple(ranks),
         blame=whom.blame if whom else "all",
-        evidence=errors(own_errors(ended)),
+        evidence=rank_errors(own_rank_errors(ended)),
         fixes=(Fix(f"Look at these processes on {together(nodes)}: are they there, and running?", nodes),),
     )
 

@@ -26,16 +26,16 @@ See also
 barrier/rank-missing, store/node-lost
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.outcomes import node_names, rank_numbers, stopped
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, node_names, rank_numbers, stopped_ranks, together
 
 SEVERITY = "fail"
 HOW = {"T": "stopped by a signal", "t": "held by a tracer or debugger"}
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    ended = stopped(cluster)
+    ended = stopped_ranks(cluster)
     if not ended:
         return
     names, ranks = node_names(cluster, ended), rank_numbers(ended)

@@ -23,9 +23,9 @@ See also
 barrier/rank-missing, collective/wrong-result, store/node-lost
 """
 
-from distdoctor.blame import LAUNCH, MASTER, PEERS, WAY
-from distdoctor.check_api import Cluster, Finding, Iterator
-from distdoctor.outcomes import fallback
+from collections.abc import Iterator
+
+from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, fallback_finding
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
@@ -44,4 +44,4 @@ FIX = "Look at the rank that ended first: the errors of the others follow from i
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from fallback(cluster, "collective", "Collectives fail", FIX)
+    yield from fallback_finding(cluster, "collective", "Collectives fail", FIX)

@@ -27,11 +27,10 @@ mesh/slow-link, barrier/rank-missing, host/leftover-processes
 """
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from statistics import median
 
-from distdoctor.blame import some, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import Work
+from distdoctor.check_api import Cluster, Finding, Fix, Node, Work, some_of, together
 
 SEVERITY = "warn"
 MATTERS = "every step of the job would be as slow as the slowest rank"
@@ -64,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     slowest = min(work.rate for _, _, work in slow)
     yield Finding(
         summary=(
-            f"Rank{'s' if len(ranks) > 1 else ''} {some(map(str, ranks))} on {some(names)} got as little as "
+            f"Rank{'s' if len(ranks) > 1 else ''} {some_of(map(str, ranks))} on {some_of(names)} got as little as "
             f"1/{usual / max(slowest, 0.1):.0f} of the work done that other ranks did in the same time: "
             "they will all wait for it."
         ),

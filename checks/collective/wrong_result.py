@@ -21,15 +21,27 @@ See also
 environment/version-mismatch, collective/failed
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.outcomes import Ended, errors, failed, node_names, rank_numbers
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Ended,
+    Finding,
+    Fix,
+    failed_ranks,
+    node_names,
+    rank_errors,
+    rank_numbers,
+    together,
+)
 
 SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    ended = [one for stage in ("collective", "nccl") for one in failed(cluster, stage) if one.stage.detail.get("wrong")]
+    ended = [
+        one for stage in ("collective", "nccl") for one in failed_ranks(cluster, stage) if one.stage.detail.get("wrong")
+    ]
     if not ended:
         return
     wrong = dict.fromkeys(str(name) for one in ended for name in one.stage.detail["wrong"])
@@ -44,7 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=ranks,
         links=links,
         blame="one-of" if len(names) > 1 else "all",
-        evidence=errors(ended),
+        evidence=rank_errors(ended),
         fixes=(Fix(f"Leave {together(names)} out, one at a time, and test memory and network cards.", names),),
     )
 

@@ -26,8 +26,9 @@ See also
 network/port-refused, environment/missing-variable
 """
 
-from distdoctor.blame import contact_text, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, together
 
 SEVERITY = "fail"
 VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"

@@ -26,9 +26,9 @@ See also
 environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import install_torch
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch, together
 
 SEVERITY = "fail"
 BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")

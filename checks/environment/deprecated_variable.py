@@ -24,10 +24,9 @@ See also
 environment/misspelled-variable, environment/setting-mismatch
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import plans_nccl
-from distdoctor.probes.known_variables import DEPRECATED
+from collections.abc import Iterator
+
+from distdoctor.check_api import DEPRECATED, Cluster, Finding, Fix, Node, plans_nccl, together
 
 SEVERITY = "warn"
 MATTERS = "the setting is lost as soon as a version of torch no longer reads the old name"

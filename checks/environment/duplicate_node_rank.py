@@ -24,10 +24,10 @@ See also
 environment/duplicate-rank, network/master-not-node0
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.blame import missing_node_ranks, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, together
 
 SEVERITY = "fail"
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")

@@ -24,8 +24,9 @@ See also
 environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-missing
 """
 
-from distdoctor.blame import missing_ranks, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together
 
 SEVERITY = "fail"
 

@@ -23,9 +23,9 @@ See also
 environment/stale-init-file
 """
 
-from distdoctor.blame import address_of, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import InitFile
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, address_of, together
 
 SEVERITY = "fail"
 LOCAL = {"tmpfs", "ramfs", "overlay", "aufs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "rootfs"}

@@ -28,8 +28,21 @@ See also
 environment/missing-variable, environment/world-size-mismatch, network/master-unresolvable
 """
 
-from distdoctor.blame import address_of, missing_node_ranks, missing_ranks, together
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node, PlanProblem, is_loopback
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    DEFAULT_PORT,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    PlanProblem,
+    address_of,
+    is_loopback,
+    missing_node_ranks,
+    missing_ranks,
+    together,
+)
 
 SEVERITY = "fail"
 

@@ -25,11 +25,19 @@ See also
 network/master-resolves-differently, network/master-not-node0, network/port-refused
 """
 
-from distdoctor.blame import address_of
-from distdoctor.check_api import Cluster, Finding, Iterator, Node
-from distdoctor.masters import Target, rightful, split_names
-from distdoctor.masters import targets as leads
-from distdoctor.remedies import master_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    MasterTarget,
+    Node,
+    address_of,
+    master_fixes,
+    rightful_target,
+    split_names,
+)
+from distdoctor.check_api import master_targets as leads
 
 SEVERITY = "fail"
 FOLLOWS = (
@@ -49,8 +57,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield finding(cluster, nodes, targets)
 
 
-def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, Target]) -> Finding:
-    right, sure = rightful(nodes, targets)
+def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget]) -> Finding:
+    right, sure = rightful_target(nodes, targets)
     blamed = [n for n in nodes if not sure or targets[n.name] != right]
     wrong = [n for n in nodes if targets[n.name] != right]
     parts = [f"{n.plan.master_addr} port {n.plan.master_port} on {n.name}" for n in nodes]
@@ -65,7 +73,7 @@ def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, Target]) -> 
 
 
 def correction(
-    cluster: Cluster, node: Node, nodes: list[Node], targets: dict[str, Target], right: Target
+    cluster: Cluster, node: Node, nodes: list[Node], targets: dict[str, MasterTarget], right: MasterTarget
 ) -> tuple[str, str | None, int | None]:
     """(text, address or None, port or None) that lead ``node`` to the right place."""
     place, port = right

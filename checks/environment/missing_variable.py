@@ -29,19 +29,21 @@ See also
 environment/invalid-variable, environment/duplicate-rank
 """
 
-from distdoctor.blame import missing_ranks, together
+from collections.abc import Iterator
+
 from distdoctor.check_api import (
     DEFAULT_PORT,
     LAUNCH_VARIABLES,
     Cluster,
     Finding,
     Fix,
-    Iterator,
     Node,
     PlanProblem,
     is_loopback,
+    missing_ranks,
+    misspelled,
+    together,
 )
-from distdoctor.compare import misspelled
 
 SEVERITY = "fail"
 

@@ -23,10 +23,9 @@ See also
 environment/missing-variable, environment/deprecated-variable, gloo/loopback-address
 """
 
-from distdoctor.blame import makes_gloo, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import plans_nccl
-from distdoctor.probes.known_variables import meant
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, makes_gloo, meant, plans_nccl, together
 
 SEVERITY = "warn"
 MATTERS = "what it was to set has its default, for nothing reads this name"

@@ -24,8 +24,9 @@ See also
 environment/rendezvous-id-mismatch, environment/master-mismatch
 """
 
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import Split, split
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, Split, split_by_value
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable",)
@@ -34,7 +35,7 @@ FOLLOWS = ("environment/invalid-variable",)
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # Once per rank, the agents that start the ranks have met already.
     nodes = [node for node in cluster.nodes if node.plan.started == "node"]
-    found = split({node.name: node.plan.rdzv_backend for node in nodes})
+    found = split_by_value({node.name: node.plan.rdzv_backend for node in nodes})
     if found is None:
         return
     yield Finding(

@@ -29,11 +29,26 @@ See also
 environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/init-failed
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import FATAL, GLOO, INTERFACES, Split, compared, devices, effect, plans_nccl, split
-from distdoctor.outcomes import failed
-from distdoctor.probes.known_variables import DEPRECATED
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    DEPRECATED,
+    FATAL,
+    GLOO,
+    INTERFACES,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    Split,
+    compared,
+    devices,
+    effect,
+    failed_ranks,
+    plans_nccl,
+    split_by_value,
+    together,
+)
 
 SEVERITY = "warn"
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
@@ -76,7 +91,7 @@ def names(cluster: Cluster) -> list[str]:
 
 def differing(cluster: Cluster, name: str) -> Split[str | None] | None:
     nodes = [node for node in cluster.nodes if not (name == INTERFACES and not_found(node))]
-    return split({node.name: effect(name, value(node, name)) for node in nodes})
+    return split_by_value({node.name: effect(name, value(node, name)) for node in nodes})
 
 
 def not_found(node: Node) -> bool:
@@ -103,7 +118,7 @@ def breaks(cluster: Cluster, found: dict[str, Split[str | None]]) -> bool:
     """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
     if any(name in FATAL for name in found):
         return True
-    return any(name in GLOO for name in found) and any(failed(cluster, stage) for stage in ENDED)
+    return any(name in GLOO for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED)
 
 
 def fixes(cluster: Cluster, name: str, apart: Split[str | None]) -> Iterator[Fix]:

@@ -24,9 +24,9 @@ environment/init-file-not-shared
 """
 
 import shlex
+from collections.abc import Iterator
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/init-file-not-shared",)

@@ -23,8 +23,9 @@ See also
 environment/world-size-mismatch, environment/duplicate-node-rank
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (

@@ -32,11 +32,24 @@ environment/torch-missing, environment/torch-shadowed, host/open-files-limit
 
 import re
 import shlex
+from collections.abc import Iterator
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import TorchFailure
-from distdoctor.torch_errors import Why, by_command, grouped, install, library, line, pip, still_importing
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    TorchFailure,
+    Why,
+    grouped_by_cause,
+    install_fix,
+    missing_library,
+    pip_of,
+    python_by_command,
+    still_importing,
+    together,
+    torch_error_line,
+)
 
 SEVERITY = "fail"
 MATTERS = "the job starts so much later"
@@ -67,13 +80,13 @@ CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for kind, bad in grouped(cluster, WHAT).items():
+    for kind, bad in grouped_by_cause(cluster, WHAT).items():
         names = tuple(node.name for node in bad)
         yield Finding(
             summary=f"torch cannot be imported on {together(names)}: {WHAT[kind]}.",
             nodes=names,
             ranks=tuple(rank for node in bad for rank in node.ranks),
-            evidence=tuple(text for node in bad for text in (line(node), *around(kind, node))),
+            evidence=tuple(text for node in bad for text in (torch_error_line(node), *around(kind, node))),
             fixes=tuple(fixes(cluster, kind, bad)),
         )
     slow = still_importing(cluster, LONG_SECONDS)
@@ -143,17 +156,19 @@ def fixes(cluster: Cluster, kind: Why, bad: list[Node]) -> Iterator[Fix]:
             text = "Start the job without them: with them, the loader takes libraries that torch was not built with."
             yield Fix(text, tuple(n.name for n in mixed), env=dict.fromkeys(set_))
         text = "Install torch again, in a build for this system (see the whole error with the second command)."
-        commands = {node.name: install(cluster, node, "--force-reinstall") for node in bad}
-        yield from by_command(bad, text, commands, 2 if mixed else 1)
+        commands = {node.name: install_fix(cluster, node, "--force-reinstall") for node in bad}
+        yield from python_by_command(bad, text, commands, 2 if mixed else 1)
     elif kind == "other-python":
         tag = together(dict.fromkeys(version(tag) for node in bad for tag in failure(node).built_for))
         yield Fix(f"Run the job, and this, with the Python that this torch was built for: {tag}.", names)
     elif kind == "incomplete":
-        commands = {node.name: install(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
-        yield from by_command(bad, "Install it again: parts of torch itself are not there.", commands)
+        commands = {node.name: install_fix(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
+        yield from python_by_command(bad, "Install it again: parts of torch itself are not there.", commands)
     elif kind == "dependency":
-        commands = {node.name: pip(node, "install", (failure(node).module or "").partition(".")[0]) for node in bad}
-        yield from by_command(bad, "Install the package that torch needs (pip check lists all that miss).", commands)
+        commands = {node.name: pip_of(node, "install", (failure(node).module or "").partition(".")[0]) for node in bad}
+        yield from python_by_command(
+            bad, "Install the package that torch needs (pip check lists all that miss).", commands
+        )
     elif kind == "not-distributed":
         yield Fix(
             "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it).", names
@@ -177,8 +192,8 @@ def memory(bad: list[Node]) -> Iterator[Fix]:
 
 
 def libraries(bad: list[Node]) -> Iterator[Fix]:
-    for name in dict.fromkeys(library(failure(node).text) for node in bad):
-        nodes = tuple(node.name for node in bad if library(failure(node).text) == name)
+    for name in dict.fromkeys(missing_library(failure(node).text) for node in bad):
+        nodes = tuple(node.name for node in bad if missing_library(failure(node).text) == name)
         base = name.partition(".so")[0]
         if base in SYSTEM:
             text = f"Install the system's package with {name}, on Debian and Ubuntu:"

@@ -22,15 +22,24 @@ See also
 environment/torch-shadowed, environment/torch-broken, environment/version-mismatch
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.torch_errors import by_command, grouped, install, line
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    grouped_by_cause,
+    install_fix,
+    python_by_command,
+    together,
+    torch_error_line,
+)
 
 SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = grouped(cluster, ["missing"]).get("missing")
+    bad = grouped_by_cause(cluster, ["missing"]).get("missing")
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -40,13 +49,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"torch is not installed{where} on {together(names)}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line(node) for node in bad),
+        evidence=tuple(torch_error_line(node) for node in bad),
         fixes=(
             Fix("Run it with the Python that the job runs with: python -m distdoctor check ...", names),
-            *by_command(
+            *python_by_command(
                 bad,
                 "Install torch into this environment.",
-                {node.name: install(cluster, node) for node in bad},
+                {node.name: install_fix(cluster, node) for node in bad},
                 option=2,
             ),
         ),

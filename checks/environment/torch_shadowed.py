@@ -31,17 +31,15 @@ environment/torch-missing, environment/torch-broken
 """
 
 import shlex
+from collections.abc import Iterator
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import Shadow
-from distdoctor.torch_errors import grouped, line
+from distdoctor.check_api import Cluster, Finding, Fix, Node, Shadow, grouped_by_cause, together, torch_error_line
 
 SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = grouped(cluster, ["shadowed"]).get("shadowed")
+    bad = grouped_by_cause(cluster, ["shadowed"]).get("shadowed")
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -51,7 +49,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"torch cannot be imported on {together(names)}: {hidden}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(text for node in bad for text in (line(node), *(seen(node, s) for s in shadows(node)))),
+        evidence=tuple(
+            text for node in bad for text in (torch_error_line(node), *(seen(node, s) for s in shadows(node)))
+        ),
         fixes=tuple(fixes(bad)),
     )
 

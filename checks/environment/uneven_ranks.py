@@ -23,8 +23,9 @@ See also
 gpu/fewer-than-ranks, environment/world-size-mismatch
 """
 
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import plans_nccl, ranks_on, split
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, plans_nccl, ranks_on, split_by_value
 
 SEVERITY = "warn"
 MATTERS = "some versions of NCCL hang in the first collective of such a job"
@@ -37,7 +38,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     # Of a node started once per rank all ranks may not be here yet.
     nodes = [n for n in cluster.nodes if n.plan.started == "node" or n.plan.nproc_per_node is not None]
-    found = split({node.name: ranks_on(node) for node in nodes})
+    found = split_by_value({node.name: ranks_on(node) for node in nodes})
     if found is None:
         return
     least = min(found.values.values())

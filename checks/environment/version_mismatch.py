@@ -25,9 +25,9 @@ See also
 environment/torch-missing, environment/backend-not-built
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import Split, install_torch, split
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, Split, install_torch, split_by_value, together
 
 SEVERITY = "warn"
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
@@ -55,7 +55,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def differing(cluster: Cluster, what: str) -> Split[str] | None:
     """How the nodes disagree on a version, of those on which it is known."""
     known = {node.name: getattr(node.facts.identity, what) for node in cluster.nodes}
-    return split({name: version for name, version in known.items() if version})
+    return split_by_value({name: version for name, version in known.items() if version})
 
 
 def said(what: str, apart: Split[str]) -> str:

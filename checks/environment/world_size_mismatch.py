@@ -24,9 +24,9 @@ environment/invalid-variable, store/nodes-missing
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable",)

@@ -22,11 +22,10 @@ See also
 gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.blame import LAUNCH, MASTER, PEERS, WAY
-from distdoctor.check_api import Cluster, Finding, Iterator
-from distdoctor.outcomes import fallback
+from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, fallback_finding
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*PEERS, "store/node-lost", "store/failed", *LAUNCH, *MASTER, *WAY)
@@ -34,6 +33,6 @@ FIX = "Compare the addresses that the ranks advertise: each must be reached from
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for finding in fallback(cluster, "gloo", "The gloo process group cannot be made", FIX):
+    for finding in fallback_finding(cluster, "gloo", "The gloo process group cannot be made", FIX):
         advertised = tuple(f"{node.name} advertises {node.gloo_address}" for node in cluster.nodes if node.gloo_address)
         yield replace(finding, evidence=(*finding.evidence, *advertised))

@@ -26,10 +26,20 @@ See also
 gloo/interface-unreachable, gloo/loopback-address
 """
 
-from distdoctor.blame import makes_gloo, primary_interface, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
-from distdoctor.compare import devices
-from distdoctor.interfaces import is_bridge
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    devices,
+    is_bridge,
+    is_loopback,
+    makes_gloo,
+    primary_interface,
+    together,
+)
 
 SEVERITY = "fail"
 

@@ -27,10 +27,19 @@ See also
 network/wrong-interface, gloo/loopback-address, gloo/interface-not-found
 """
 
-from distdoctor.blame import primary_interface
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.outcomes import gloo_blames
-from distdoctor.picked import wrong_picks
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    gloo_blames,
+    gloo_dials,
+    link_graph,
+    primary_interface,
+    wrong_picks,
+)
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
@@ -41,7 +50,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     elsewhere = {pick.node for pick in wrong_picks(cluster)}  # network/wrong-interface says more of these
     bad = [
         (edge.source, edge.target, edge.link)
-        for edge in cluster.graph.misled
+        for edge in link_graph(cluster).misled
         if "gloo" in edge.link.use and edge.target not in elsewhere
     ]
     if not bad:
@@ -55,7 +64,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=tuple(rank for node in blamed for rank in node.ranks),
         links=tuple(dict.fromkeys((node.name, target.name) for node, target, _ in bad)),
         severity="fail"
-        if any(node.gloo_dials(target, link.address) for node, target, link in bad)
+        if any(gloo_dials(node, target, link.address) for node, target, link in bad)
         or gloo_blames(cluster, {k.address for _, _, k in bad})
         else "warn",
         evidence=(

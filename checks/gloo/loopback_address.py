@@ -35,11 +35,28 @@ See also
 host/hostname-loopback, host/hostname-unresolvable, gloo/interface-not-found
 """
 
-from distdoctor.blame import address_of, has_others, makes_gloo, primary_interface, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
-from distdoctor.compare import misspelled
-from distdoctor.outcomes import failed, gloo_blames, shorten
-from distdoctor.remedies import reads_hosts_file, replace_in_hosts, unread_lines
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    address_of,
+    failed_ranks,
+    gloo_blames,
+    gloo_dials,
+    has_others,
+    is_loopback,
+    makes_gloo,
+    misspelled,
+    primary_interface,
+    reads_hosts_file,
+    replace_in_hosts,
+    shorten,
+    together,
+    unread_lines,
+)
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
@@ -97,7 +114,7 @@ def fails(cluster: Cluster, node: Node) -> bool:
     the other family: gloo then fails on both sides before either connects (gloo/transport/tcp/device.cc, isInitiator).
     """
     return any(
-        peer.gloo_dials(node, address) or other_family(address, peer)
+        gloo_dials(peer, node, address) or other_family(address, peer)
         for peer in cluster.peers(node)
         for address in loopbacks(node)
     )
@@ -166,7 +183,7 @@ def _errors(cluster: Cluster) -> tuple[str, ...]:
     """What gloo itself said of a loopback address or of one of another family, one line per node."""
     said = {
         one.node.name: one
-        for one in reversed(failed(cluster, "gloo"))
+        for one in reversed(failed_ranks(cluster, "gloo"))
         if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "ss_family"))
     }
     return tuple(f"{name} rank {one.rank.rank}: {shorten(one.stage.error or '')}" for name, one in sorted(said.items()))

@@ -22,8 +22,9 @@ See also
 gpu/fewer-than-ranks
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, RankFacts
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, RankFacts, together
 
 SEVERITY = "fail"
 FOLLOWS = ("gpu/fewer-than-ranks",)

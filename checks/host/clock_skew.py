@@ -24,9 +24,9 @@ environment/rendezvous-id-mismatch
 """
 
 import statistics
+from collections.abc import Iterator
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "warn"
 MATTERS = "the times in logs mislead, and a c10d rendezvous drops a node whose clock is 15 s off"

@@ -24,10 +24,19 @@ See also
 network/master-unresolvable, host/hostname-unresolvable
 """
 
-from distdoctor.blame import node0_name, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
-from distdoctor.facts import Resolution
-from distdoctor.remedies import append_hosts_line
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    Resolution,
+    append_hosts_line,
+    node0_name,
+    parse_address,
+    together,
+)
 
 SEVERITY = "warn"
 MATTERS = "every rank would wait for these look-ups when it starts"
@@ -87,7 +96,7 @@ def fixes(cluster: Cluster, node: Node, slow: list[tuple[str, Resolution]]) -> I
     commands = []
     for what, look in slow:
         if what == "reverse":
-            parsed = parse(look.name)
+            parsed = parse_address(look.name)
             # A name of its own: it must not become another address of node 0's real name.
             if parsed is not None:
                 asked = look.name if parsed.version == 6 else f"::ffff:{look.name}"

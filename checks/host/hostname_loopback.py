@@ -22,9 +22,20 @@ See also
 gloo/loopback-address, host/hostname-unresolvable
 """
 
-from distdoctor.blame import address_of, has_others, own_names, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
-from distdoctor.remedies import replace_in_hosts
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    address_of,
+    has_others,
+    is_loopback,
+    own_names,
+    replace_in_hosts,
+    together,
+)
 
 SEVERITY = "warn"
 MATTERS = "whatever offers the host's own name to other hosts, as gloo does, would lead them nowhere"

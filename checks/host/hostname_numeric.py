@@ -24,9 +24,19 @@ See also
 network/master-unresolvable, host/hostname-unresolvable, gloo/loopback-address
 """
 
-from distdoctor.blame import address_of, primary_interface, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, parse
-from distdoctor.remedies import master_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    address_of,
+    master_fixes,
+    parse_address,
+    primary_interface,
+    together,
+)
 
 SEVERITY = "fail"
 MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"
@@ -49,8 +59,8 @@ def master_is_number(cluster: Cluster, node: Node) -> bool:
         return False
     if network.master_is_own or (meeting and meeting.joined):
         return False
-    owned = {parse(address) for other in cluster.nodes for address in other.addresses}
-    return not any(parse(address) in owned for address in network.master.addresses)
+    owned = {parse_address(address) for other in cluster.nodes for address in other.addresses}
+    return not any(parse_address(address) in owned for address in network.master.addresses)
 
 
 def matters(cluster: Cluster, node: Node) -> bool:

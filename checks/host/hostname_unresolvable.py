@@ -27,9 +27,19 @@ See also
 gloo/loopback-address, host/rendezvous-name, host/hostname-loopback, network/master-unresolvable
 """
 
-from distdoctor.blame import address_of, has_others, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import give_address, unread_lines
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    address_of,
+    give_address,
+    has_others,
+    together,
+    unread_lines,
+)
 
 SEVERITY = "warn"
 MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"

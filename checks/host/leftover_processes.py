@@ -22,10 +22,9 @@ See also
 network/port-in-use, store/foreign-store
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import Leftover
-from distdoctor.remedies import other_port_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Leftover, Node, other_port_fixes, together
 
 SEVERITY = "warn"
 MATTERS = "they take memory, processors and devices from the job, and may hold its port"

@@ -23,10 +23,9 @@ See also
 nccl/init-failed
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import plans_nccl
-from distdoctor.facts import Limits
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, plans_nccl, together
 
 SEVERITY = "warn"
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"

@@ -22,9 +22,9 @@ See also
 network/port-in-use, host/ports-exhaustible
 """
 
-from distdoctor.blame import claims_node0
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import master_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Node, claims_node0, master_fixes
 
 SEVERITY = "warn"
 MATTERS = "by luck: any connection from that host may be given this port before the job binds it"

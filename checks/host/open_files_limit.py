@@ -26,11 +26,9 @@ See also
 store/failed, gloo/init-failed
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import ranks_planned
-from distdoctor.complaints import complaints
-from distdoctor.facts import Limits
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, complaints, ranks_planned, together
 
 SEVERITY = "fail"
 MATTERS = "DataLoader workers and checkpoints need files, too"

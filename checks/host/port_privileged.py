@@ -22,9 +22,9 @@ See also
 network/port-not-bindable, network/port-in-use
 """
 
-from distdoctor.blame import claims_node0
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Iterator, Node
-from distdoctor.remedies import master_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Node, claims_node0, master_fixes
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")

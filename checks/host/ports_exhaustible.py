@@ -24,10 +24,9 @@ See also
 host/master-port-ephemeral, mesh/peer-ports-blocked
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import ranks_on, ranks_planned
-from distdoctor.complaints import complaints
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, complaints, ranks_on, ranks_planned, together
 
 SEVERITY = "fail"
 MATTERS = "a restart within a minute may find no port left"

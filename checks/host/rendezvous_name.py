@@ -28,11 +28,19 @@ See also
 host/hostname-unresolvable, host/hostname-loopback, network/master-unresolvable
 """
 
-from distdoctor.blame import address_of
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import Resolution
-from distdoctor.remedies import give_address
-from distdoctor.rendezvous import announcer
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    DEFAULT_PORT,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    Resolution,
+    address_of,
+    announcer,
+    give_address,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/torch-missing",)

@@ -25,10 +25,9 @@ See also
 host/shared-memory-permission
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.compare import plans_nccl, ranks_on
-from distdoctor.facts import SharedMemory
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl, ranks_on, together
 
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"

@@ -26,9 +26,9 @@ See also
 host/shared-memory-permission
 """
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.facts import TemporaryFolder
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, TemporaryFolder, together
 
 SEVERITY = "fail"
 MATTERS = "what needs a temporary file, such as a DataLoader with workers, would fail; the ranks start without one"

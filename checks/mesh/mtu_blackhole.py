@@ -27,14 +27,23 @@ mesh/slow-link, mesh/packet-loss, mesh/peer-ports-blocked
 """
 
 import re
+from collections.abc import Iterator
 
-from distdoctor.between import itself_too, reached
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.firewall import Hook
-from distdoctor.graph import Edge
-from distdoctor.rates import blamed, data_interface
-from distdoctor.remedies import opening_fix
+from distdoctor.check_api import (
+    Cluster,
+    Edge,
+    Finding,
+    Fix,
+    Hook,
+    Node,
+    blamed_for_links,
+    data_interface,
+    itself_too,
+    link_graph,
+    opening_fix,
+    reached_elsewhere,
+    some_of,
+)
 
 SEVERITY = "fail"
 MATTERS = "the job as planned does not use these addresses; what does would hang"
@@ -50,7 +59,7 @@ Blamed = tuple[tuple[Node, ...], bool]
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for common, edges, unsure in blamed(cluster, cluster.graph.stalled, all_pairs=True):
+    for common, edges, unsure in blamed_for_links(cluster, link_graph(cluster).stalled, all_pairs=True):
         yield finding(cluster, edges, common, unsure)
 
 
@@ -58,7 +67,7 @@ def finding(cluster: Cluster, edges: list[Edge], common: tuple[Node, ...], unsur
     ruled = {edge: node for edge in edges if (node := dropping(edge)) is not None}
     nodes, unsure = culprits(cluster, edges, ruled, common, unsure)
     used = any(set(edge.link.use) & {"gloo", "nccl"} for edge in edges)
-    arrows = some(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
+    arrows = some_of(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
     size = min((edge.link.swallowed for edge in edges if edge.link.swallowed), default=None)
     what = f"payloads of {size} bytes never arrive" if size else "large payloads never arrive"
     return Finding(
@@ -124,7 +133,7 @@ def fixes(
             hook: Hook = "input" if rules(node, "input") else "output"
             pairs = [edge for edge in edges if node in (edge.source, edge.target)]
             others = dict.fromkeys(n for e in pairs for n in (e.source, e.target) if n is not node)
-            peers = dict.fromkeys(address for other in others for address in reached(cluster, other))
+            peers = dict.fromkeys(address for other in others for address in reached_elsewhere(cluster, other))
             addresses = [*peers, *itself_too(cluster, node)]
             yield opening_fix(node, node.name, hook, addresses, None, option)
             continue

@@ -23,20 +23,20 @@ See also
 mesh/peer-ports-blocked, mesh/partition, mesh/one-way
 """
 
-from distdoctor.between import finding
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Iterator
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, link_finding, link_graph, some_of
 
 SEVERITY = "fail"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    graph = cluster.graph
+    graph = link_graph(cluster)
     alone = graph.isolated
     if not alone:
         return
     what = "reaches" if len(alone) == 1 else "reach"
     edges = graph.edges_of(alone, 2 * len(graph.nodes) * len(alone))
-    summary = f"{some(node.name for node in alone)} {what} no other node on random ports, and no other reaches "
-    yield finding(cluster, summary + ("it." if len(alone) == 1 else "them."), edges, alone)
+    summary = f"{some_of(node.name for node in alone)} {what} no other node on random ports, and no other reaches "
+    yield link_finding(cluster, summary + ("it." if len(alone) == 1 else "them."), edges, alone)

@@ -24,9 +24,20 @@ See also
 mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
 """
 
-from distdoctor.between import LUCK, arrows, culprits, finding, how, severity_of
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Iterator
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    LUCK,
+    Cluster,
+    Finding,
+    arrows,
+    how_links_fail,
+    link_culprits,
+    link_finding,
+    link_graph,
+    link_severity,
+    some_of,
+)
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
@@ -34,20 +45,26 @@ FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refus
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    graph = cluster.graph
+    graph = link_graph(cluster)
     if graph.mute:
         edges = graph.edges_of(graph.mute, len(graph.nodes) * len(graph.mute), inward=False)
-        severity = severity_of(cluster, edges)
+        severity = link_severity(cluster, edges)
         what = "reaches" if len(graph.mute) == 1 else "reach"
-        summary = f"{some(n.name for n in graph.mute)} {what} no other node on random ports, though others get there."
-        yield finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, graph.mute, severity=severity)
+        summary = (
+            f"{some_of(n.name for n in graph.mute)} {what} no other node on random ports, though others get there."
+        )
+        yield link_finding(
+            cluster, summary + ("" if severity == "fail" else LUCK), edges, graph.mute, severity=severity
+        )
     for star in graph.stars:
         if not star.one_way:
             continue
-        blamed, unsure = culprits(cluster, star)
-        severity = severity_of(cluster, star.edges)
-        summary = f"Connections from {arrows(star.edges)} {how(star.edges)}; in the other direction they work."
-        yield finding(
+        blamed, unsure = link_culprits(cluster, star)
+        severity = link_severity(cluster, star.edges)
+        summary = (
+            f"Connections from {arrows(star.edges)} {how_links_fail(star.edges)}; in the other direction they work."
+        )
+        yield link_finding(
             cluster,
             summary + ("" if severity == "fail" else LUCK),
             star.edges,

@@ -24,12 +24,23 @@ mesh/slow-link, mesh/mtu-blackhole
 """
 
 import re
+from collections.abc import Iterator
 
-from distdoctor.between import itself_too, reached
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.rates import Measured, blamed, data_interface, lossy, measured
-from distdoctor.remedies import opening_fix
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Measured,
+    Node,
+    blamed_for_links,
+    data_interface,
+    itself_too,
+    lossy_links,
+    measured_links,
+    opening_fix,
+    reached_elsewhere,
+    some_of,
+)
 
 SEVERITY = "warn"
 MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
@@ -39,8 +50,8 @@ RANDOM = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = lossy(measured(cluster))
-    for nodes, links, unsure in blamed(cluster, bad):
+    bad = lossy_links(measured_links(cluster))
+    for nodes, links, unsure in blamed_for_links(cluster, bad):
         ends = dict.fromkeys(node for link in links for node in (link.source, link.target))
         ruled = tuple(node for node in ends if rules(node))
         if ruled:
@@ -61,7 +72,7 @@ def share(link: Measured) -> float:
 
 def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[Measured], unsure: bool) -> Finding:
     worst = links[0]
-    where = f"between {worst.source.name} and {worst.target.name}" if unsure else f"of {some(n.name for n in nodes)}"
+    where = f"between {worst.source.name} and {worst.target.name}" if unsure else f"of {some_of(n.name for n in nodes)}"
     return Finding(
         summary=f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
         f"{worst.rate.retransmitted} of {worst.rate.segments} small segments had to be sent again.",
@@ -88,7 +99,7 @@ def line(link: Measured) -> str:
 
 def fix(cluster: Cluster, node: Node, option: int) -> Fix:
     if rules(node):
-        peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in reached(cluster, peer)]
+        peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in reached_elsewhere(cluster, peer)]
         peers += itself_too(cluster, node)
         return opening_fix(node, node.name, "input", peers, None, option)
     name = data_interface(node)[0] or "the interface"

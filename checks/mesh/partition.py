@@ -22,17 +22,29 @@ See also
 mesh/node-isolated, mesh/peer-ports-blocked, mesh/one-way
 """
 
-from distdoctor.between import MAX_LINKS, by_rules, finding, opening
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.graph import Edge, Graph
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    MAX_LINKS,
+    Cluster,
+    Edge,
+    Finding,
+    Fix,
+    LinkGraph,
+    Node,
+    blocked_by_rules,
+    link_finding,
+    link_graph,
+    opening_between,
+    some_of,
+)
 
 SEVERITY = "fail"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    graph = cluster.graph
+    graph = link_graph(cluster)
     if not graph.groups:
         return
     largest, *others = graph.groups
@@ -40,13 +52,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     equal = len(largest) == len(others[0])
     place = {node: number for number, group in enumerate(graph.groups) for node in group}
     edges = crossing(graph, smaller, place)
-    ruled, unknown = by_rules(edges)
+    ruled, unknown = blocked_by_rules(edges)
     if ruled and not any(e.source not in ruled and e.target not in ruled for e in unknown[:MAX_LINKS]):
         blamed, unsure = [node for node in cluster.nodes if node in ruled], False
     else:
         blamed, unsure = ([*largest, *smaller], True) if equal else (smaller, False)
-    sides = "; ".join(some((node.name for node in group), 6) for group in graph.groups)
-    yield finding(
+    sides = "; ".join(some_of((node.name for node in group), 6) for group in graph.groups)
+    yield link_finding(
         cluster,
         f"The nodes are in {len(graph.groups)} groups that do not reach each other on random ports: {sides}.",
         edges,
@@ -56,18 +68,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def crossing(graph: Graph, smaller: list[Node], place: dict[Node, int]) -> list[Edge]:
+def crossing(graph: LinkGraph, smaller: list[Node], place: dict[Node, int]) -> list[Edge]:
     """Failing links between the groups: enough of them to show, and all that touch the first nodes."""
     edges = graph.edges_of(smaller, 4 * MAX_LINKS)
     return [e for e in edges if place.get(e.source, -1) != place.get(e.target, -2)]
 
 
-def fixes(cluster: Cluster, graph: Graph, edges: list[Edge], ruled: set[Node], sides: str) -> Iterator[Fix]:
+def fixes(cluster: Cluster, graph: LinkGraph, edges: list[Edge], ruled: set[Node], sides: str) -> Iterator[Fix]:
     if ruled:
-        yield from opening(cluster, edges, [node for node in cluster.nodes if node in ruled], False)
+        yield from opening_between(cluster, edges, [node for node in cluster.nodes if node in ruled], False)
     else:
         text = f"Let these groups through to each other on all TCP ports, in both directions: {sides}."
         yield Fix(text, tuple(node.name for group in graph.groups for node in group))
     largest = graph.groups[0]
-    names = some((node.name for node in largest), 6)
+    names = some_of((node.name for node in largest), 6)
     yield Fix(f"Or take one group only: {names} ({len(largest)} nodes).", tuple(n.name for n in largest), 2)

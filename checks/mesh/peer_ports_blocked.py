@@ -25,10 +25,23 @@ See also
 network/port-filtered, mesh/one-way, mesh/node-isolated, gloo/interface-unreachable
 """
 
-from distdoctor.between import LUCK, arrows, culprits, cut_off, finding, how, severity_of
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Iterator, Node
-from distdoctor.graph import Graph
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    LUCK,
+    Cluster,
+    Finding,
+    LinkGraph,
+    Node,
+    arrows,
+    cut_off,
+    how_links_fail,
+    link_culprits,
+    link_finding,
+    link_graph,
+    link_severity,
+    some_of,
+)
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
@@ -37,31 +50,33 @@ SAMPLE = 64
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    graph = cluster.graph
+    graph = link_graph(cluster)
     if graph.deaf:
         yield accepting_nothing(cluster, graph, graph.deaf)
     for star in graph.stars:
         if star.one_way:
             continue
-        blamed, unsure = culprits(cluster, star)
-        severity = severity_of(cluster, star.edges)
-        where = f"Connections from {arrows(star.edges)} {how(star.edges)}, though the nodes meet on MASTER_PORT."
+        blamed, unsure = link_culprits(cluster, star)
+        severity = link_severity(cluster, star.edges)
+        where = (
+            f"Connections from {arrows(star.edges)} {how_links_fail(star.edges)}, though the nodes meet on MASTER_PORT."
+        )
         if len(star.edges) > SAMPLE and star.hub is None:
             where = (
                 f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
                 "on random ports, with no node or group common to them."
             )
         summary = where + ("" if severity == "fail" else LUCK)
-        yield finding(cluster, summary, star.edges, blamed, unsure=unsure, severity=severity)
+        yield link_finding(cluster, summary, star.edges, blamed, unsure=unsure, severity=severity)
 
 
-def accepting_nothing(cluster: Cluster, graph: Graph, deaf: tuple[Node, ...]) -> Finding:
+def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]) -> Finding:
     """The finding about nodes on which every other node's connections fail."""
     edges = graph.edges_of(deaf, len(graph.nodes) * len(deaf), outward=False)
-    severity = severity_of(cluster, edges)
+    severity = link_severity(cluster, edges)
     what = "accepts" if len(deaf) == 1 else "accept"
-    names = some(n.name for n in deaf)
+    names = some_of(n.name for n in deaf)
     summary = f"{names} {what} nothing on random ports from any other node."
     if cut_off(edges):
-        summary = f"Connections from all other nodes to {names} {how(edges)}."
-    return finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, deaf, severity=severity)
+        summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
+    return link_finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, deaf, severity=severity)

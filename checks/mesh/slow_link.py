@@ -24,9 +24,21 @@ See also
 mesh/packet-loss, mesh/mtu-blackhole
 """
 
-from distdoctor.blame import some
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.rates import Measured, blamed, data_interface, measured, slow, usual_speed
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Measured,
+    Node,
+    blamed_for_links,
+    data_interface,
+    measured_links,
+    slow_links,
+    some_of,
+    usual_speed,
+)
 
 SEVERITY = "warn"
 MATTERS = "the job would wait for this link whenever it exchanges tensors over it"
@@ -36,15 +48,15 @@ MAX_LINKS = 64
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     usual = usual_speed(cluster)
-    bad = slow(measured(cluster), usual)
-    for nodes, links, unsure in blamed(cluster, bad):
+    bad = slow_links(measured_links(cluster), usual)
+    for nodes, links, unsure in blamed_for_links(cluster, bad):
         yield finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
 
 
 def finding(nodes: tuple[Node, ...], links: list[Measured], unsure: bool, usual: float | None) -> Finding:
     slowest = links[0]
     against = f"{rate(usual)} is usual here" if usual is not None else "there is no third node to compare with"
-    where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some(node.name for node in nodes)
+    where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some_of(node.name for node in nodes)
     what = "The link from" if unsure else "The links of"
     return Finding(
         summary=f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.",

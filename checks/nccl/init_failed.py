@@ -21,10 +21,9 @@ See also
 gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 """
 
-from distdoctor.blame import LAUNCH, MASTER, WAY
-from distdoctor.causes import LIMITS
-from distdoctor.check_api import Cluster, Finding, Iterator
-from distdoctor.outcomes import fallback
+from collections.abc import Iterator
+
+from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, fallback_finding
 
 SEVERITY = "fail"
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
@@ -49,4 +48,4 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     gpus = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
     planned = any("nccl" in node.plan.backends(gpus=gpus) for node in cluster.nodes)
     severity = "fail" if planned else "warn"
-    yield from fallback(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity)
+    yield from fallback_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity)

@@ -26,9 +26,9 @@ See also
 network/master-unresolvable, network/master-resolves-differently
 """
 
-from distdoctor.blame import names_loopback, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import give_address
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, give_address, names_loopback, together
 
 SEVERITY = "warn"
 MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"

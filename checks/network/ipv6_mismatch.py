@@ -30,12 +30,27 @@ network/wrong-interface, gloo/interface-unreachable, network/master-unreachable
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
-from distdoctor.blame import contact_text, makes_gloo, primary_interface, some, together
-from distdoctor.check_api import NO_GLOO, Cluster, Contact, Finding, Fix, Iterator, Node, is_loopback, parse
-from distdoctor.interfaces import is_bridge, is_virtual
-from distdoctor.outcomes import shorten
-from distdoctor.remedies import master_fixes
+from distdoctor.check_api import (
+    NO_GLOO,
+    Cluster,
+    Contact,
+    Finding,
+    Fix,
+    Node,
+    contact_text,
+    is_bridge,
+    is_loopback,
+    is_virtual,
+    makes_gloo,
+    master_fixes,
+    parse_address,
+    primary_interface,
+    shorten,
+    some_of,
+    together,
+)
 
 SEVERITY = "fail"
 MATTERS = "every connection to the master would first wait for the address that leads nowhere"
@@ -55,7 +70,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     usual = usual_family(families)
     blamed = [node for node in families if usual is None or families[node] != usual]
     parts = [
-        f"IPv{version} on {some(n.name for n in families if families[n] == version)}"
+        f"IPv{version} on {some_of(n.name for n in families if families[n] == version)}"
         for version in sorted(set(families.values()))
     ]
     yield Finding(
@@ -91,8 +106,8 @@ def tried_first(nodes: list[Node]) -> Finding:
     working = network.contact.address if network and network.contact else None
     dropped = any(c.outcome == "no-answer" for node in nodes for c in dead_first(node))
     return Finding(
-        summary=f"{nodes[0].plan.master_addr} is {first.address} first on {some(names)}, which leads nowhere, and then "
-        f"{working}, which works.",
+        summary=f"{nodes[0].plan.master_addr} is {first.address} first on {some_of(names)}, which leads nowhere, "
+        f"and then {working}, which works.",
         nodes=names,
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         severity="fail" if dropped else "warn",
@@ -103,7 +118,7 @@ def tried_first(nodes: list[Node]) -> Finding:
 
 def gloo_family(node: Node) -> int | None:
     """4 or 6: the family of the address that gloo picks on this node; None where it makes no group, or for loopback."""
-    parsed = parse(node.gloo_address)
+    parsed = parse_address(node.gloo_address)
     if parsed is None or not makes_gloo(node) or is_loopback(node.gloo_address):
         return None
     return parsed.version
@@ -111,7 +126,7 @@ def gloo_family(node: Node) -> int | None:
 
 def usual_family(families: dict[Node, int]) -> int | None:
     """The family that most nodes' gloo picks; where that is a draw, the one by which most nodes are reached."""
-    reached = Counter(parsed.version for node in families if (parsed := parse(node.reached_at)) is not None)
+    reached = Counter(parsed.version for node in families if (parsed := parse_address(node.reached_at)) is not None)
     for counts in (Counter(families.values()), reached):
         ranked = counts.most_common(2)
         if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
@@ -150,7 +165,7 @@ def fix(node: Node, family: int) -> Fix:
     interfaces = [i for i in interfaces if i.name == first or not is_bridge(i.name)]
     interfaces.sort(key=lambda i: (i.name != first, is_virtual(i.name)))
     for interface in interfaces:
-        parsed = parse(interface.addresses[0]) if interface.addresses else None
+        parsed = parse_address(interface.addresses[0]) if interface.addresses else None
         if parsed is not None and parsed.version == family and not parsed.is_link_local:
             text = f"On {node.name}, let gloo take the IPv{family} address of {interface.name}."
             return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface.name})

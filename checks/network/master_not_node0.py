@@ -27,9 +27,20 @@ See also
 environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 """
 
-from distdoctor.blame import address_of, claims_node0, contact_text, names_loopback, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import master_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    address_of,
+    claims_node0,
+    contact_text,
+    master_fixes,
+    names_loopback,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS = (

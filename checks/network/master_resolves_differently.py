@@ -30,27 +30,40 @@ environment/master-mismatch, network/master-unresolvable, network/master-not-nod
 
 import re
 import shlex
+from collections.abc import Iterator
 
-from distdoctor.blame import address_of, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node, is_loopback
-from distdoctor.masters import Target, rightful, shared, split_names, targets
-from distdoctor.remedies import append_hosts_line, master_fixes
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    MasterTarget,
+    Node,
+    address_of,
+    append_hosts_line,
+    is_loopback,
+    master_fixes,
+    master_targets,
+    rightful_target,
+    shared_targets,
+    split_names,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = targets(cluster)
+    found = master_targets(cluster)
     for name, nodes in split_names(cluster, found).items():
         yield finding(cluster, name, nodes, found)
 
 
-def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Target]) -> Finding:
-    right, sure = rightful(nodes, found)
+def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, MasterTarget]) -> Finding:
+    right, sure = rightful_target(nodes, found)
     wrong = [node for node in nodes if found[node.name] != right]
     blamed = wrong if sure else nodes
-    mirrored = {node: at for node in wrong if (at := shared(cluster, node, right)) is not None}
+    mirrored = {node: at for node in wrong if (at := shared_targets(cluster, node, right)) is not None}
     if mirrored:
         return each_itself(cluster, name, nodes, mirrored, right)
     says = dict.fromkeys(", ".join(addresses(node)) for node in wrong)
@@ -65,7 +78,9 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Tar
     )
 
 
-def each_itself(cluster: Cluster, name: str, nodes: list[Node], mirrored: dict[Node, str], right: Target) -> Finding:
+def each_itself(
+    cluster: Cluster, name: str, nodes: list[Node], mirrored: dict[Node, str], right: MasterTarget
+) -> Finding:
     """The finding about an address that node 0 has, and these nodes as well."""
     at = next(iter(mirrored.values()))
     owner = next(node for node in cluster.nodes if node.host == right[0])
@@ -98,7 +113,12 @@ def evidence(node: Node) -> Iterator[str]:
 
 
 def fixes(
-    cluster: Cluster, name: str, nodes: list[Node], wrong: list[Node], found: dict[str, Target], right: Target
+    cluster: Cluster,
+    name: str,
+    nodes: list[Node],
+    wrong: list[Node],
+    found: dict[str, MasterTarget],
+    right: MasterTarget,
 ) -> Iterator[Fix]:
     address = meant(cluster, nodes, found, right)
     who = tuple(node.name for node in wrong)
@@ -111,7 +131,7 @@ def fixes(
     yield from master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
 
 
-def meant(cluster: Cluster, nodes: list[Node], found: dict[str, Target], right: Target) -> str | None:
+def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], right: MasterTarget) -> str | None:
     """Node 0's address as those that get there resolve it; else that of the host they get to."""
     for node in nodes:
         if found[node.name] == right and node.host != right[0]:

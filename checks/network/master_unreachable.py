@@ -24,19 +24,29 @@ See also
 network/no-route, network/master-not-node0, network/port-rejected, store/nodes-missing
 """
 
-from distdoctor.blame import LAUNCH, NAMES, STORE, address_of, contact_text, node0_name, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator
-from distdoctor.remedies import master_fixes
-from distdoctor.way import (
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    LAUNCH,
+    NAMES,
     NODES_MISSING,
+    STORE,
+    Cluster,
+    Finding,
+    Fix,
     Shut,
+    address_of,
     by_address,
+    contact_text,
     has_no_route,
     is_up,
+    master_fixes,
     misrouted,
+    node0_name,
     obstacles,
     shut_nodes,
     store_at,
+    together,
 )
 
 SEVERITY = "fail"

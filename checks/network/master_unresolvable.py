@@ -26,9 +26,20 @@ See also
 network/master-not-node0, environment/invalid-variable, host/hostname-unresolvable
 """
 
-from distdoctor.blame import address_of, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.remedies import FILES_FIRST, give_address, master_fixes, unread_lines
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    FILES_FIRST,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    address_of,
+    give_address,
+    master_fixes,
+    together,
+    unread_lines,
+)
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")

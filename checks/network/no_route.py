@@ -26,26 +26,39 @@ See also
 network/master-unreachable, network/master-not-node0, gloo/interface-unreachable
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.between import LUCK, needed, severity_of
-from distdoctor.blame import LAUNCH, NAMES, STORE, address_of, contact_text, node0_name, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.graph import Edge
-from distdoctor.remedies import master_fixes
-from distdoctor.way import (
+from distdoctor.check_api import (
+    LAUNCH,
+    LUCK,
+    NAMES,
     NODES_MISSING,
+    STORE,
+    Cluster,
+    Edge,
+    Finding,
+    Fix,
+    Node,
     Obstacle,
     Shut,
     add_route,
+    address_of,
+    contact_text,
     has_no_route,
-    line,
+    link_graph,
+    link_severity,
+    links_needed,
+    master_fixes,
+    node0_name,
     obstacle,
     obstacles,
     owner,
+    repair_route,
+    route_line,
     shut_nodes,
     store_at,
-    undo,
+    together,
 )
 
 SEVERITY = "fail"
@@ -85,7 +98,7 @@ def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:
         summary=f"{together(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
         nodes=clients,
         links=tuple((client, name) for client in clients if client != name),
-        evidence=(*(text for one in shut for text in evidence(one)), *map(line, found.values())),
+        evidence=(*(text for one in shut for text in evidence(one)), *map(route_line, found.values())),
         fixes=fixes,
         because_of=None if zero else NODES_MISSING,
     )
@@ -113,7 +126,7 @@ def has(node: Node) -> str:
 def repair(cluster: Cluster, node: Node, other: Node | None, address: str, found: Obstacle | None) -> Fix:
     """The route that is wrong, where the node's own table shows it, else one that is added."""
     if found is not None and found.node is node:
-        return undo(cluster, found)
+        return repair_route(cluster, found)
     return add_route(cluster, node, other, address)
 
 
@@ -122,13 +135,13 @@ def parted(cluster: Cluster) -> tuple[list[Edge], list[Edge]]:
 
     A link is needed in the direction in which the backends connect; and where its other direction fails with it.
     """
-    back = {(edge.target, edge.source): edge for edge in cluster.graph.no_way_back}
+    back = {(edge.target, edge.source): edge for edge in link_graph(cluster).no_way_back}
     broken: list[Edge] = []
     harmless: list[Edge] = []
-    for edge in cluster.graph.no_route:
+    for edge in link_graph(cluster).no_route:
         other = back.get((edge.source, edge.target))
-        (broken if needed(edge) or (other and needed(other)) else harmless).append(edge)
-    if harmless and severity_of(cluster, harmless) == "fail":
+        (broken if links_needed(edge) or (other and links_needed(other)) else harmless).append(edge)
+    if harmless and link_severity(cluster, harmless) == "fail":
         return broken + harmless, []
     return broken, harmless
 
@@ -146,7 +159,7 @@ def to_peers(cluster: Cluster, edges: list[Edge], luck: str = "") -> Finding:
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
-            *(line(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
+            *(route_line(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
         ),
         fixes=tuple(
             repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources

@@ -27,9 +27,9 @@ See also
 network/port-not-bindable, network/foreign-service, store/foreign-store, environment/duplicate-rank
 """
 
-from distdoctor.blame import holder_line
-from distdoctor.check_api import Cluster, Finding, Iterator, Node
-from distdoctor.remedies import other_port_fixes, own_leftover
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Node, holder_line, other_port_fixes, own_leftover
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")

@@ -23,9 +23,9 @@ network/port-in-use
 """
 
 import os
+from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Iterator, Node
-from distdoctor.remedies import other_port_fixes
+from distdoctor.check_api import Cluster, Finding, Node, other_port_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("store/libuv-missing", "host/port-privileged")

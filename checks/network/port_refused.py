@@ -24,9 +24,9 @@ See also
 store/nodes-missing, environment/master-mismatch, network/port-filtered
 """
 
-from distdoctor.blame import LAUNCH, NAMES, STORE
-from distdoctor.check_api import Cluster, Finding, Iterator
-from distdoctor.way import Shut, judge_way
+from collections.abc import Iterator
+
+from distdoctor.check_api import LAUNCH, NAMES, STORE, Cluster, Finding, Shut, judge_way
 
 SEVERITY = "fail"
 FOLLOWS = NAMES

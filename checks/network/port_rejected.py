@@ -22,9 +22,9 @@ See also
 network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
 """
 
-from distdoctor.blame import LAUNCH
-from distdoctor.check_api import Cluster, Finding, Iterator
-from distdoctor.way import Shut, judge_way
+from collections.abc import Iterator
+
+from distdoctor.check_api import LAUNCH, Cluster, Finding, Shut, judge_way
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LAUNCH, "network/master-not-node0")

@@ -30,10 +30,21 @@ See also
 gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 """
 
-from distdoctor.blame import primary_interface, some, together
-from distdoctor.check_api import NO_GLOO, Cluster, Finding, Fix, Iterator
-from distdoctor.outcomes import gloo_blames
-from distdoctor.picked import VARIABLES, Pick, wrong_picks
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    NO_GLOO,
+    VARIABLES,
+    Cluster,
+    Finding,
+    Fix,
+    Pick,
+    gloo_blames,
+    primary_interface,
+    some_of,
+    together,
+    wrong_picks,
+)
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
@@ -50,7 +61,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     fails = any(p.fails and (p.backend == "nccl" or cluster.gloo_planned) for p in wrong)
     blamed = cluster.gloo_planned and gloo_blames(cluster, {p.address for p in wrong})
     yield Finding(
-        summary=f"{said} on {some(node.name for node in nodes)}, {why}.",
+        summary=f"{said} on {some_of(node.name for node in nodes)}, {why}.",
         nodes=tuple(node.name for node in nodes),
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         links=tuple(dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN])),
@@ -74,7 +85,7 @@ def evidence(pick: Pick) -> Iterator[str]:
     where = f"{pick.address} on {pick.interface or 'no interface of it'}"
     yield f"{node.name}: {pick.backend} takes {where}, {why}{reached}"
     if pick.shared_with:
-        yield f"{pick.address} is also an address of {some(n.name for n in pick.shared_with)}, on another host"
+        yield f"{pick.address} is also an address of {some_of(n.name for n in pick.shared_with)}, on another host"
     for edge in pick.unreached[:SHOWN]:
         said = edge.link.outcome.replace("-", " ")
         yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {said}"

@@ -23,14 +23,15 @@ See also
 store/nodes-missing, store/node-lost
 """
 
-from distdoctor.blame import LAUNCH, MASTER, WAY
-from distdoctor.causes import LIMITS
-from distdoctor.check_api import Cluster, Finding, Iterator
-from distdoctor.outcomes import fallback
+from collections.abc import Iterator
+
+from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, fallback_finding
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LIMITS, *LAUNCH, *MASTER, *WAY, "network/ipv6-mismatch", "store/node-lost", "store/nodes-missing")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from fallback(cluster, "store", "The store cannot be used", "Read the error, and look at node 0 first.")
+    yield from fallback_finding(
+        cluster, "store", "The store cannot be used", "Read the error, and look at node 0 first."
+    )

@@ -22,9 +22,18 @@ See also
 network/port-in-use, network/foreign-service
 """
 
-from distdoctor.blame import claims_node0, holder_line, node0_name
-from distdoctor.check_api import Cluster, Finding, Iterator, Node
-from distdoctor.remedies import other_port_fixes, own_leftover
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Node,
+    claims_node0,
+    holder_line,
+    node0_name,
+    other_port_fixes,
+    own_leftover,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")

@@ -24,8 +24,9 @@ See also
 store/token-mismatch, store/foreign-store
 """
 
-from distdoctor.blame import node0_name
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name
 
 SEVERITY = "fail"
 SHOWN = 12

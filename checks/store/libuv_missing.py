@@ -24,10 +24,9 @@ store/failed, network/port-not-bindable
 """
 
 import re
+from collections.abc import Iterator
 
-from distdoctor.blame import together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
-from distdoctor.outcomes import shorten
+from distdoctor.check_api import Cluster, Finding, Fix, Node, shorten, together
 
 SEVERITY = "fail"
 SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|supported))|buil[dt] without libuv")

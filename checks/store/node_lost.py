@@ -23,11 +23,10 @@ See also
 store/nodes-missing, barrier/rank-missing
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.blame import STORE, WAY, node0_name, together
-from distdoctor.causes import LIMITS
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from distdoctor.check_api import LIMITS, STORE, WAY, Cluster, Finding, Fix, Node, node0_name, together
 
 SEVERITY = "fail"
 FOLLOWS = (

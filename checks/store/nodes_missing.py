@@ -23,9 +23,25 @@ See also
 network/port-refused, network/port-filtered, environment/world-size-mismatch, network/master-not-node0
 """
 
-from distdoctor.blame import LAUNCH, NAMES, STORE, WAY, claims_node0, contact_text, node0_name, together
-from distdoctor.causes import CONFLICTS, LIMITS
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, MeetingFacts, Node, Sequence
+from collections.abc import Iterator, Sequence
+
+from distdoctor.check_api import (
+    CONFLICTS,
+    LAUNCH,
+    LIMITS,
+    NAMES,
+    STORE,
+    WAY,
+    Cluster,
+    Finding,
+    Fix,
+    MeetingFacts,
+    Node,
+    claims_node0,
+    contact_text,
+    node0_name,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS = (*NAMES, *WAY, *LIMITS)

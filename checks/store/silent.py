@@ -23,10 +23,20 @@ See also
 network/port-in-use, network/foreign-service, store/foreign-store
 """
 
-from distdoctor.blame import LAUNCH, claims_node0, hosts_store, node0_name, together
-from distdoctor.causes import LIMITS
-from distdoctor.check_api import Cluster, Finding, Iterator, Node
-from distdoctor.remedies import other_port_fixes
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    LAUNCH,
+    LIMITS,
+    Cluster,
+    Finding,
+    Node,
+    claims_node0,
+    hosts_store,
+    node0_name,
+    other_port_fixes,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (

@@ -23,8 +23,9 @@ See also
 store/forged-message, store/foreign-store, store/nodes-missing
 """
 
-from distdoctor.blame import node0_name, together
-from distdoctor.check_api import Cluster, Finding, Fix, Iterator, Node
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name, together
 
 SEVERITY = "fail"
 SAID = {

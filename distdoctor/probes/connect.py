@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-from distdoctor.facts import ConnectOutcome, Contact
+from distdoctor.model.facts import ConnectOutcome, Contact
 
 CONNECT_SECONDS = 3.3
 """Long enough for the SYN and two repetitions of it (Linux repeats after 1 and 3 s): one lost packet is no fault."""

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Mapping
 
 from distdoctor import __version__
-from distdoctor.facts import Identity
-from distdoctor.probes import known_variables
+from distdoctor.knowledge.variables import KNOWN
+from distdoctor.model.facts import Identity
 
 ALLOWED = frozenset(
-    (known_variables.KNOWN - {"PET_RDZV_CONF"})
+    (KNOWN - {"PET_RDZV_CONF"})
     | {"ROLE_RANK", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "OMP_NUM_THREADS"}
     | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
 )

@@ -6,7 +6,7 @@ import os
 import time
 from urllib.parse import urlsplit
 
-from distdoctor.facts import InitFile
+from distdoctor.model.facts import InitFile
 
 
 def probe(init_method: str | None) -> InitFile | None:

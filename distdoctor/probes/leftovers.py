@@ -7,8 +7,8 @@ import time
 
 import psutil
 
-from distdoctor.facts import Leftover
-from distdoctor.proc import listening
+from distdoctor.model.facts import Leftover
+from distdoctor.probes.proc import listening
 
 MAX_FOUND = 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 
-from distdoctor.facts import Limits, SharedMemory
+from distdoctor.model.facts import Limits, SharedMemory
 
 CAP_NET_BIND_SERVICE = 10
 

@@ -6,7 +6,7 @@ import os
 import resource
 from dataclasses import replace
 
-from distdoctor.facts import TorchFailure
+from distdoctor.model.facts import TorchFailure
 
 CGROUP = "/sys/fs/cgroup"
 UNLIMITED = 1 << 60

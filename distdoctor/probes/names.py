@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from distdoctor.facts import HostsLine, Resolution
+from distdoctor.model.facts import HostsLine, Resolution
 from distdoctor.probes.look_up import ASKER, Question, Reply
 
 RESOLVE_SECONDS = 4.0

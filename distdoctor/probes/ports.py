@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import subprocess
 from dataclasses import replace
 
 import psutil
 
-from distdoctor.facts import Firewall, FirewallChain, PortHolder
-from distdoctor.firewall import parse_iptables, parse_nft_json
-from distdoctor.master_address import endpoint
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.facts import PortHolder
 
-READ_SECONDS = 3.0
 _OF_A_PROCESS = (psutil.CONN_ESTABLISHED, psutil.CONN_SYN_SENT, psutil.CONN_CLOSE_WAIT)
 """The states of a connection that a process has open; one that is only being closed has none any more."""
 HOLDERS = 20
@@ -61,34 +56,3 @@ def free_port(above: int) -> int | None:
         except OSError:
             continue
     return None
-
-
-def firewall() -> Firewall:
-    """The chains of this host that can block packets on their way in or out, where this user may read them."""
-    if os.geteuid() != 0:
-        return Firewall(False, "only root may read the firewall's rules")
-    chains: list[FirewallChain] = []
-    seen = False
-    for command, parse in (
-        (("nft", "-j", "list", "ruleset"), parse_nft_json),
-        (("iptables-legacy-save",), lambda text: parse_iptables(text, "iptables")),
-        (("ip6tables-legacy-save",), lambda text: parse_iptables(text, "ip6tables")),
-    ):
-        path = shutil.which(command[0])
-        if path is None:
-            continue
-        try:
-            done = subprocess.run(
-                [path, *command[1:]],
-                capture_output=True,
-                text=True,
-                errors="backslashreplace",
-                check=False,
-                timeout=READ_SECONDS,
-            )
-            if done.returncode == 0:
-                chains.extend(parse(done.stdout))
-                seen = True
-        except (OSError, subprocess.TimeoutExpired, ValueError):
-            continue
-    return Firewall(True, chains=tuple(chains)) if seen else Firewall(False, "neither nft nor iptables can be run here")

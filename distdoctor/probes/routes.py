@@ -7,7 +7,7 @@ import socket
 import struct
 from pathlib import Path
 
-from distdoctor.facts import TableRoute
+from distdoctor.model.facts import TableRoute
 
 MOST = 256
 """Routes beyond which the table is left alone: a router's, and no node's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
-from distdoctor.facts import TemporaryFolder
+from distdoctor.model.facts import TemporaryFolder
 
 
 def probe() -> TemporaryFolder:

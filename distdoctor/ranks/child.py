@@ -12,23 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from distdoctor.error_text import shortened
+from distdoctor.model.error_text import shortened
 from distdoctor.ranks import collectives, devices, groups, stores
+from distdoctor.ranks.state import State
 
 MAX_MESSAGE = 1 << 17
 MAX_ERROR = 2000
 """Characters kept of an exception's text."""
-
-
-class State:
-    """What this process holds between calls: its store and its process group."""
-
-    def __init__(self) -> None:
-        self.store: Any = None
-        self.barrier_group: Any = None
-        """The group for the barrier, where it must not be the default one (None)."""
-        self.rank = -1
-        self.world = 0
 
 
 OPS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from distdoctor.ranks import work
 
 if TYPE_CHECKING:
-    from distdoctor.ranks.child import State
+    from distdoctor.ranks.state import State
+
 
 ELEMENTS = 4096
 """Length of the float64 vectors that are exchanged."""

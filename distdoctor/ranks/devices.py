@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distdoctor.ranks.child import State
+    from distdoctor.ranks.state import State
 
 
 def visible(state: State) -> dict[str, Any]:

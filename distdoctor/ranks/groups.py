@@ -6,10 +6,10 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from distdoctor.proc import listening
+from distdoctor.probes.proc import listening
 
 if TYPE_CHECKING:
-    from distdoctor.ranks.child import State
+    from distdoctor.ranks.state import State
 
 
 def gloo(state: State, prefix: str, timeout: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distdoctor.ranks.child import State
+    from distdoctor.ranks.state import State
 
 
 def host(state: State, port: int, timeout: float) -> dict[str, Any]:

@@ -17,7 +17,7 @@ CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 
 
 def measure(ranks: int) -> dict[str, Any]:
-    """The fields of :class:`distdoctor.facts.Work` for this rank, one of ``ranks`` on its node.
+    """The fields of :class:`distdoctor.model.facts.Work` for this rank, one of ``ranks`` on its node.
 
     The same small piece of work is done over and over for SECONDS. A rank that was kept waiting for a processor tries
     again, and the best of its tries counts: what keeps it waiting may be the measuring of the others.

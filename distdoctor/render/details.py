@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
 from distdoctor.render.page import Page
-from distdoctor.render.words import clean, count
-from distdoctor.report import Report
+from distdoctor.render.words import count
 
 
 def write_plan(page: Page, plan: Mapping[str, Any], dot: str) -> None:

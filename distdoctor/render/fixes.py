@@ -6,11 +6,12 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from distdoctor.findings import Finding, Fix
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
 from distdoctor.render.evidence import OWN, with_names, without_own_name
 from distdoctor.render.page import Page
-from distdoctor.render.words import clean, fold
-from distdoctor.report import Report
+from distdoctor.render.words import fold
 
 INDENT = "      "
 

@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from distdoctor.findings import Finding, Fix
-from distdoctor.report import Report, ReportNode, ReportStage
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report, ReportNode, ReportStage
 
 
 def render(report: Report) -> str:

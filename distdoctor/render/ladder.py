@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from distdoctor.error_text import shortened
+from distdoctor.model.error_text import shortened
+from distdoctor.model.report import Report, ReportStage
+from distdoctor.model.sanitize import clean
+from distdoctor.model.stages import STAGES
 from distdoctor.render.marks import STYLES
 from distdoctor.render.page import Page
-from distdoctor.render.words import clean, fold
-from distdoctor.report import Report, ReportStage
-from distdoctor.stages import STAGES
+from distdoctor.render.words import fold
 
 REASON_SHOWN = 100
 """Characters of the text of a failure, without ``-v``: the findings say it better."""

@@ -6,7 +6,7 @@ import io
 import re
 from itertools import groupby
 
-from distdoctor.render.words import clean
+from distdoctor.model.sanitize import clean
 
 _WORD = re.compile(r"\s*((?:`[^`\n]*`|\S)+)")
 """A word, or a command between backticks, which is there to be copied; with the space before it."""

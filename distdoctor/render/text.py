@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from distdoctor.error_text import shortened
-from distdoctor.findings import Finding
+from distdoctor.model.error_text import shortened
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.model.stages import STAGES, needs_torch
 from distdoctor.render.details import write_details, write_plan
 from distdoctor.render.evidence import gathered
 from distdoctor.render.fixes import write_fixes
 from distdoctor.render.ladder import write_ladder
-from distdoctor.render.launch import Given, next_step
 from distdoctor.render.marks import ASCII_MARKS, MARKS, STYLES
+from distdoctor.render.next_step import Given, next_step
 from distdoctor.render.page import Page
-from distdoctor.render.words import clean, count, fold, ranks
-from distdoctor.report import Report
-from distdoctor.stages import STAGES, needs_torch
+from distdoctor.render.words import count, fold, ranks
 
 EVIDENCE_SHOWN = 8
 """Lines of evidence per finding without ``-v``."""

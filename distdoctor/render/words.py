@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
+from distdoctor.model.sanitize import clean
+
 _FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories that move the cursor, reorder text or cannot be printed."""
 
 
 FOLDED = 20_000
 """How many names are folded; more are a mistyped number of nodes, and take seconds."""
-
-
-def clean(text: object) -> str:
-    r"""``text`` with everything that could act on a terminal written out (``\x1b``): data comes from other nodes."""
-    text = str(text)
-    if text.isprintable():
-        return text
-    return "".join(_shown(char) if unicodedata.category(char) in _HIDDEN else char for char in text)
 
 
 def fold(names: Iterable[str]) -> str:
@@ -51,13 +42,6 @@ def ranks(numbers: Iterable[int]) -> str:
 def count(number: int, noun: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _shown(char: str) -> str:
-    code = ord(char)
-    if char == "\t":
-        return "    "
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 @lru_cache(64)

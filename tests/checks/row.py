@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distdoctor.facts import NodeFacts
+from distdoctor.model.facts import NodeFacts
 
 Facts = tuple[NodeFacts, ...]
 

@@ -2,15 +2,7 @@
 
 from dataclasses import replace
 
-from distdoctor.facts import (
-    AddressChoice,
-    Interface,
-    Link,
-    MeshFacts,
-    NodeFacts,
-    Resolution,
-    StageFacts,
-)
+from distdoctor.model.facts import AddressChoice, Interface, Link, MeshFacts, NodeFacts, Resolution, StageFacts
 from tests.checks.row import Facts, Row
 from tests.facts_builder import (
     failing,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.facts import (
+from distdoctor.model.facts import (
     AddressChoice,
     Bind,
     InitFile,
@@ -22,7 +22,7 @@ from distdoctor.facts import (
     SharedMemory,
     TemporaryFolder,
 )
-from distdoctor.plan import PlanProblem
+from distdoctor.model.plan import PlanProblem
 from tests.checks.row import Facts, Row
 from tests.facts_builder import (
     PORT,

@@ -2,13 +2,8 @@
 
 from dataclasses import replace
 
-from distdoctor.facts import (
-    Bind,
-    NodeFacts,
-    Shadow,
-    TorchFailure,
-)
-from distdoctor.plan import PlanProblem
+from distdoctor.model.facts import Bind, NodeFacts, Shadow, TorchFailure
+from distdoctor.model.plan import PlanProblem
 from tests.checks.row import Facts, Row
 from tests.facts_builder import (
     PORT,

@@ -2,14 +2,7 @@
 
 # ruff: noqa: E501 - a row is a line, however long
 
-from distdoctor.facts import (
-    AddressChoice,
-    Answer,
-    Bind,
-    HostsLine,
-    PortHolder,
-    Resolution,
-)
+from distdoctor.model.facts import AddressChoice, Answer, Bind, HostsLine, PortHolder, Resolution
 from tests.checks.row import Facts, Row
 from tests.facts_builder import (
     PORT,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.facts import (
+from distdoctor.model.facts import (
     AddressChoice,
     Answer,
     Bind,

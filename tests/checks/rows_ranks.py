@@ -4,11 +4,7 @@
 
 from dataclasses import replace
 
-from distdoctor.facts import (
-    Link,
-    MeshFacts,
-    Work,
-)
+from distdoctor.model.facts import Link, MeshFacts, Work
 from tests.checks.row import Facts, Row
 from tests.facts_builder import (
     blocking,

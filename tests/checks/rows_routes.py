@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.facts import Interface, Link, MeshFacts, NodeFacts, Route, TableRoute
+from distdoctor.model.facts import Interface, Link, MeshFacts, NodeFacts, Route, TableRoute
 from tests.checks.row import Facts, Row
 from tests.facts_builder import healthy, met, node, outside, waited_in_vain, with_gpus, with_host, with_network
 

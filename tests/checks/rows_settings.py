@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor import gloo_rules
-from distdoctor.facts import Interface, Link, MeshFacts, NodeFacts
+from distdoctor.knowledge import gloo
+from distdoctor.model.facts import Interface, Link, MeshFacts, NodeFacts
 from tests.checks.row import Facts, Row
 from tests.facts_builder import failing, healthy, with_gpus, with_host
 
@@ -35,9 +35,9 @@ def interfaces(*values: str | None, shared: bool = True) -> Facts:
         second = Interface("eth1", (f"{network}.{10 + number}",), (24,), mtu=1500)
         ours = (*one.host.interfaces, second) if "eth1" in (value or "") else one.host.interfaces
         given = {IFNAME: value} if value else {}
-        choice = gloo_rules.predict(given, one.host.own_name, ours, lambda address: True)
+        choice = gloo.predict(given, one.host.own_name, ours, lambda address: True)
         one = replace(one, variables=given)
-        facts.append(with_host(one, interfaces=ours, gloo=choice, gloo_more=gloo_rules.further(given, ours)))
+        facts.append(with_host(one, interfaces=ours, gloo=choice, gloo_more=gloo.further(given, ours)))
     return tuple(facts)
 
 

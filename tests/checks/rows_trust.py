@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.facts import Answer
+from distdoctor.model.facts import Answer
 from tests.checks.row import Facts, Row
 from tests.facts_builder import healthy, met, outside, waited_in_vain, with_meeting, with_network
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import Limits, NodeFacts
+from distdoctor.model.facts import Limits, NodeFacts
 from tests.checks.row import Facts
 from tests.facts_builder import failing, healthy, judged, loopback_name, with_host
 

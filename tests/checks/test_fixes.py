@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.cluster import build
-from distdoctor.facts import HostsLine, NodeFacts, PortHolder, Work
-from distdoctor.findings import Fix
+from distdoctor.check_api.fixes import FILES_FIRST, append_hosts_line, replace_in_hosts
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import HostsLine, NodeFacts, PortHolder, Work
+from distdoctor.model.findings import Fix
 from distdoctor.probes.names import sources
-from distdoctor.remedies import FILES_FIRST, append_hosts_line, replace_in_hosts
 from tests.checks import rows_gloo, rows_launch, rows_master, rows_ranks
 from tests.checks.row import Facts
 from tests.facts_builder import (

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from distdoctor.compare import install_torch, split
-from distdoctor.facts import SharedMemory
-from distdoctor.findings import Fix
-from distdoctor.probes.known_variables import KNOWN, meant, near_misses
+from distdoctor.check_api.majority import split_by_value
+from distdoctor.check_api.torch_import import install_torch
+from distdoctor.knowledge.variables import KNOWN, meant, near_misses
+from distdoctor.model.facts import SharedMemory
+from distdoctor.model.findings import Fix
 from tests.checks import rows_host as rows
 from tests.checks.row import Facts
 from tests.facts_builder import healthy, judged, with_plan
@@ -157,9 +158,9 @@ def test_a_build_is_installed_from_its_own_index() -> None:
 
 
 def test_half_and_half_is_no_majority() -> None:
-    found = split({"a": 1, "b": 2, "c": 2, "d": 1})
+    found = split_by_value({"a": 1, "b": 2, "c": 2, "d": 1})
     assert found is not None and found.blamed == ("a", "b", "c", "d") and found.blame == "one-of"
-    assert split({"a": 1, "b": 1}) is None
+    assert split_by_value({"a": 1, "b": 1}) is None
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.facts import Answer, MeetingFacts, NodeFacts
-from distdoctor.findings import Fix
+from distdoctor.model.facts import Answer, MeetingFacts, NodeFacts
+from distdoctor.model.findings import Fix
 from tests.checks import rows_master
 from tests.checks import rows_net as rows
 from tests.checks.row import Facts

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import Firewall
+from distdoctor.model.facts import Firewall
 from tests.checks import rows_routes as rows
 from tests.facts_builder import blocking, healthy, judged, outside, waited_in_vain, with_network
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.facts import AddressChoice, Bind, Limits, Link, MeshFacts
+from distdoctor.model.facts import AddressChoice, Bind, Limits, Link, MeshFacts
 from tests.facts_builder import (
     PORT,
     failing,

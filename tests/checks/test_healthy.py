@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import AddressChoice, Contact, Firewall, HostsLine, Interface, NodeFacts, RankFacts, Resolution
+from distdoctor.model.facts import (
+    AddressChoice,
+    Contact,
+    Firewall,
+    HostsLine,
+    Interface,
+    NodeFacts,
+    RankFacts,
+    Resolution,
+)
 from tests.checks import rows_host, rows_net, rows_ranks, rows_routes, rows_settings
 from tests.facts_builder import (
     UNREAD,

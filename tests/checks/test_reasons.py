@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.catalog import Check
-from distdoctor.findings import NO_GLOO
+from distdoctor.judge.catalog import Check
+from distdoctor.model.findings import NO_GLOO
 from tests.checks.test_roots import ROWS
 from tests.facts_builder import CHECKS, judged
 

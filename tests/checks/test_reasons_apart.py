@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import Limits, NodeFacts
-from distdoctor.findings import Finding
+from distdoctor.model.facts import Limits, NodeFacts
+from distdoctor.model.findings import Finding
 from tests.checks.row import Facts
 from tests.checks.rows_gloo import not_found
 from tests.checks.rows_launch import agent_store, two_node_1

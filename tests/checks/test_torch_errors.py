@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import TorchFailure
-from distdoctor.findings import Finding
+from distdoctor.model.facts import TorchFailure
+from distdoctor.model.findings import Finding
 from tests.checks.rows_launch import HIDDEN, NO_CUDA, SHADOW, no_torch, torch_fails
 from tests.facts_builder import judged
 

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from distdoctor.facts import BadFacts, decode, encode
-from distdoctor.findings import Finding, Fix
-from distdoctor.protocol import Command, Event, Marker
-from distdoctor.report import Report, ReportNode
-from distdoctor.seal import MAGIC, OVERHEAD
-from distdoctor.store_client import StoreClient, StoreError
+from distdoctor.model.facts import BadFacts, decode, encode
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report, ReportNode
+from distdoctor.session.protocol import Command, Event, Marker
+from distdoctor.session.seal import MAGIC, OVERHEAD
+from distdoctor.store.client import StoreClient, StoreError
 
 Attack = Callable[["Intruder"], Awaitable[None]]
 MARK = "distdoctor/marker"

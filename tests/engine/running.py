@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from distdoctor.processes import Child, Zygote
+from distdoctor.ranks.supervisor import Child, Zygote
 
 T = TypeVar("T")
 SECONDS = 20.0

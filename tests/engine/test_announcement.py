@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from distdoctor.announcement import line_for_others, with_master
-from distdoctor.options import Options
-from distdoctor.plan import Flags, Plan
-from distdoctor.probes import host
-from distdoctor.resolve import resolve
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.resolve import resolve
+from distdoctor.model.plan import Plan
+from distdoctor.probes import interfaces
+from distdoctor.session.join_line import line_for_others, with_master
+from distdoctor.session.options import Options
 
 needs_an_address = pytest.mark.skipif(
-    host.reachable_address(host.interfaces()) is None, reason="this host has only loopback"
+    interfaces.reachable_address(interfaces.interfaces()) is None, reason="this host has only loopback"
 )
 SHARED = (
     *("nnodes", "nproc_per_node", "world_size", "master_addr", "master_port", "backend", "run_id", "rdzv_backend"),

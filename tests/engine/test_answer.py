@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from distdoctor.facts import Answer
-from distdoctor.probes.answer import identify
+from distdoctor.model.facts import Answer
+from distdoctor.store.identify import identify
 from tests.engine.servers import RealStore, full_backlog, serving, unused_port
 
 

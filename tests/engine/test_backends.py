@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from distdoctor.plan import Plan
+from distdoctor.model.plan import Plan
 
 
 @pytest.mark.parametrize(

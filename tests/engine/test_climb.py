@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 import pytest
 
-from distdoctor.climb import Climber
-from distdoctor.facts import RankStage, StageStatus, decode
-from distdoctor.meeting import Seat
-from distdoctor.member import Member
-from distdoctor.options import Options
-from distdoctor.plan import Plan
-from distdoctor.post import StorePost
-from distdoctor.processes import Child
-from distdoctor.protocol import Command, Event, Marker
-from distdoctor.rank_calls import GRACE_SECONDS
-from distdoctor.seal import Seal
-from distdoctor.store_client import StoreClient
+from distdoctor.model.facts import RankStage, StageStatus, decode
+from distdoctor.model.plan import Plan
+from distdoctor.ranks.calls import GRACE_SECONDS
+from distdoctor.ranks.supervisor import Child
+from distdoctor.session.follower import Follower
+from distdoctor.session.options import Options
+from distdoctor.session.post import StorePost
+from distdoctor.session.protocol import Command, Event, Marker
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous import JoinedStore
+from distdoctor.session.seal import Seal
+from distdoctor.store.client import StoreClient
 from tests.engine.running import Running
 from tests.engine.servers import RealStore
-from tests.engine.test_meeting import Recorder
+from tests.engine.test_meeting import Told
 from tests.facts_builder import CHECKS
 
 pytestmark = pytest.mark.parametrize("store", ["libuv"], indirect=True)
@@ -43,12 +43,12 @@ class Ended:
     events: list[Event]
 
 
-def joined(member: Member, client: StoreClient, store: RealStore, run: str) -> Climber:
+def joined(member: Recorder, client: StoreClient, store: RealStore, run: str) -> Follower:
     """Member 1 of that run."""
     post = StorePost(client, run, Seal(None))
     post.number = 1
     marker = Marker(run, "00" * 32, "0")
-    return Climber(member, Seat(client, marker, Seal(None), "127.0.0.1", store.port, None, False), post)
+    return Follower(member, JoinedStore(client, marker, Seal(None), "127.0.0.1", store.port, None, False), post)
 
 
 def climb_store(
@@ -56,8 +56,8 @@ def climb_store(
     store: RealStore,
     world: int,
     seconds: float,
-    meanwhile: Callable[[Climber, list[Child]], None] | None = None,
-    before: Callable[[Climber], None] | None = None,
+    meanwhile: Callable[[Follower, list[Child]], None] | None = None,
+    before: Callable[[Follower], None] | None = None,
 ) -> Ended:
     """The store stage with two ranks here of ``world``; ``meanwhile`` is called once they are at it."""
     run = f"run{time.monotonic_ns()}"
@@ -65,7 +65,7 @@ def climb_store(
 
     async def work() -> Ended:
         client = await StoreClient.connect("127.0.0.1", store.port)
-        member = Member(Options(plan, CHECKS), Recorder(), running.zygote)
+        member = Recorder(Options(plan, CHECKS), Told(), running.zygote)
         member.note_torch(await running.zygote.torch())
         climber = joined(member, client, store, run)
         if before is not None:
@@ -118,7 +118,7 @@ def test_an_abort_that_came_before_the_ranks_were_looked_at_counts_too(shared: R
 
 
 def test_a_rank_that_dies_is_told_to_the_lead_at_once(shared: Running, store: RealStore) -> None:
-    def kill(climber: Climber, children: list[Child]) -> None:
+    def kill(climber: Follower, children: list[Child]) -> None:
         assert children[1].pid is not None
         os.kill(children[1].pid, signal.SIGKILL)
         asyncio.get_running_loop().call_later(1.0, climber.abort.set)  # as the lead then says
@@ -130,7 +130,7 @@ def test_a_rank_that_dies_is_told_to_the_lead_at_once(shared: Running, store: Re
 
 
 def test_a_rank_that_is_stopped_ends_the_stage_and_is_named(shared: Running, store: RealStore) -> None:
-    def stop(_: Climber, children: list[Child]) -> None:
+    def stop(_: Follower, children: list[Child]) -> None:
         assert children[0].pid is not None
         os.kill(children[0].pid, signal.SIGSTOP)
 
@@ -147,7 +147,7 @@ def test_a_trial_whose_processes_cannot_be_started_has_not_helped(store: RealSto
 
     async def work() -> tuple[bool, str]:
         client = await StoreClient.connect("127.0.0.1", store.port)
-        member = Member(Options(plan, CHECKS), Recorder(), running.zygote)
+        member = Recorder(Options(plan, CHECKS), Told(), running.zygote)
         member.note_torch(await running.zygote.torch())
         climber = joined(member, client, store, "t")
         running.zygote.process.kill()

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from distdoctor.facts import Contact
+from distdoctor.model.facts import Contact
 from distdoctor.probes.connect import connect, open_socket, parse_extended_error
 from tests.engine.namespaces import lines_of
 from tests.engine.servers import full_backlog, serving, unused_port

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.stages import STAGES
+from distdoctor.model.stages import STAGES
 from tests.engine.namespaces import ROOT
 from tests.engine.servers import serving, unused_port
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from distdoctor.catalog import Check
-from distdoctor.cluster import Cluster, build
-from distdoctor.findings import Finding
-from distdoctor.foreseen import Foreseen
-from distdoctor.options import Options
-from distdoctor.plan import Plan
-from distdoctor.stages import ALONE
+from distdoctor.judge.catalog import Check
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.findings import Finding
+from distdoctor.model.plan import Plan
+from distdoctor.model.stages import ALONE
+from distdoctor.session.foreseen import Foreseen
+from distdoctor.session.options import Options
 from tests.checks.rows_gloo import loopback_both
 from tests.checks.rows_launch import two_node_1
 from tests.facts_builder import CHECKS, healthy

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from distdoctor.facts import encode
-from distdoctor.protocol import Command, Event, Marker, Target
-from distdoctor.store_client import StoreClient
+from distdoctor.mesh.target import Target
+from distdoctor.model.facts import encode
+from distdoctor.session.protocol import Command, Event, Marker
+from distdoctor.store.client import StoreClient
 from tests.engine.hostile import Intruder, intruding
 from tests.engine.servers import RealStore, unused_port
 from tests.engine.test_doctor import ended, family, node, started

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from distdoctor.facts import Bind, NetworkFacts, encode
-from distdoctor.outside import encodable
+from distdoctor.model.facts import Bind, NetworkFacts, encode
+from distdoctor.model.sanitize import encodable
 from distdoctor.probes import ports
-from distdoctor.proc import process_state
+from distdoctor.probes.proc import process_state
 from tests.engine.namespaces import lines_of
 from tests.engine.servers import unused_port
 

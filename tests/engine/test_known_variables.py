@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.probes.known_variables import DEPRECATED, KNOWN, meant, near_misses
+from distdoctor.knowledge.variables import DEPRECATED, KNOWN, meant, near_misses
 
 
 @pytest.mark.parametrize(

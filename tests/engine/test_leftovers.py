@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from distdoctor.facts import encode
+from distdoctor.model.facts import encode
 from distdoctor.probes import leftovers
 from tests.engine.namespaces import lines_of
 from tests.engine.servers import unused_port

@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from distdoctor.links import Climb
-from distdoctor.mesh import Listener
-from distdoctor.protocol import TOKEN_BYTES, Target
-from distdoctor.timetable import ALL_PAIRS_UP_TO, rounds
+from distdoctor.mesh.listener import Listener
+from distdoctor.mesh.measurement import Measurement
+from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
+from distdoctor.mesh.target import TOKEN_BYTES, Target
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
 
@@ -67,7 +67,7 @@ def test_good_links_are_counted_and_bad_ones_are_listed_with_their_reason() -> N
                 target(4, ports[3]),  # another process than the one meant
                 target(5, closed),
             ]
-            facts = await Climb(TOKEN, 1, targets, lead=2).run(measure=False)
+            facts = await Measurement(TOKEN, 1, targets, lead=2).run(measure=False)
         for listener in listeners.values():
             listener.close()
         assert facts.good == 1
@@ -85,7 +85,7 @@ def test_a_listener_of_another_run_hangs_up() -> None:
     async def climb() -> None:
         listener = Listener(secrets.token_hex(TOKEN_BYTES), 2)
         port = await listener.start()
-        facts = await Climb(TOKEN, 1, [target(1, 1), target(2, port)], lead=1).run(measure=False)
+        facts = await Measurement(TOKEN, 1, [target(1, 1), target(2, port)], lead=1).run(measure=False)
         listener.close()
         assert [link.outcome for link in facts.bad] == ["reset"]
 
@@ -104,7 +104,7 @@ def test_one_that_accepts_and_hangs_up_is_one_and_the_same_however_its_end_comes
     async def climb() -> None:
         server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
         targets = [target(1, 1), target(2, server.sockets[0].getsockname()[1])]
-        facts = await Climb(TOKEN, 1, targets, lead=1).run(measure=False)
+        facts = await Measurement(TOKEN, 1, targets, lead=1).run(measure=False)
         server.close()
         assert [link.outcome for link in facts.bad] == ["reset"]
 
@@ -113,7 +113,7 @@ def test_one_that_accepts_and_hangs_up_is_one_and_the_same_however_its_end_comes
 
 def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_large_payloads_stalls() -> None:
     """The second answers small messages, as a path does that drops full-size packets."""
-    from distdoctor.mesh import ASK, HELLO, REQUEST
+    from distdoctor.mesh.listener import ASK, HELLO, REQUEST
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(REQUEST)
@@ -135,7 +135,7 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
                 target(2, silent.getsockname()[1]),
                 target(3, server.sockets[0].getsockname()[1]),
             ]
-            facts = await Climb(TOKEN, 1, targets, lead=1).run(measure=False)
+            facts = await Measurement(TOKEN, 1, targets, lead=1).run(measure=False)
         server.close()
         (stalled,) = [link for link in facts.bad if link.outcome == "stalled"]
         assert stalled.payload == 4000 and 2.0 < stalled.seconds < 10, "bytes are bytes, seconds are seconds"
@@ -149,7 +149,7 @@ def test_throughput_is_measured_between_hosts_and_not_within_one() -> None:
         listeners = {number: Listener(TOKEN, number) for number in (1, 2)}
         ports = {number: await listener.start() for number, listener in listeners.items()}
         targets = [target(1, ports[1], key="host1 1 net:[1]"), target(2, ports[2], key=key)]
-        facts = await Climb(TOKEN, 1, targets, lead=1).run()
+        facts = await Measurement(TOKEN, 1, targets, lead=1).run()
         for listener in listeners.values():
             listener.close()
         assert (facts.good, facts.bad) == (1, ())

@@ -10,22 +10,22 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from distdoctor.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
-from distdoctor.hosting import Hosting
-from distdoctor.meeting import Meeting, Seat
-from distdoctor.member import Member
-from distdoctor.options import Options
-from distdoctor.plan import Plan
-from distdoctor.processes import Zygote
-from distdoctor.protocol import Marker, marker_key
-from distdoctor.store_client import StoreClient, StoreGone
+from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
+from distdoctor.model.plan import Plan
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.options import Options
+from distdoctor.session.protocol import Marker, marker_key
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous import JoinedStore, Rendezvous
+from distdoctor.session.store_host import StoreHost
+from distdoctor.store.client import StoreClient, StoreGone
 from tests.engine.servers import RealStore, serving, unused_port
 from tests.facts_builder import CHECKS
 
 MARKER = Marker("0123456789abcdef", "ab" * 32, "0.1.0")
 
 
-class Recorder:
+class Told:
     """An observer that keeps what it is told."""
 
     def __init__(self) -> None:
@@ -52,14 +52,14 @@ class Joined:
 
     def __init__(self, port: int, wait: float = 1.0) -> None:
         plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-        self.told = Recorder()
-        self.member = Member(Options(plan, CHECKS, wait=wait), self.told, None)
+        self.told = Told()
+        self.member = Recorder(Options(plan, CHECKS, wait=wait), self.told, None)
         started = time.monotonic()
-        self.seat: Seat | None = asyncio.run(self._join())
+        self.seat: JoinedStore | None = asyncio.run(self._join())
         self.seconds = time.monotonic() - started
 
-    async def _join(self) -> Seat | None:
-        seat = await Meeting(self.member).join()
+    async def _join(self) -> JoinedStore | None:
+        seat = await Rendezvous(self.member).join()
         if seat is not None:
             seat.client.close()
         return seat
@@ -139,10 +139,10 @@ def test_a_store_that_comes_later_is_found(store: RealStore) -> None:
     port = unused_port()
     mark(store.port, encode(MARKER))
 
-    async def both() -> Seat | None:
+    async def both() -> JoinedStore | None:
         plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-        member = Member(Options(plan, CHECKS, wait=30), Recorder(), None)
-        joining = asyncio.ensure_future(Meeting(member).join())
+        member = Recorder(Options(plan, CHECKS, wait=30), Told(), None)
+        joining = asyncio.ensure_future(Rendezvous(member).join())
         await asyncio.sleep(1.0)
         assert not joining.done()
         relay = await asyncio.start_server(_relay_to(store.port), "127.0.0.1", port)
@@ -179,8 +179,8 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
         return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1)
 
     told: list[float] = []
-    monkeypatch.setattr("distdoctor.meeting.connect", nobody)
-    monkeypatch.setattr(Recorder, "note", lambda self, text: told.append(time.monotonic()))
+    monkeypatch.setattr("distdoctor.session.rendezvous.connect", nobody)
+    monkeypatch.setattr(Told, "note", lambda self, text: told.append(time.monotonic()))
     started = time.monotonic()
     Joined(unused_port(), wait=8)
     assert told and 3.4 < told[0] - started < 5.0, [at - started for at in told]
@@ -188,9 +188,9 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
 
 def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     """The marker was there, and its own store's host took it for nobody's: the nodes met and nobody led."""
-    own_client, tries = Hosting._own_client, []
+    own_client, tries = StoreHost._own_client, []
 
-    async def slow_at_first(self: Hosting) -> StoreClient:
+    async def slow_at_first(self: StoreHost) -> StoreClient:
         tries.append(self)
         client = await own_client(self)
         if len(tries) == 1:
@@ -200,14 +200,14 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypat
             raise StoreGone("the store did not answer for 1 s")
         return client
 
-    monkeypatch.setattr(Hosting, "_own_client", slow_at_first)
+    monkeypatch.setattr(StoreHost, "_own_client", slow_at_first)
     plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=0)
 
     async def meet() -> bool:
         zygote = Zygote()
         try:
             zygote.listen()
-            seat = await Meeting(Member(Options(plan, CHECKS, wait=20), Recorder(), zygote)).join()
+            seat = await Rendezvous(Recorder(Options(plan, CHECKS, wait=20), Told(), zygote)).join()
             assert seat is not None
             seat.client.close()
             return seat.leads
@@ -222,10 +222,10 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
     mark(store.port, encode(MARKER))
     port = unused_port()
     plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-    member = Member(Options(plan, CHECKS, wait=20), Recorder(), None)
+    member = Recorder(Options(plan, CHECKS, wait=20), Told(), None)
 
     async def join() -> tuple[StageStatus, str]:
-        seat = await Meeting(member).join()
+        seat = await Rendezvous(member).join()
         assert seat is not None
         seat.client.close()
         return "ok", ""

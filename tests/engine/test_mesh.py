@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.facts import MeshFacts
-from distdoctor.links import Climb
-from distdoctor.mesh import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD
-from distdoctor.protocol import TOKEN_BYTES, Target
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, MAX_OPEN, MAX_PAYLOAD
+from distdoctor.mesh.measurement import Measurement
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.model.facts import MeshFacts
 from tests.engine.namespaces import ROOT
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
@@ -30,7 +30,7 @@ WRONG = MAGIC + bytes(TOKEN_BYTES)
 FLOOD = 2000
 _LISTENER = """
 import asyncio, sys
-from distdoctor.mesh import Listener
+from distdoctor.mesh.listener import Listener
 async def main():
     print(await Listener(sys.argv[1], 7).start(), flush=True)
     await asyncio.sleep(120)
@@ -63,7 +63,7 @@ class Running:
     def climb(self) -> MeshFacts:
         """What another node sees of it."""
         targets = [Target(1, "me 1 n", "127.0.0.1", 1, ()), Target(7, "it 2 m", "127.0.0.1", self.port, ("gloo",))]
-        return asyncio.run(Climb(TOKEN, 1, targets, 1).run(measure=False))
+        return asyncio.run(Measurement(TOKEN, 1, targets, 1).run(measure=False))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.facts import HostsLine
+from distdoctor.model.facts import HostsLine
 from distdoctor.probes.look_up import Asker, Reply
 from distdoctor.probes.names import announced, hosts_lines, name_in_hosts, resolve, reverse
 from distdoctor.probes.threads import in_thread

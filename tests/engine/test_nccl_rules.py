@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.facts import AddressChoice, Interface
-from distdoctor.nccl_rules import matches, predict
+from distdoctor.knowledge.nccl import matches, predict
+from distdoctor.model.facts import AddressChoice, Interface
 
 LO = Interface("lo", ("127.0.0.1", "::1"), (8, 128), loopback=True)
 DOCKER = Interface("docker0", ("172.17.0.1",), (16,))

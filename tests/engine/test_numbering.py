@@ -7,23 +7,23 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.mailbox import Seen
-from distdoctor.numbering import Numbering, number
+from distdoctor.session.inbox import Participant
+from distdoctor.session.rank_assignment import Numbering, assign_ranks
 from tests.facts_builder import node
 
 
-def member(place: int, declared: int | None = None, nproc: int = 2, of: int = 3) -> Seen:
+def member(place: int, declared: int | None = None, nproc: int = 2, of: int = 3) -> Participant:
     facts = node(f"host{place}", place, of=of, nproc=nproc)
-    return Seen(place, replace(facts, plan=replace(facts.plan, node_rank=declared)), 4000)
+    return Participant(place, replace(facts, plan=replace(facts.plan, node_rank=declared)), 4000)
 
 
-def by_rank(place: int, rank: int, of: int) -> Seen:
+def by_rank(place: int, rank: int, of: int) -> Participant:
     facts = node("host0", of=1)
-    return Seen(place, replace(facts, plan=replace(facts.plan, started="rank", rank=rank, world_size=of)), None)
+    return Participant(place, replace(facts, plan=replace(facts.plan, started="rank", rank=rank, world_size=of)), None)
 
 
-def numbered(*members: Seen, own: int = 0) -> Numbering:
-    return number(members, members[own].facts.plan, members[own])
+def numbered(*members: Participant, own: int = 0) -> Numbering:
+    return assign_ranks(members, members[own].facts.plan, members[own])
 
 
 def test_ranks_are_counted_through_in_the_order_of_the_node_ranks() -> None:

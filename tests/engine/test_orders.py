@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from distdoctor.bounds import MAX_RANKS_PER_NODE, check_facts, count
-from distdoctor.facts import BadFacts, NodeFacts, encode
-from distdoctor.mailbox import Seen
-from distdoctor.numbering import number
-from distdoctor.orders import Orders
-from distdoctor.protocol import EVENT_BYTES, Command, Event, Marker, Target, read_event, read_marker
+from distdoctor.mesh.target import Target
+from distdoctor.model.bounds import MAX_RANKS_PER_NODE, check_facts, count
+from distdoctor.model.facts import BadFacts, NodeFacts, encode
+from distdoctor.session.inbox import Participant
+from distdoctor.session.orders import Orders
+from distdoctor.session.protocol import EVENT_BYTES, Command, Event, Marker, read_event, read_marker
+from distdoctor.session.rank_assignment import assign_ranks
 from tests.facts_builder import healthy, node
 
 HUGE = 10**18
@@ -138,8 +139,8 @@ def test_large_clusters_are_within_all_bounds(nodes: int, ranks: int) -> None:
     facts = [node(f"host{n}", n, of=nodes, nproc=ranks) for n in range(nodes)]
     for one in facts:
         check_facts(one)
-    members = [Seen(n, one, 40000) for n, one in enumerate(facts)]
-    numbering = number(members, facts[0].plan, members[0])
+    members = [Participant(n, one, 40000) for n, one in enumerate(facts)]
+    numbering = assign_ranks(members, facts[0].plan, members[0])
     last = Orders(nodes - 1, ranks, nodes, one_host=False)
     command = opening(
         "store",

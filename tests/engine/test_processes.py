@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.processes import Child, Died
+from distdoctor.ranks.supervisor import Child, Died
 from tests.engine.namespaces import ROOT
 from tests.engine.running import Running
 
@@ -267,7 +267,7 @@ def test_what_is_no_message_ends_the_wait_for_torch(
 
 _SUPERVISOR = """
 import asyncio, os, sys, time
-from distdoctor.processes import Zygote
+from distdoctor.ranks.supervisor import Zygote
 async def main():
     zygote = Zygote()
     zygote.listen()

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.facts import BadFacts, NodeFacts, decode, encode
-from distdoctor.plan import Plan
-from distdoctor.protocol import Command, Event, Marker, Target, marker_key
-from distdoctor.report import Report
+from distdoctor.mesh.target import Target
+from distdoctor.model.facts import BadFacts, NodeFacts, decode, encode
+from distdoctor.model.plan import Plan
+from distdoctor.model.report import Report
+from distdoctor.session.protocol import Command, Event, Marker, marker_key
 from tests.facts_builder import healthy, node
 
 EVERYTHING = Command(

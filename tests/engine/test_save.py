@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor import save
-from distdoctor.facts import FactsFile, NodeFacts, decode
+from distdoctor.model.facts import FactsFile, NodeFacts, decode, files
 from tests.facts_builder import node
 
 
@@ -25,29 +24,29 @@ def rank(number: int) -> NodeFacts:
 
 
 def test_what_is_saved_is_what_is_read(tmp_path: Path) -> None:
-    save.write(tmp_path / "facts.json", node(), True)
+    files.write(tmp_path / "facts.json", node(), True)
     assert read(tmp_path / "facts.json") == node()
     assert os.listdir(tmp_path) == ["facts.json"]
 
 
 def test_each_node_has_a_file_of_its_own_in_a_folder(tmp_path: Path) -> None:
     for number in (0, 1):
-        save.write(tmp_path, node("same", number), True)
+        files.write(tmp_path, node("same", number), True)
     assert sorted(os.listdir(tmp_path)) == ["same-node0.json", "same-node1.json"]
 
 
 def test_hosts_of_one_name_that_never_met_keep_files_of_their_own(tmp_path: Path) -> None:
     for netns in ("4026531840", "4026532111"):
         one = node("localhost", 0, netns=netns)
-        save.write(tmp_path, replace(one, node_rank=None, plan=replace(one.plan, node_rank=None)), True)
+        files.write(tmp_path, replace(one, node_rank=None, plan=replace(one.plan, node_rank=None)), True)
     assert len(os.listdir(tmp_path)) == 2
 
 
 def test_each_rank_has_a_file_of_its_own_in_a_folder_and_beside_a_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for number in (0, 1, 2):
-        save.write(tmp_path / "folder", rank(number), number == 0)
-        save.write(tmp_path / "facts.json", rank(number), number == 0)
+        files.write(tmp_path / "folder", rank(number), number == 0)
+        files.write(tmp_path / "facts.json", rank(number), number == 0)
     assert sorted(os.listdir(tmp_path / "folder")) == [f"host0-rank{number}.json" for number in (0, 1, 2)]
     assert sorted(os.listdir(tmp_path)) == ["facts-rank1.json", "facts-rank2.json", "facts.json", "folder"]
 
@@ -55,7 +54,7 @@ def test_each_rank_has_a_file_of_its_own_in_a_folder_and_beside_a_file(tmp_path:
 def test_an_earlier_file_is_replaced_at_once(tmp_path: Path) -> None:
     """A reader that looks all the time never sees half a file."""
     path = tmp_path / "facts.json"
-    save.write(path, node(), True)
+    files.write(path, node(), True)
     stop, seen = threading.Event(), []
 
     def look() -> None:
@@ -65,7 +64,7 @@ def test_an_earlier_file_is_replaced_at_once(tmp_path: Path) -> None:
     reader = threading.Thread(target=look)
     reader.start()
     for pid in range(1, 101):
-        save.write(path, node(pid=pid), True)
+        files.write(path, node(pid=pid), True)
     stop.set()
     reader.join()
     assert seen and seen == sorted(seen, key=lambda pid: pid if pid <= 100 else 0)
@@ -74,13 +73,13 @@ def test_an_earlier_file_is_replaced_at_once(tmp_path: Path) -> None:
 
 def test_where_the_disk_is_full_the_earlier_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
-    save.write(path, node(), True)
+    files.write(path, node(), True)
     before = path.read_bytes()
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
     try:
         with pytest.raises(OSError):
-            save.write(path, node("other"), True)
+            files.write(path, node("other"), True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert path.read_bytes() == before
@@ -89,7 +88,7 @@ def test_where_the_disk_is_full_the_earlier_file_stays(tmp_path: Path) -> None:
 
 def test_no_folder_no_file(tmp_path: Path) -> None:
     with pytest.raises(OSError):
-        save.write(tmp_path / "none" / "facts.json", node(), True)
+        files.write(tmp_path / "none" / "facts.json", node(), True)
     assert os.listdir(tmp_path) == []
 
 
@@ -100,7 +99,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
     reader.start()
-    save.write(pipe, node(), True)
+    files.write(pipe, node(), True)
     reader.join(10)
     assert decode(got[0], FactsFile).facts == (node(),)
     assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
@@ -113,7 +112,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         with pytest.raises(OSError, match=r"link\.json is a symbolic link"):
-            save.write(link, node(), True)
+            files.write(link, node(), True)
         assert link.is_symlink() and os.listdir(tmp_path) == ["link.json"]
 
 
@@ -121,7 +120,7 @@ def test_a_link_in_a_folder_is_not_followed_either(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("keep")
     (tmp_path / "host0-node0.json").symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="is a symbolic link"):
-        save.write(tmp_path, node(), True)
+        files.write(tmp_path, node(), True)
     assert (tmp_path / "target").read_text() == "keep"
 
 
@@ -130,7 +129,7 @@ def test_a_file_that_is_not_facts_is_left_as_it_is(tmp_path: Path, content: str)
     path = tmp_path / "results.json"
     path.write_text(content)
     with pytest.raises(OSError, match="not facts"):
-        save.write(path, node(), True)
+        files.write(path, node(), True)
     assert path.read_text() == content
 
 
@@ -138,7 +137,7 @@ def test_an_empty_file_is_filled(tmp_path: Path) -> None:
     """As mktemp makes it."""
     path = tmp_path / "facts.json"
     path.touch()
-    save.write(path, node(), True)
+    files.write(path, node(), True)
     assert read(path) == node()
 
 
@@ -146,8 +145,8 @@ def test_only_the_user_reads_what_is_saved(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         for place in (tmp_path / "facts.json", tmp_path):
-            save.write(place, node(), True)
-            save.write(place, node(), True)
+            files.write(place, node(), True)
+            files.write(place, node(), True)
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
@@ -155,7 +154,7 @@ def test_only_the_user_reads_what_is_saved(tmp_path: Path) -> None:
 
 def test_the_facts_of_another_host_are_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
-    save.write(path, node("host0"), True)
+    files.write(path, node("host0"), True)
     with pytest.raises(OSError, match="has the facts of host0"):
-        save.write(path, node("host1"), True)
-    save.write(path, node("host0"), True)
+        files.write(path, node("host1"), True)
+    files.write(path, node("host0"), True)

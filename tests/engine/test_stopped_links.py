@@ -14,15 +14,15 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.facts import Link, MeshFacts
-from distdoctor.links import Climb
-from distdoctor.protocol import TOKEN_BYTES, Target
+from distdoctor.mesh.measurement import Measurement
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.model.facts import Link, MeshFacts
 from tests.facts_builder import healthy, judged
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
 LISTENER = """
 import asyncio, sys
-from distdoctor.mesh import Listener
+from distdoctor.mesh.listener import Listener
 async def main():
     print(await Listener(sys.argv[1], 2).start(), flush=True)
     await asyncio.sleep(60)
@@ -30,12 +30,12 @@ asyncio.run(main())
 """
 CLIMBER = """
 import asyncio, sys
-from distdoctor.links import Climb
-from distdoctor.protocol import Target
+from distdoctor.mesh.measurement import Measurement
+from distdoctor.mesh.target import Target
 targets = [Target(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
 targets += [Target(2, "host2 1 net:[2]", "127.0.0.1", int(port), ("gloo",)) for port in sys.argv[2:]]
 print("ready", flush=True)
-facts = asyncio.run(Climb(sys.argv[1], 1, targets, lead=1).run(measure=False))
+facts = asyncio.run(Measurement(sys.argv[1], 1, targets, lead=1).run(measure=False))
 print(facts.good, [(link.outcome, link.accepted) for link in facts.bad], flush=True)
 """
 
@@ -56,7 +56,7 @@ def listener() -> Iterator[tuple[subprocess.Popen[str], int]]:
 def climb(port: int) -> MeshFacts:
     targets = [Target(1, "host1 1 net:[1]", "127.0.0.1", 1, ("gloo",))]
     targets += [Target(2, "host2 1 net:[2]", "127.0.0.1", port, ("gloo",))]
-    return asyncio.run(Climb(TOKEN, 1, targets, lead=1).run(measure=False))
+    return asyncio.run(Measurement(TOKEN, 1, targets, lead=1).run(measure=False))
 
 
 @pytest.mark.parametrize("after", [0.0, 0.02])

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import pytest
 
-from distdoctor.processes import Child
-from distdoctor.store_client import MAX_VALUE, StoreClient, StoreError, StoreGone
+from distdoctor.ranks.supervisor import Child
+from distdoctor.store.client import MAX_VALUE, StoreClient, StoreError, StoreGone
 from tests.engine.running import Running
 from tests.engine.servers import RealStore, serving, unused_port
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.seal import LEAST_LENGTH, NotAuthentic, NotSealed, Seal, Sealed
+from distdoctor.session.seal import LEAST_LENGTH, NotAuthentic, NotSealed, Seal, Sealed
 from tests.engine.servers import unused_port
 from tests.engine.test_doctor import ended, environment, failures, family, node, started
 from tests.engine.test_forged import BACKENDS, TOKEN, roots

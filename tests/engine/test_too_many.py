@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from distdoctor.facts import encode
-from distdoctor.protocol import Command
+from distdoctor.model.facts import encode
+from distdoctor.session.protocol import Command
 from tests.engine.hostile import forged_report
 from tests.engine.servers import unused_port
 from tests.engine.test_doctor import ended, environment, started

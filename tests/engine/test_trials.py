@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distdoctor.findings import Finding, Fix, Severity
-from distdoctor.judge import Judgement
-from distdoctor.trials import Choice, choose
+from distdoctor.judge.engine import Judgement
+from distdoctor.model.findings import Finding, Fix, Severity
+from distdoctor.session.fix_trial import Choice, choose
 
 
 def finding(

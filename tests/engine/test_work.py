@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from distdoctor.facts import Work
+from distdoctor.model.facts import Work
 from distdoctor.ranks import work
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.catalog import load
+from distdoctor.judge.catalog import load
 from tests.lab.field_cases import ALL_CASES
 from tests.lab.shapes import SHAPES
 from tests.lab.torch_times import BY_CHECK

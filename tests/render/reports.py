@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from distdoctor.findings import Finding, Fix
-from distdoctor.report import Report, ReportNode, ReportStage
-from distdoctor.stages import STAGES
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report, ReportNode, ReportStage
+from distdoctor.model.stages import STAGES
 
 WAS = "2026-01-02T03:04:05+00:00"
 

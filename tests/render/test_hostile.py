@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from distdoctor import output
-from distdoctor.cli import run
-from distdoctor.facts import FactsFile, encode
-from distdoctor.progress import Plain, Terminal
+from distdoctor import streams
+from distdoctor.cli.app import run
+from distdoctor.model.facts import FactsFile, encode
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
+from distdoctor.render.progress import Plain, Terminal
 from tests.facts_builder import healthy, loopback_name
 from tests.render.reports import loopback
 
@@ -86,7 +86,7 @@ def test_nothing_that_is_told_meanwhile_acts_on_a_terminal(kind: Any) -> None:
 @pytest.mark.parametrize("drawn", [False, True])
 def test_the_stream_itself_lets_nothing_through(drawn: bool) -> None:
     stream = io.StringIO()
-    output.write(f"a{EVIL}\nb\x1b[31mred\x1b[0m\r\x1b[K", stream, drawn=drawn)
+    streams.write(f"a{EVIL}\nb\x1b[31mred\x1b[0m\r\x1b[K", stream, drawn=drawn)
     assert acts(stream.getvalue(), drawn=drawn) == []
     assert ("\x1b[31mred" in stream.getvalue()) == drawn
 

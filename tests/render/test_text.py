@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from distdoctor.findings import Finding, Fix
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report
+from distdoctor.model.stages import STAGES
 from distdoctor.render.text import render
-from distdoctor.report import Report
-from distdoctor.stages import STAGES
 
 from . import reports
 

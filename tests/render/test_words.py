@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distdoctor.model.sanitize import clean
 from distdoctor.render.evidence import gathered
-from distdoctor.render.words import clean, count, fold, ranks
+from distdoctor.render.words import count, fold, ranks
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,183 @@
+"""What several checks need to set a failure right: the master's address and port, firewalls, /etc/hosts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from distdoctor.check_api.node_addresses import own_names
+from distdoctor.check_api.text import some_of, together
+from distdoctor.knowledge.packet_filter import open_commands, opening_port
+from distdoctor.knowledge.ruleset import Hook
+from distdoctor.model.addresses import endpoint, is_loopback
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import PortHolder
+from distdoctor.model.findings import Fix
+from distdoctor.model.plan import Plan
+
+
+def set_master(
+    plan: Plan, address: str | None, port: int | None
+) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """(env, flags) that set the master's address and port where this plan takes them from. None: leave as it is."""
+    env: dict[str, str | None] = {}
+    flags: dict[str, str | None] = {}
+    source = _endpoint_source(plan)
+    if source:
+        place = flags if source.startswith("--") else env
+        place[source] = endpoint(address or plan.master_addr or "", port or plan.master_port)
+        return env, flags
+    for value, field, flag, variable in (
+        (address, "master_addr", "--master-addr", "MASTER_ADDR"),
+        (None if port is None else str(port), "master_port", "--master-port", "MASTER_PORT"),
+    ):
+        if value is None:
+            continue
+        source = plan.sources.get(field, "")
+        if source.endswith(variable):
+            env[source] = value
+        elif source.startswith("--") or plan.started == "node":
+            flags[flag] = value
+        else:
+            env[variable] = value
+    return env, flags
+
+
+def _endpoint_source(plan: Plan) -> str | None:
+    source = plan.sources.get("master_addr", "")
+    if source in ("--rdzv-endpoint", "PET_RDZV_ENDPOINT"):
+        return source
+    return "--rdzv-endpoint" if plan.rdzv_backend == "c10d" else None
+
+
+def master_fixes(
+    nodes: Sequence[Node], text: str, address: str | None = None, port: int | None = None, option: int = 1
+) -> tuple[Fix, ...]:
+    """One fix per way in which the nodes are given their master, all of one option."""
+    groups: dict[tuple[tuple[tuple[str, str | None], ...], ...], list[str]] = {}
+    for node in nodes:
+        env, flags = set_master(node.plan, address, port)
+        groups.setdefault((tuple(env.items()), tuple(flags.items())), []).append(node.name)
+    return tuple(
+        Fix(text, tuple(names), option, env=dict(env), flags=dict(flags)) for (env, flags), names in groups.items()
+    )
+
+
+def other_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]:
+    """Another MASTER_PORT on all nodes."""
+    if free_port is None:
+        port = cluster.plan.master_port % 65535 + 1
+        return master_fixes(cluster.nodes, f"Use another port, the same on every node, for example {port}.", port=port)
+    return master_fixes(
+        cluster.nodes, f"Use another port, the same on every node: {free_port} is free.", port=free_port
+    )
+
+
+def own_leftover(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
+    """The last resort for a port that is held: ending what holds it, if that is one's own left-over."""
+    who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
+    return Fix(
+        f"Only if it is a left-over of your own earlier run: end {who or 'the process that holds the port'} yourself.",
+        (node.name,),
+        option,
+    )
+
+
+def opening_fix(
+    node: Node | None, name: str, hook: Hook, peers: Sequence[str], port: int | None, option: int = 1
+) -> Fix:
+    """Let the peers through on ``node``: commands from its own rules, or text where those were not seen.
+
+    ``port`` None: all TCP ports.
+    """
+    rules = node.facts.network.firewall if node and node.facts.network else None
+    if port is not None:
+        port = opening_port(rules, hook, port)
+    commands = open_commands(rules, hook, peers, port)
+    what = f"TCP port {port}" if port is not None else "TCP on all ports"
+    ends = f"{'from' if hook == 'input' else 'to'} {some_of(peers) or 'the other nodes'}"
+    if commands:
+        return Fix(f"On {name}, accept {what} {ends}.", (name,), option, commands=commands)
+    if rules is not None and rules.readable:
+        text = f"No rule of {name} blocks {what} {ends}: let it through between the hosts (security group, switch)."
+        return Fix(text, (name,), option)
+    return Fix(f"On {name}, accept {what} {ends} (its firewall's rules were not seen).", (name,), option)
+
+
+def append_hosts_line(address: str, name: str) -> str:
+    """A command that adds a line to /etc/hosts."""
+    return f"echo {shlex.quote(f'{address} {name}')} >> /etc/hosts"
+
+
+WITHOUT_FILE = {"dns", "nis", "nisplus", "ldap", "hesiod", "wins", "myhostname", "mymachines"}
+"""Sources of names that do not read /etc/hosts (nsswitch.conf(5), nss-myhostname(8)); systemd's ``resolve`` does."""
+FILES_FIRST = (
+    "new=$(sed 's/^[[:space:]]*hosts:[[:space:]]*/&files /' /etc/nsswitch.conf) && "
+    'printf "%s\\n" "$new" > /etc/nsswitch.conf'
+)
+"""It writes into the file, as :func:`replace_in_hosts` does."""
+
+
+LOCALHOST = ("localhost", "ip6-")
+"""What the names begin with that stay with the loopback address."""
+
+
+def reads_hosts_file(node: Node) -> bool:
+    """Whether look-ups on the node read /etc/hosts; True where that is not known."""
+    sources = node.facts.host.name_sources if node.facts.host else None
+    return not sources or any(s not in WITHOUT_FILE and not s.startswith("mdns") for s in sources)
+
+
+def unread_lines(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """For the evidence: whose look-ups do not read /etc/hosts."""
+    return tuple(
+        f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.facts.host.name_sources or ())}`: /etc/hosts is "
+        "not read"
+        for node in nodes
+        if node.facts.host and not reads_hosts_file(node)
+    )
+
+
+def give_address(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
+    """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
+    there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
+    host, network = node.facts.host, node.facts.network
+    known = (*(host.hosts_lines if host else ()), *(network.master_lines if network else ()))
+    entries = [line.text.partition("#")[0].split() for line in known]
+    there = any(e and address in (None, e[0]) and names[0] in e[1:] for e in entries)
+    added = () if there or address is None else (append_hosts_line(address, " ".join(names)),)
+    read = reads_hosts_file(node) or not (there or added)
+    return added if read else (*added, FILES_FIRST)
+
+
+def replace_in_hosts(node: Node, address: str) -> str:
+    """A command that gives the node's own name ``address`` in /etc/hosts in place of its loopback address there.
+
+    Empty where it has it and the file is read, and for a host that is called localhost, which every host is to itself.
+
+    It writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
+    """
+    names = own_names(node)
+    if "localhost" in names:
+        return ""
+    script: list[str] = []
+    placed = False
+    for line in node.facts.host.hosts_lines if node.facts.host else ():
+        fields = line.text.partition("#")[0].split()
+        if not fields or not is_loopback(fields[0]):
+            continue
+        others = [name for name in fields[1:] if name not in names]
+        if others and any(o.startswith(LOCALHOST) for o in others):
+            script.append(f"{line.number}c\\{fields[0]} {' '.join(others)}")
+        elif placed:
+            script.append(f"{line.number}d")
+        else:
+            script.append(f"{line.number}c\\{address} {' '.join(fields[1:])}")
+            placed = True
+    if not script:
+        return " && ".join(give_address(node, address, *names))
+    if not placed:
+        # First: a line that is changed or deleted ends the script for that line, which may be the last.
+        script.insert(0, f"$a\\{address} {' '.join(names)}")
+    edits = " ".join(f"-e {shlex.quote(edit)}" for edit in script)
+    return f'new=$(sed {edits} /etc/hosts) && printf "%s\\n" "$new" > /etc/hosts'

@@ -1,0 +1,95 @@
+"""Where the nodes look for node 0, as a place and not as a spelling, and which of these places is the right one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from distdoctor.check_api.node_addresses import names_loopback
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.cluster import Cluster, Node
+
+MasterTarget = tuple[object, int]
+"""(host of the cluster, or addresses that are none of its; port)."""
+
+
+def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
+    """Where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
+    owners: dict[object, tuple[str, str, str]] = {}
+    for node in reversed(cluster.nodes):
+        owners.update({parse_address(address): node.host for address in node.addresses})
+    found: dict[str, MasterTarget] = {}
+    for node in cluster.nodes:
+        place = _where(cluster, node, owners)
+        if place is not None:
+            found[node.name] = (place, node.plan.master_port)
+    return found
+
+
+def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str, str]]) -> object | None:
+    """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
+    network = node.facts.network
+    addresses = network.master.addresses if network and network.master else ()
+    if len(addresses) > 1 and network and network.contact and _met(node):
+        # A store client tries one address after the other: a name that means every node (a headless service) leads
+        # each of them, its own address refused, to the one that hosts the store.
+        addresses = (network.contact.address,)
+    if not addresses or (names_loopback(node) and cluster.multi_host):
+        return None
+    numbers = [parse_address(address) for address in addresses]
+    own = {parse_address(address) for address in node.addresses}
+    if any(is_loopback(address) for address in addresses) or any(number in own for number in numbers):
+        # An address of its own that is forwarded (a service's, on every node with IPVS) led it to node 0 all the same.
+        zero = cluster.node0
+        return zero.host if zero is not None and _met(node) and _arrived(zero, node) else node.host
+    for number in numbers:
+        if number in owners:
+            return owners[number]
+    return frozenset(map(str, numbers))
+
+
+def shared_targets(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
+    """The address that ``node`` takes for the master's and has itself, as the host at the right place has it, too."""
+    network = node.facts.network
+    own = {a for other in cluster.nodes if other.host == right[0] for a in other.addresses if not is_loopback(a)}
+    resolved = network.master.addresses if network and network.master else ()
+    return next((a for a in resolved if a in own and a in node.addresses and node.host != right[0]), None)
+
+
+def _met(node: Node) -> bool:
+    contact = node.facts.network.contact if node.facts.network else None
+    return bool(node.facts.meeting and node.facts.meeting.joined and contact and contact.outcome == "open")
+
+
+def _arrived(zero: Node, node: Node) -> bool:
+    return bool(zero.facts.meeting and {*node.keys} & {*zero.facts.meeting.arrived})
+
+
+def split_names(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
+    """Host names that lead to different places, each with the nodes that use them on one and the same port.
+
+    And addresses that do: those that several hosts have.
+    """
+    groups: dict[tuple[str, int], list[Node]] = {}
+    for node in cluster.nodes:
+        name = node.plan.master_addr
+        if node.name in found and name is not None:
+            groups.setdefault((name, node.plan.master_port), []).append(node)
+    return {name: nodes for (name, _), nodes in groups.items() if len({found[node.name] for node in nodes}) > 1}
+
+
+def rightful_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
+    """(the place that is taken for the right one, whether that is sure)."""
+    said = Counter(found[node.name] for node in nodes)
+    arrived = Counter[MasterTarget]()
+    for node in nodes:
+        if node.facts.meeting and node.facts.meeting.hosted:
+            arrived[found[node.name]] = max(arrived[found[node.name]], len(node.facts.meeting.arrived), 1)
+    for counts in (arrived, said):
+        ranked = counts.most_common(2)
+        if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
+            return ranked[0][0], True
+    declared = [n for n in nodes if n.plan.node_rank == 0 or n.plan.rank == 0]
+    if len(declared) == 1 and (declared[0].facts.meeting is None or found[declared[0].name] in arrived):
+        return found[declared[0].name], True
+    return found[nodes[0].name], False

@@ -1,0 +1,72 @@
+"""The addresses of a node, and the interface that its data takes."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from distdoctor.knowledge.interfaces import is_bridge, is_virtual
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.cluster import Cluster, Node
+
+
+def address_of(node: Node, cluster: Cluster | None = None, but: Container[str] = ()) -> str | None:
+    """The address by which other hosts reach ``node``: by its routes, else one in a network it shares with another
+
+    node of the cluster, else the first that is neither loopback nor on a bridge of containers. None without any.
+    ``but``: addresses that it is not to be.
+    """
+    if node.reached_at and not is_loopback(node.reached_at) and node.reached_at not in but:
+        return node.reached_at
+    candidates = [(address, network) for address, network in _candidates(node) if address not in but]
+    networks = {network for peer in (cluster.peers(node) if cluster else ()) for _, network in _candidates(peer)}
+    for address, network in candidates:
+        if network in networks:
+            return address
+    return candidates[0][0] if candidates else None
+
+
+def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
+    """Addresses of a node's interfaces, each with its network: (prefix length, number)."""
+    found = []
+    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    for interface in sorted(interfaces, key=lambda one: is_virtual(one.name)):
+        if interface.loopback or not interface.up or is_bridge(interface.name):
+            continue
+        for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
+            parsed = parse_address(address)
+            if parsed is not None and not parsed.is_loopback and not parsed.is_link_local:
+                found.append((address, (length, int(parsed) >> (parsed.max_prefixlen - length))))
+    return found
+
+
+def primary_interface(node: Node) -> str | None:
+    """The interface that reaches the other nodes, by this node's routes."""
+    network = node.facts.network
+    return network.primary.interface if network and network.primary else None
+
+
+def own_names(node: Node) -> tuple[str, ...]:
+    """What a node is called: its host name and, where that has dots, the first label."""
+    hostname = node.facts.identity.hostname
+    return tuple(dict.fromkeys((hostname, hostname.partition(".")[0])))
+
+
+def names_loopback(node: Node) -> bool:
+    """Whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1, or another
+    host's name that resolves to one of these. A node's own name may: the store listens on every address."""
+    master = node.plan.master_addr
+    if master is None:
+        return False
+    if is_loopback(master) or master in ("localhost", "ip6-localhost", "localhost.localdomain"):
+        return True
+    network = node.facts.network
+    resolved = network.master.addresses if network and network.master else ()
+    return master not in own_names(node) and bool(resolved) and all(is_loopback(address) for address in resolved)
+
+
+def data_interface(node: Node) -> tuple[str | None, int]:
+    """(the interface that gloo, or else the route to the others, uses; its MTU in bytes, 0 where that is not known)."""
+    network = node.facts.network
+    name = node.interface_of(node.gloo_address) or (network.primary.interface if network and network.primary else None)
+    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    return name, next((i.mtu for i in interfaces if i.name == name), 0)

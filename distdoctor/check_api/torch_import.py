@@ -1,0 +1,126 @@
+"""Why torch cannot be imported on a node, told apart by what was seen: for the checks about it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import TorchFailure
+from distdoctor.model.findings import Fix
+
+Why = Literal[
+    "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
+    "dependency", "not-distributed", "other",
+]  # fmt: skip
+_NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
+_NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
+_WRONG_SYMBOL = re.compile(
+    r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
+)
+
+
+def why(node: Node) -> Why | None:
+    """Why torch cannot be imported on ``node``; None where it can, or where nobody has tried."""
+    identity = node.facts.identity
+    if identity.torch is not None or not identity.torch_error:
+        return None
+    failure = identity.torch_failure
+    if failure is None:  # facts of an older version: the text alone
+        gone = re.search(r"No module named '?torch'?$", identity.torch_error)
+        return "missing" if gone else _by_text(identity.torch_error) or "other"
+    if failure.shadows:
+        return "shadowed"
+    if failure.looked and failure.found is None:
+        return "missing"
+    return _by_facts(failure, f"{failure.text} {failure.said}")
+
+
+def _by_facts(failure: TorchFailure, text: str) -> Why:
+    if failure.folder_gone:
+        return "folder"
+    if failure.oom_kills or failure.type == "MemoryError" or failure.errno == 12 or _NO_MEMORY.search(text):
+        return "memory"
+    if failure.signal is not None:
+        return "killed" if failure.signal == 9 else "signal"
+    if "built without torch.distributed" in text:
+        return "not-distributed"
+    if failure.module == "torch._C" or "Failed to load PyTorch C extensions" in text:
+        return "other-python" if failure.built_for else "incomplete"
+    if failure.type == "ModuleNotFoundError" and failure.module:
+        return "incomplete" if failure.module.partition(".")[0] == "torch" else "dependency"
+    return _by_text(text) or "other"
+
+
+def _by_text(text: str) -> Why | None:
+    if _NO_LIBRARY.search(text):
+        return "library"
+    if _WRONG_SYMBOL.search(text):
+        return "symbol"
+    return "memory" if _NO_MEMORY.search(text) else None
+
+
+def missing_library(text: str) -> str:
+    """The library that the loader did not find."""
+    match = _NO_LIBRARY.search(text)
+    return match[1].rpartition("/")[2] if match else "a library"
+
+
+def grouped_by_cause(cluster: Cluster, kinds: Iterable[Why]) -> Mapping[Why, list[Node]]:
+    """The nodes of each of these kinds, in the cluster's order."""
+    wanted, found = set(kinds), dict[Why, list[Node]]()
+    for node in cluster.nodes:
+        kind = why(node)
+        if kind in wanted and kind is not None:
+            found.setdefault(kind, []).append(node)
+    return found
+
+
+def still_importing(cluster: Cluster, seconds: float) -> list[Node]:
+    """The nodes where the import of torch had not ended after so many seconds."""
+    return [
+        node
+        for node in cluster.nodes
+        if node.facts.identity.torch_importing and (node.facts.identity.torch_seconds or 0.0) >= seconds
+    ]
+
+
+def torch_error_line(node: Node) -> str:
+    """What was seen on a node, with the Python in which it was."""
+    identity = node.facts.identity
+    python = f"Python {identity.python}"
+    where = f"{identity.executable}, {python}" if identity.executable else python
+    return f"{node.name}: {identity.torch_error} ({where})"
+
+
+def pip_of(node: Node, *words: str) -> str:
+    """pip's command line for the node's own Python."""
+    return shlex.join([node.facts.identity.executable or "python3", "-m", "pip", *words])
+
+
+def install_fix(cluster: Cluster, node: Node, *flags: str) -> str:
+    """The command that installs the torch of the other nodes, or any, into the node's own Python."""
+    versions = [other.facts.identity.torch for other in cluster.nodes if other.facts.identity.torch]
+    failure = node.facts.identity.torch_failure
+    version = (failure.version if failure else None) or (versions[0] if versions else None)
+    words = shlex.split(install_torch(version))[2:] if version else ["torch"]
+    return pip_of(node, "install", *flags, *words)
+
+
+def python_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str], option: int = 1) -> tuple[Fix, ...]:
+    """One fix for all nodes with the same command (by their names)."""
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        groups.setdefault(command[node.name], []).append(node.name)
+    return tuple(Fix(text, tuple(names), option, commands=(line,)) for line, names in groups.items())
+
+
+def install_torch(version: str) -> str:
+    """The command that installs this version of torch, from the index of its build where it names one (+cu126)."""
+    release, _, build = version.partition("+")
+    words = ["pip", "install", f"torch=={release}"]
+    if re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", build):
+        words += ["--index-url", f"https://download.pytorch.org/whl/{build}"]
+    return shlex.join(words)

@@ -1,0 +1,11 @@
+"""Names of variables that look like a known one misspelled."""
+
+from __future__ import annotations
+
+from distdoctor.knowledge.variables import meant
+from distdoctor.model.cluster import Node
+
+
+def misspelled(node: Node, variable: str) -> tuple[str, ...]:
+    """The variables of this node that look like ``variable`` misspelled."""
+    return tuple(name for name in node.facts.near_misses if meant(name) == variable)

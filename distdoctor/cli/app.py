@@ -1,0 +1,322 @@
+"""The command line: commands and flags, wired to what does the work.
+
+Light by design: nothing here imports torch, and asyncio, rich and the checks are imported by the command that needs
+them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from distdoctor import interrupts, streams
+from distdoctor.cli import completion, ending
+from distdoctor.cli.argv import COMMANDS, did_you_mean, normalized, without_secrets
+from distdoctor.cli.help_texts import CHECK_HELP, HELP
+from distdoctor.interrupts import Interrupted
+from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
+
+app = typer.Typer(
+    name="distdoctor",
+    help=HELP,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit; with -v also Python, torch and their paths.")
+    ] = False,
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, hidden=True)] = 0,
+) -> None:
+    if version:
+        from distdoctor.cli.catalog import versions
+
+        streams.write(versions(verbose=verbose > 0))
+        raise typer.Exit(OK)
+    if verbose:
+        from distdoctor.model.errors import UsageError
+
+        raise UsageError("-v stands behind the command: distdoctor check -v")
+    if context.invoked_subcommand is None:
+        streams.write(context.get_help() + "\n")
+        # Not 0: a script that forgot the word "check" must not read this as a healthy cluster.
+        raise typer.Exit(USAGE)
+
+
+FailOnFlag = Annotated[
+    str,
+    typer.Option(
+        "--fail-on",
+        metavar="fail|warn|never",
+        help="Findings that make the exit status 1.",
+        autocompletion=completion.floors,
+    ),
+]
+IgnoreFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="ID",
+        help="Set this check's findings aside. Repeatable.",
+        autocompletion=completion.check_ids,
+    ),
+]
+ChecksFlag = Annotated[
+    list[Path] | None,
+    typer.Option("--checks", metavar="DIR", help="Also use the checks of this folder. Repeatable."),
+]
+OutputFlag = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="text|json", help="Format of the report.", autocompletion=completion.outputs
+    ),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+QuietFlag = Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes.")]
+VerboseFlag = Annotated[
+    int, typer.Option("-v", "--verbose", count=True, show_default=False, help="All evidence, sources and values.")
+]
+
+
+@app.command(
+    help=CHECK_HELP,
+    short_help="Check this node as the planned job would use it.",
+)
+def check(
+    nnodes: Annotated[
+        str | None, typer.Option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]")
+    ] = None,
+    nproc_per_node: Annotated[
+        str | None, typer.Option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]")
+    ] = None,
+    node_rank: Annotated[
+        int | None, typer.Option(metavar="N", help="This node's rank. [assigned when nodes meet]")
+    ] = None,
+    master_addr: Annotated[str | None, typer.Option(metavar="HOST", help="Where node 0 is.")] = None,
+    master_port: Annotated[int | None, typer.Option(metavar="PORT", help="Node 0's port. [29500]")] = None,
+    rdzv_endpoint: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="The two above in one.")] = None,
+    rdzv_backend: Annotated[str | None, typer.Option(metavar="NAME", help="static or c10d.")] = None,
+    rdzv_id: Annotated[str | None, typer.Option(metavar="ID", help="Name of the run.")] = None,
+    rdzv_conf: Annotated[str | None, typer.Option(hidden=True)] = None,
+    standalone: Annotated[bool, typer.Option("--standalone", help="One node, on a free port.")] = False,
+    local_rank: Annotated[int | None, typer.Option(hidden=True)] = None,
+    init_method: Annotated[
+        str | None, typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]")
+    ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]", autocompletion=completion.backends
+        ),
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", help="Seconds to wait for the other nodes. [60; 600 where you are asked to start them]"
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True)
+    ] = 60.0,
+    until: Annotated[
+        str,
+        typer.Option(
+            metavar="STAGE", help="Last stage to run; up to network needs no torch.", autocompletion=completion.stages
+        ),
+    ] = "collective",
+    try_fixes: Annotated[
+        bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")
+    ] = True,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
+        ),
+    ] = None,
+    fail_on: FailOnFlag = "fail",
+    ignore: IgnoreFlag = None,
+    checks: ChecksFlag = None,
+    output_format: OutputFlag = "text",
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = 0,
+) -> int:
+    from distdoctor.cli.check import CheckCommand, Telling
+    from distdoctor.launch.flags import Flags
+
+    flags = Flags(
+        nnodes=nnodes,
+        nproc_per_node=nproc_per_node,
+        node_rank=node_rank,
+        master_addr=master_addr,
+        master_port=master_port,
+        rdzv_endpoint=rdzv_endpoint,
+        rdzv_backend=rdzv_backend,
+        rdzv_id=rdzv_id,
+        standalone=standalone,
+        local_rank=local_rank,
+        backend=backend,
+        init_method=init_method,
+    )
+    telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
+    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save, token).run()
+
+
+@app.command(
+    help="Judge facts that `check --save` kept, those of several nodes together.",
+    short_help="Judge facts kept by --save.",
+)
+def diagnose(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Facts files, or folders of them.")],
+    fail_on: FailOnFlag = "fail",
+    ignore: IgnoreFlag = None,
+    checks: ChecksFlag = None,
+    output_format: OutputFlag = "text",
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = 0,
+) -> int:
+    from distdoctor.cli.check import Telling, diagnose_files
+
+    telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
+    return diagnose_files(files, telling, ignore or (), checks or ())
+
+
+@app.command(
+    help="Print all that is known about one failure: what you see, why, the fix, when it is harmless.",
+    short_help="Print all that is known about one failure.",
+)
+def explain(
+    check_id: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="A check's id, or the last part of it.", autocompletion=completion.check_ids),
+    ] = None,
+    checks: ChecksFlag = None,
+) -> int:
+    from distdoctor.cli.catalog import explain_check
+
+    return explain_check(check_id, checks or ())
+
+
+@app.command("list", help="List every check: its id, severity and title.")
+def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
+    from distdoctor.cli.catalog import list_checks
+
+    return list_checks(checks or (), as_json=json)
+
+
+@app.command("help", help="Print the help of a command.")
+def help_(
+    command: Annotated[
+        str | None, typer.Argument(metavar="COMMAND", autocompletion=completion.commands, show_default=False)
+    ] = None,
+) -> int:
+    return run([command, "--help"] if command else ["--help"])
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with the status that the report gives."""
+    interrupts.begin()
+    streams.ensure_streams()
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    if not streams.finish() and status == OK:
+        status = INCOMPLETE
+    sys.exit(interrupts.status_after(status))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line. Returns the exit status; nothing is raised and no traceback printed."""
+    words = normalized(arguments)
+    ending.begin()
+    try:
+        interrupts.deliver()
+        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
+            return _bad_usage(f"no command {words[0]!r}{hint}", words)
+        parser = typer.main.get_command(app)
+        if problem := _without_value(parser, words):
+            return _bad_usage(problem, words)
+        status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
+        return status if isinstance(status, int) else OK
+    except typer.TyperException as err:
+        return _bad_usage(_one_line(err), words)
+    except (Interrupted, KeyboardInterrupt, typer.Abort) as err:
+        number = err.number if isinstance(err, Interrupted) else signal.SIGINT
+        text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
+        return ending.without_report(text, 128 + number, words)
+    except BaseException as err:
+        if isinstance(err, SystemExit) and completion.completes(words):
+            return err.code if isinstance(err.code, int) else OK
+        cause = err.__context__ if isinstance(err, SystemExit) else err
+        if {"-h", "--help", "help"} & set(words) and isinstance(cause, OSError):
+            streams.lose(cause)  # the parser prints its help itself; nobody reads it, or the disk is full
+            return OK
+        return _crashed(err, words)
+    finally:
+        interrupts.hold()
+
+
+def _without_value(parser: Any, words: Sequence[str]) -> str | None:
+    """What is wrong where an option took the next option for its value: the parser would complain of the rest."""
+    command = getattr(parser, "commands", {}).get(words[0]) if words else None
+    options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
+    valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+    for name, following in itertools.pairwise(words):
+        if name in valued and following in known:
+            return f"{name} needs a value, and {following} stands there"
+    return None
+
+
+def _one_line(err: Exception) -> str:
+    """The parser's own complaint as one line, in the style of the others."""
+    possible = getattr(err, "possibilities", None)
+    if possible:
+        wrong = str(getattr(err, "option_name", ""))
+        return f"no option {wrong!r}{did_you_mean(wrong, possible)}"
+    formatted = getattr(err, "format_message", None)
+    text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
+    extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
+    if extra:
+        return f"{extra[1]!r} belongs to no flag here (the job's own script is not run: leave it out)"
+    return text[:1].lower() + text[1:]
+
+
+def _bad_usage(text: str, words: Sequence[str]) -> int:
+    return ending.without_report(text, USAGE, words)
+
+
+def _crashed(err: BaseException, words: Sequence[str]) -> int:
+    """One line for a fault of our own: a traceback would end with status 1, which means findings."""
+    from distdoctor.model.errors import UsageError
+
+    if isinstance(err, UsageError):
+        return _bad_usage(str(err), words)
+    if short := ending.shortage(err):
+        return ending.without_report(f"could not go on: {short}", INCOMPLETE, words)
+    if os.environ.get("DISTDOCTOR_DEBUG") == "1":
+        import traceback
+
+        streams.write(traceback.format_exc(), sys.stderr)
+    text = " ".join(str(err).split()) or "no message"
+    crashed = f"crashed: {type(err).__name__}: {text}"
+    ask = f" (please report this with the output of DISTDOCTOR_DEBUG=1 distdoctor {' '.join(without_secrets(words))})"
+    return ending.without_report(crashed + ask, INCOMPLETE, words, note=f"distdoctor {crashed}")

@@ -1,0 +1,118 @@
+"""What is known, to be looked up: the checks' pages and their list, and what is installed here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from distdoctor import __version__, streams
+from distdoctor.cli.argv import nearest
+from distdoctor.cli.check import load_checks
+from distdoctor.judge.catalog import built_in_folder
+from distdoctor.model.errors import UsageError
+from distdoctor.model.stages import STAGES
+from distdoctor.render.exit_status import OK
+from distdoctor.render.page import Page
+
+
+def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
+    """``distdoctor explain``: print a check's page. Raises UsageError."""
+    if check_id is None:
+        raise UsageError("explain needs the ID of a check, such as gloo/loopback-address; distdoctor list shows all")
+    checks = {check.id: check for check in load_checks(folders)}
+    wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
+    matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
+    if len(matches) > 1:
+        raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
+    if not matches:
+        raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
+    check = checks[matches[0]]
+    page = Page(_width())
+    page.line(f"{check.id} ({check.severity})")
+    page.blank()
+    write_page(page, check.page)
+    streams.write(page.plain())
+    return OK
+
+
+def write_page(page: Page, text: str) -> None:
+    """A check's page: its paragraphs filled to the width of the page; what is set in, and headings, as they are."""
+    for block in re.split(r"\n\s*\n", text.rstrip()):
+        page.blank()
+        lines = block.splitlines()
+        if len(lines) > 1 and re.fullmatch(r"-{3,}", lines[1].strip()):
+            page.line(lines.pop(0))
+            page.line(lines.pop(0))
+        if page.width <= 0 or any(line.startswith((" ", "\t", "- ", "* ")) for line in lines):
+            for line in lines:
+                page.line(line)
+        elif lines:
+            page.prose(" ".join(lines))
+
+
+def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
+    """``distdoctor list``: every check, by stage. Raises UsageError."""
+    checks = load_checks(folders)
+    if as_json:
+        import json
+
+        entries = [{"id": c.id, "stage": c.stage, "severity": c.severity, "title": c.title} for c in checks]
+        streams.write(json.dumps(entries, indent=2) + "\n")
+        return OK
+    page, width = Page(_width()), max((len(check.id) for check in checks), default=0)
+    for stage in STAGES:
+        members = [check for check in checks if check.stage == stage]
+        if members:
+            page.blank()
+            page.line(stage)
+        for check in members:
+            whole = f"  {check.id:<{width}}  {check.severity}  {check.title}"
+            if page.width <= 0 or len(whole) <= page.width:
+                page.line(whole)
+            else:
+                page.line(f"  {check.id}  {check.severity}")
+                page.prose(f"      {check.title}", hang=6)
+    streams.write(page.plain())
+    return OK
+
+
+def versions(*, verbose: bool) -> str:
+    """What is installed here; ``verbose``: also the Python and the torch that a job started here would get.
+
+    torch is looked for and not imported.
+    """
+    if not verbose:
+        return f"distdoctor {__version__}\n"
+    return (
+        f"distdoctor {__version__}  {Path(__file__).resolve().parents[1]}\n"
+        f"checks  {built_in_folder()}\n"
+        f"Python {platform.python_version()}  {sys.executable}\n"
+        f"{_torch()}\n"
+    )
+
+
+def _torch() -> str:
+    # A script finds what PYTHONPATH names before what is installed; distdoctor's own sys.path is another.
+    first = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    try:
+        spec = PathFinder.find_spec("torch", [*first, *sys.path])
+    except (OSError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None:
+        return "torch is not installed for this Python"
+    folder = Path(spec.origin).parent
+    try:
+        found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", (folder / "version.py").read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        found = None
+    return f"torch {found[1] if found else 'of unknown version'}  {folder}"
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if streams.is_terminal(sys.stdout) else 0

@@ -1,0 +1,62 @@
+"""How a command ends that has no report: one clear line on stderr and, where JSON is asked for, the document."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from distdoctor import __version__, streams
+from distdoctor.cli.argv import wants_json
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.render import json
+
+_BEGAN = time.monotonic()
+_REPORT = threading.Lock()
+"""Held by whoever writes the report, and never given back: there is one."""
+
+
+def begin() -> None:
+    """A new command: nothing has been told yet."""
+    if _REPORT.locked():
+        _REPORT.release()
+
+
+def claim() -> bool:
+    """Whether the caller is to write the report: True for the first who asks."""
+    return _REPORT.acquire(blocking=False)
+
+
+def without_report(text: str, status: int, words: Sequence[str], note: str | None = None) -> int:
+    """Say ``text`` (in JSON ``note``, where it is given), and return ``status``."""
+    streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
+    if wants_json(words) and claim():
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        seconds = round(time.monotonic() - _BEGAN, 2)
+        report = Report("incomplete", __version__, None, now, seconds, {}, (), (), (), notes=(note or text,))
+        streams.write(json.render(report))
+    return status
+
+
+def shortage(err: BaseException | None) -> str | None:
+    """Which limit of this process made it fail, where it was one; also where that is only behind ``err``."""
+    while err is not None:
+        number = err.errno if isinstance(err, OSError) else None
+        if number in (errno.EMFILE, errno.ENFILE):
+            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            return (
+                f"too few open files are allowed for distdoctor itself (ulimit -n is {soft}; it needs 64, a job more)"
+            )
+        if number == errno.EAGAIN or (isinstance(err, RuntimeError) and "start new thread" in str(err)):
+            soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+            limit = "unlimited" if soft == resource.RLIM_INFINITY else soft
+            return f"no further process or thread is allowed (ulimit -u is {limit}; a container may set pids.max)"
+        if number == errno.ENOMEM or isinstance(err, MemoryError):
+            return "no memory is left for distdoctor itself (ulimit -v, or the container's limit)"
+        err = err.__cause__ or err.__context__
+    return None

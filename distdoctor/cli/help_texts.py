@@ -1,0 +1,40 @@
+"""What ``--help`` says; ``\\b`` keeps the lines of a paragraph as they are."""
+
+from __future__ import annotations
+
+from distdoctor.model.stages import ABOUT
+
+HELP = """Says which node, link or setting keeps a PyTorch distributed job from starting, and the line that fixes it.
+
+Start `distdoctor check` exactly as the job would be started; its launch flags are torchrun's.
+
+\b
+Examples:
+  distdoctor check                            this machine, with its own ranks
+  distdoctor check --nnodes 2                 first node: prints the line for the other one, then waits
+  torchrun --nnodes 2 --nproc-per-node 8 --master-addr A --node-rank 0 -m distdoctor check
+                                              the ranks that torchrun starts, as the job would be
+  distdoctor check --nnodes 4 --master-addr A && torchrun ...
+                                              in the prolog of a cluster job, on every node
+  distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:
+  distdoctor diagnose DIR                     one verdict for nodes that cannot talk to each other
+
+\b
+Exit status:
+  0  nothing at or above --fail-on       2  bad command line or unreadable file
+  1  findings                            3  could not finish (a node never came, a probe crashed)
+  128+n  ended by signal n, with what was known then
+"""
+
+CHECK_HELP = (
+    """Check this machine, or its part in a cluster, as the job would use it.
+
+\b
+Stages, in the order in which they are run (--until names the last):
+"""
+    + "".join(f"  {stage:<12} {about}\n" for stage, about in ABOUT.items())
+    + """
+A check of one node has two ranks where there is no GPU (torchrun: one), so that they have something to say to each
+other; give --nproc-per-node as the job does.
+"""
+)

@@ -1,0 +1,96 @@
+"""Code that is not ours, a site's own checks, run so that it can neither end, nor hang, nor garble the run."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+
+from distdoctor import streams
+from distdoctor.interrupts import Interrupted
+from distdoctor.model.cluster import Cluster
+from distdoctor.model.facts import BadFacts, decode, encode
+from distdoctor.model.findings import Finding
+
+SECONDS = 5.0
+"""How long a site's folder may take to load, and one of its checks to judge. Ours take milliseconds."""
+AGAIN_SECONDS = 0.1
+
+
+class Failed(Exception):
+    """What ran did not end well; the text says how."""
+
+
+class _Late(BaseException):
+    """Raised in what takes too long: again and again, in case it is caught there."""
+
+
+@contextlib.contextmanager
+def bounded(seconds: float = SECONDS) -> Iterator[None]:
+    """Run the body for at most ``seconds``. Raises Failed where it takes longer, or raises whatever it raises.
+
+    What it prints goes to stderr: stdout belongs to the report.
+    """
+    try:
+        with streams.reserved(), _alarm(seconds):
+            yield
+    except (KeyboardInterrupt, Interrupted):
+        raise
+    except _Late:
+        raise Failed(f"it did not end within {seconds:.1g} s") from None
+    except BaseException as err:
+        raise Failed(f"{type(err).__name__}: {err}") from err
+
+
+class Judge:
+    """A site's ``judge``: what it yields is checked, and where it once took too long it is not run again."""
+
+    def __init__(self, judge: Callable[[Cluster], Iterable[Finding]]) -> None:
+        self._judge = judge
+        self._failed: Failed | None = None
+
+    def __call__(self, cluster: Cluster) -> list[Finding]:
+        """The findings. Raises Failed."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            with bounded():
+                return [_checked(finding) for finding in self._judge(cluster)]
+        except Failed as err:
+            self._failed = err if err.__cause__ is None else None
+            raise
+
+
+def _checked(finding: object) -> Finding:
+    if not isinstance(finding, Finding):
+        raise TypeError(f"judge() yields a {type(finding).__name__}, not a Finding")
+    try:
+        return decode(encode(finding), Finding)
+    except BadFacts as err:
+        raise TypeError(f"its finding: {err}") from None
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    running = True
+
+    def late(_number: int, _frame: FrameType | None) -> None:
+        if running:
+            raise _Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        try:
+            running = False  # first: an alarm that comes now must not end the rest of this
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, *timer)

@@ -1,0 +1,232 @@
+"""Assembling: from the cluster and what the checks said of it to the report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from distdoctor import __version__
+from distdoctor.judge.engine import Judgement
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import NodeFacts, StageFacts
+from distdoctor.model.findings import SEVERITIES, Finding, at_least
+from distdoctor.model.report import INCOMPLETE, Report, ReportNode, ReportStage, Verdict
+from distdoctor.model.stages import STAGES, position
+
+_STATUS = {"ok": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
+_WORST_FIRST = ("error", "failed", "ok", "skipped")
+
+
+def assemble(
+    cluster: Cluster,
+    judgement: Judgement,
+    *,
+    started_at: str,
+    seconds: float,
+    notes: Iterable[str] = (),
+    extra_missing: Iterable[str] = (),
+    until: str | None = None,
+) -> Report:
+    """The report on ``cluster``.
+
+    ``started_at`` is a time in ISO 8601, ``seconds`` how long the run took. ``extra_missing`` names nodes that never
+    came beside those that a finding of store/nodes-missing names. ``until`` is the last stage that was to be climbed:
+    stages up to it are listed also where none was reached (None: those that any node recorded).
+    """
+    top = max((position(s.stage) for one in _all_slices(cluster) for s in one.stages if s.stage in STAGES), default=-1)
+    wanted = STAGES[: max(top, position(until) if until else -1) + 1]
+    stages = tuple(s for node in cluster.nodes for s in _stages(cluster, node, wanted, judgement.findings))
+    unexplained = tuple(_unexplained(stages, judgement.findings))
+    crashed = tuple(
+        f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
+    )
+    return Report(
+        verdict=_verdict(judgement.verdict, stages, bool(unexplained)),
+        distdoctor=__version__,
+        torch=cluster.reference.facts.identity.torch,
+        started_at=started_at,
+        seconds=round(seconds, 3),
+        plan=plan_summary(cluster),
+        nodes=(*(_node(node) for node in cluster.nodes), *_missing(cluster, judgement.findings, extra_missing)),
+        stages=stages,
+        findings=judgement.findings,
+        ignored=judgement.ignored,
+        notes=(*dict.fromkeys((*notes, *unexplained, *crashed)),),
+        details=_details(cluster),
+    )
+
+
+def plan_summary(cluster: Cluster) -> dict[str, Any]:
+    """The reference node's plan as plain values for the report."""
+    plan = cluster.plan
+    gpus = any(rank.gpu and rank.gpu.visible for rank in cluster.reference.facts.ranks)
+    return {
+        "nnodes": plan.nnodes,
+        "nproc_per_node": plan.nproc_per_node,
+        "node_rank": cluster.reference.node_rank,
+        "world_size": plan.world_size,
+        "master_addr": plan.master_addr,
+        "master_port": plan.master_port,
+        "backend": plan.backend,
+        "backends": list(plan.backends(gpus)),
+        "started": plan.started,
+        "sources": dict(plan.sources),
+    }
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def _node(node: Node) -> ReportNode:
+    identity = node.facts.identity
+    return ReportNode(
+        name=node.name,
+        node_rank=node.node_rank,
+        arrived=True,
+        hostname=identity.hostname,
+        ranks=node.ranks,
+        address=node.reached_at,
+        torch=identity.torch,
+        distdoctor=identity.distdoctor,
+    )
+
+
+def _missing(cluster: Cluster, findings: Sequence[Finding], extra: Iterable[str]) -> Iterator[ReportNode]:
+    here = {node.name for node in cluster.nodes}
+    named = (name for finding in findings if finding.check == INCOMPLETE for name in finding.nodes)
+    for name in dict.fromkeys((*named, *extra)):
+        if name not in here:
+            digits = name.removeprefix("node")
+            rank = int(digits) if name.startswith("node") and digits.isdecimal() and len(digits) < 9 else None
+            yield ReportNode(name=name, node_rank=rank, arrived=False)
+
+
+# -- stages ----------------------------------------------------------------------------------------------------------
+
+
+def _stages(cluster: Cluster, node: Node, wanted: Sequence[str], findings: Sequence[Finding]) -> Iterator[ReportStage]:
+    """Each of the ``wanted`` stages with exactly one status."""
+    recorded = _recorded(cluster, node)
+    stopped: str | None = None
+    for stage in wanted:
+        facts = recorded.get(stage) or _not_recorded(stage, stopped)
+        if facts.status in ("failed", "error") and stopped is None:
+            stopped = stage
+        own = _STATUS[facts.status]
+        status = "skip" if facts.blocked_by else _raised(cluster, node, stage, own, findings)
+        reason, blocked_by = facts.reason, facts.blocked_by if status == "skip" else None
+        if own in ("pass", "skip") and status in ("warn", "fail"):
+            # It ran through or was not reached, and what it says of that is no reason.
+            reason = ", ".join(f.id for f in _of_stage(node, stage, findings) if f.severity in ("warn", "fail"))
+        if status == "skip" and not reason:
+            reason = f"not run: needs {blocked_by}" if blocked_by else "not run"
+        elif status == "skip" and reason.startswith("needs "):
+            reason = f"not run: {reason}"
+        yield ReportStage(stage, node.name, status, round(facts.seconds, 3), reason, blocked_by)
+
+
+def _all_slices(cluster: Cluster) -> tuple[NodeFacts, ...]:
+    return cluster.slices or tuple(node.facts for node in cluster.nodes)
+
+
+def _recorded(cluster: Cluster, node: Node) -> dict[str, StageFacts]:
+    """How each stage ended on ``node``; of a node started once per rank, how it ended for the worst of its ranks."""
+    found: dict[str, StageFacts] = {}
+    for one in (s for s in _all_slices(cluster) if s.key in node.keys):
+        for facts in one.stages:
+            known = found.get(facts.stage)
+            if known is None or _WORST_FIRST.index(facts.status) < _WORST_FIRST.index(known.status):
+                found[facts.stage] = facts
+    return found
+
+
+def _not_recorded(stage: str, stopped: str | None) -> StageFacts:
+    if stopped is None:
+        return StageFacts(stage, "skipped", reason="not reached")
+    return StageFacts(stage, "skipped", reason=f"not run: needs {stopped}", blocked_by=stopped)
+
+
+def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Sequence[Finding]) -> str:
+    """``status`` with what the findings of that stage say of that node: a failure that a finding calls harmless to
+    the planned job is a warning, and a stage that ran through is not passed where a check found something."""
+    touching = [f.severity for f in (*_of_stage(node, stage, findings), *_of_links(cluster, node, stage, findings))]
+    worst = max((s for s in touching if s), key=SEVERITIES.index, default=None)
+    if status == "error":
+        return status
+    if worst in ("warn", "fail"):
+        return str(worst)
+    if status == "fail" and stage == "gloo" and not cluster.gloo_planned:
+        return "warn"
+    return status
+
+
+def _of_stage(node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
+    return [f for f in findings if f.check.partition("/")[0] == stage and node.name in _touched(f)]
+
+
+def _of_links(cluster: Cluster, node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
+    """With the mesh: those of other stages (a route, an interface) that say why a link from that node does not work."""
+    if stage != "mesh" or node.facts.mesh is None:
+        return []
+    targets = {cluster.by_key[link.to].name for link in node.facts.mesh.bad if link.to in cluster.by_key}
+    return [f for f in findings if any(source == node.name and target in targets for source, target in f.links)]
+
+
+def _touched(finding: Finding) -> set[str]:
+    return {*finding.nodes, *(node for link in finding.links for node in link)}
+
+
+def _unexplained(stages: Sequence[ReportStage], findings: Sequence[Finding]) -> Iterator[str]:
+    """A note for each stage that failed while no check has a word on why: it must not pass in silence."""
+    if any(at_least(finding.severity, "fail") for finding in findings):
+        return
+    for stage in stages:
+        if stage.status in ("fail", "error"):
+            how = "failed" if stage.status == "fail" else "could not be finished"
+            yield f"{stage.stage} {how} on {stage.node}, and no check knows why: {stage.reason or 'no reason given'}"
+
+
+def _verdict(verdict: Verdict, stages: Sequence[ReportStage], unexplained: bool) -> Verdict:
+    if verdict in ("fail", "incomplete"):
+        return verdict
+    return "incomplete" if unexplained or any(stage.status == "error" for stage in stages) else verdict
+
+
+# -- details ---------------------------------------------------------------------------------------------------------
+
+
+def _details(cluster: Cluster) -> dict[str, Any]:
+    trials = [
+        {"check": t.check, "option": t.option, "stages": list(t.stages), "passed": t.passed, "error": t.error}
+        for node in cluster.nodes
+        for t in node.facts.trials
+    ]
+    nodes = {node.name: _node_details(node) for node in cluster.nodes}
+    return {"nodes": nodes, **({"trials": trials} if trials else {})}
+
+
+def _node_details(node: Node) -> dict[str, Any]:
+    host, mesh, identity = node.facts.host, node.facts.mesh, node.facts.identity
+    values: dict[str, Any] = {
+        "interfaces": {i.name: list(i.addresses) for i in host.interfaces} if host else None,
+        "gloo_address": node.gloo_address,
+        "gloo_interface": node.interface_of(node.gloo_address),
+        "reached_at": node.reached_at,
+        "variables": dict(node.facts.variables) or None,
+        "links_good": mesh.good if mesh else None,
+        "links_bad": len(mesh.bad) if mesh else None,
+        "rtt_median": mesh.rtt_median if mesh else None,
+        "rtt_max": mesh.rtt_max if mesh else None,
+        "python": identity.python,
+        "executable": identity.executable or None,
+        "torch": identity.torch,
+        "torch_path": identity.torch_path,
+        "torch_seconds": identity.torch_seconds,
+        "torch_importing": identity.torch_importing or None,
+        "torch_error": identity.torch_error,
+    }
+    for rank in node.facts.ranks:
+        for stage in rank.stages:
+            if stage.stage == "collective" and stage.detail:
+                values.setdefault("collective", {})[str(rank.rank)] = stage.detail
+    return {name: value for name, value in values.items() if value is not None}

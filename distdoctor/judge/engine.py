@@ -1,0 +1,152 @@
+"""Judging: from facts to findings, root causes first. Pure: the same facts always give the same findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from distdoctor.judge.bounded import Failed
+from distdoctor.judge.catalog import Check
+from distdoctor.model.cluster import Cluster
+from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, at_least, capped
+from distdoctor.model.report import INCOMPLETE, Verdict
+from distdoctor.model.stages import position
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the checks said."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    ignored: tuple[Finding, ...] = ()
+    broken: tuple[str, ...] = ()
+    """Checks that raised, each as ``id: error``: a crash of a check is a result, not a traceback."""
+
+    @property
+    def roots(self) -> tuple[Finding, ...]:
+        """The findings that follow from no other."""
+        return tuple(f for f in self.findings if f.because_of is None)
+
+    def worst(self) -> Severity | None:
+        """The gravest severity among the findings, None without any."""
+        return max((f.severity for f in self.findings if f.severity), key=SEVERITIES.index, default=None)
+
+
+def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ()) -> Judgement:
+    """Run every check on the cluster's facts and put the findings in order of cause.
+
+    ``ignore`` holds check ids (or patterns) whose findings are set aside and listed apart.
+    """
+    found: list[Finding] = []
+    broken: list[str] = []
+    for check in checks:
+        try:
+            for finding in check.judge(cluster):
+                found.append(_completed(finding, check, cluster))
+        except Failed as err:
+            broken.append(f"{check.id}: {err}")
+        except Exception as err:
+            broken.append(f"{check.id}: {type(err).__name__}: {err}")
+    patterns = tuple(ignore)
+    ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
+    kept = _numbered([f for f in found if f not in ignored])
+    linked = _linked(kept, {check.id: check for check in checks})
+    ordered = tuple(_marked_verified(f, cluster) for f in _ordered(linked))
+    return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken))
+
+
+def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
+    severity, matters = finding.severity or check.severity, finding.matters
+    # A backend that the job does not use is probed all the same, but cannot make the job fail.
+    if check.stage == "gloo" and not cluster.gloo_planned:
+        severity, matters = capped(severity, "warn"), matters or NO_GLOO
+    if severity == "warn":
+        matters = matters or check.matters
+    else:
+        matters = ""
+    return replace(finding, check=check.id, title=finding.title or check.title, severity=severity, matters=matters)
+
+
+def _numbered(findings: Sequence[Finding]) -> list[Finding]:
+    seen: dict[str, int] = {}
+    numbered = []
+    for finding in findings:
+        count = seen[finding.check] = seen.get(finding.check, 0) + 1
+        numbered.append(replace(finding, id=finding.check if count == 1 else f"{finding.check}#{count}"))
+    return numbered
+
+
+def _linked(findings: Sequence[Finding], checks: dict[str, Check]) -> list[Finding]:
+    """Give each finding the root it follows from, by what its check declares."""
+    direct: dict[str, str] = {}
+    for finding in findings:
+        cause = _cause(finding, findings, checks[finding.check])
+        if cause is not None:
+            direct[finding.id] = cause.id
+    linked = []
+    for finding in findings:
+        root, seen = direct.get(finding.id), {finding.id}
+        while root in direct and root not in seen:
+            seen.add(root)
+            root = direct[root]
+        # Checks that name each other as their cause: each of them stays a root.
+        linked.append(replace(finding, because_of=None if root == finding.id else root))
+    return linked
+
+
+def _cause(finding: Finding, findings: Sequence[Finding], check: Check) -> Finding | None:
+    touched = _touched(finding)
+    own = (finding.because_of,) if finding.because_of else ()
+    declared = (*check.follows, *check.follows_anywhere)
+    # What touches the same nodes comes first: of two failures of one kind, a node follows from its own.
+    for patterns, anywhere in ((own, False), (own, True), (declared, False), (check.follows_anywhere, True)):
+        for pattern in patterns:
+            for other in findings:
+                if other.id == finding.id or not fnmatchcase(other.check, pattern):
+                    continue
+                # What makes the job fail cannot come from what would not; and no two are each other's cause.
+                if not at_least(other.severity, finding.severity or "info") or other.because_of == finding.check:
+                    continue
+                if anywhere or touched & _touched(other):
+                    return other
+    return None
+
+
+def _touched(finding: Finding) -> set[str]:
+    return {*finding.nodes, *(node for link in finding.links for node in link)}
+
+
+def _ordered(findings: Sequence[Finding]) -> list[Finding]:
+    """Roots, gravest and lowest on the ladder first, then all that follows from them, in the order of their roots."""
+
+    def rank(finding: Finding) -> tuple[int, int, str]:
+        severity = SEVERITIES.index(finding.severity or "info")
+        return -severity, position(finding.check.partition("/")[0]), finding.id
+
+    roots = sorted((f for f in findings if f.because_of is None), key=rank)
+    order = {root.id: place for place, root in enumerate(roots)}
+    rest = [f for f in findings if f.because_of is not None]
+    rest.sort(key=lambda f: (order.get(f.because_of or "", 0), *rank(f)))
+    return [*roots, *rest]
+
+
+def _marked_verified(finding: Finding, cluster: Cluster) -> Finding:
+    trials = {(t.check, t.option): t for node in cluster.nodes for t in node.facts.trials}
+    fixes = tuple(
+        replace(fix, verified=trials[finding.check, fix.option].passed)
+        if fix.env and (finding.check, fix.option) in trials
+        else fix
+        for fix in finding.fixes
+    )
+    return replace(finding, fixes=fixes) if fixes != finding.fixes else finding
+
+
+def _verdict(findings: Sequence[Finding], broken: bool) -> Verdict:
+    failing = [f for f in findings if f.severity == "fail" and f.because_of is None]
+    if any(f.check != INCOMPLETE for f in failing):
+        return "fail"
+    if failing or broken:
+        return "incomplete"
+    return "warn" if any(f.severity == "warn" for f in findings) else "pass"

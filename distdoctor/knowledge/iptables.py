@@ -1,0 +1,70 @@
+"""iptables' rules, as ``iptables-save`` prints them: the chains that can block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from distdoctor.knowledge.ruleset import BadRuleset, Hook
+from distdoctor.model.facts import FirewallChain
+
+_BUILT_IN: dict[str, Hook] = {"PREROUTING": "input", "INPUT": "input", "OUTPUT": "output", "POSTROUTING": "output"}
+
+
+def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[FirewallChain, ...]:
+    """The base chains that can block, out of ``iptables-legacy-save`` (or ip6tables'). Raises BadRuleset."""
+    family = "ip" if tool == "iptables" else "ip6"
+    found: list[FirewallChain] = []
+    for table, policies, rules in _iptables_tables(text):
+        if table not in ("filter", "raw", "mangle"):
+            continue
+        for chain, policy in policies.items():
+            if chain not in _BUILT_IN:
+                continue
+            blocking = tuple(_iptables_blocking(chain, rules, policies, ()))
+            if blocking or policy == "DROP":
+                hook = _BUILT_IN[chain]
+                found.append(FirewallChain(tool, family, table, chain, hook, policy.lower(), blocking))
+    return tuple(found)
+
+
+# -- iptables -------------------------------------------------------------------------------------------------------
+
+
+def _iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, list[str]]]]:
+    """(table, chain -> policy, chain -> its rules) for each table."""
+    table, policies, rules = "", dict[str, str](), dict[str, list[str]]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if line.startswith("*"):
+            table, policies, rules = line[1:], {}, {}
+        elif match := re.match(r":(\S+)\s+(\S+)", line):
+            policies[match[1]] = match[2]
+        elif match := re.match(r"(?:\[\d+:\d+\]\s+)?-A (\S+)\s*(.*)", line):
+            rules.setdefault(match[1], []).append(match[2])
+        elif line == "COMMIT":
+            yield table, policies, rules
+        elif line and not line.startswith("#"):
+            raise BadRuleset(f"iptables-save, line {number}: {line[:80]!r}")
+
+
+def _iptables_blocking(
+    chain: str, rules: dict[str, list[str]], policies: dict[str, str], above: tuple[str, ...]
+) -> Iterable[str]:
+    for rule in rules.get(chain, []):
+        target = re.search(r"(?:-j|-g) (\S+)", rule)
+        if target is None or _iptables_harmless(rule):
+            continue
+        if target[1] in ("DROP", "REJECT"):
+            yield rule
+        elif target[1] in policies and target[1] != chain and target[1] not in above:
+            for inner in _iptables_blocking(target[1], rules, policies, (*above, chain)):
+                yield f"{rule} > {inner}"
+
+
+def _iptables_harmless(rule: str) -> bool:
+    protocol = re.search(r"(?<!! )-p (\S+)", rule)
+    if protocol and protocol[1] not in ("tcp", "all"):
+        return True
+    return bool(re.search(r"(?<!! )-[io] lo\b|(?<!! )--(?:ct)?state (?:INVALID|UNTRACKED)\b(?!,)", rule))

@@ -1,0 +1,178 @@
+"""nft's ruleset, as ``nft --json list ruleset`` prints it: the chains that can block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from distdoctor.knowledge.ruleset import BadRuleset, Hook
+from distdoctor.model.facts import FirewallChain
+
+_HOOKS: dict[str, Hook] = {
+    "ingress": "input",
+    "prerouting": "input",
+    "input": "input",
+    "output": "output",
+    "postrouting": "output",
+}
+_FAMILIES = ("ip", "ip6", "inet", "netdev")
+_OPERATORS = {"==": "", "in": ""}
+_OTHER_PROTOCOLS = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
+
+
+def parse_nft_json(text: str) -> tuple[FirewallChain, ...]:
+    """The base chains that can block, out of ``nft -j list ruleset``. Raises BadRuleset."""
+    try:
+        items = json.loads(text)["nftables"]
+        return tuple(_nft_chains(items))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
+
+
+# -- nft ------------------------------------------------------------------------------------------------------------
+
+
+def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
+    rules: dict[tuple[str, str, str], list[list[Any]]] = {}
+    sets: dict[tuple[str, str, str], Any] = {}
+    for item in items:
+        if "rule" in item:
+            rule = item["rule"]
+            rules.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(rule["expr"])
+        for kind in ("set", "map"):
+            if kind in item:
+                one = item[kind]
+                sets[one["family"], one["table"], one["name"]] = one.get("elem", [])
+    for item in items:
+        chain = item.get("chain")
+        if (
+            not chain
+            or chain.get("type") != "filter"
+            or chain["family"] not in _FAMILIES
+            or chain["hook"] not in _HOOKS
+        ):
+            continue
+        family, table, name = chain["family"], chain["table"], chain["name"]
+        policy = chain.get("policy", "accept")
+        blocking = tuple(_Nft(family, table, rules, sets).blocking(name, ()))
+        if blocking or policy == "drop":
+            yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking)
+
+
+class _Nft:
+    """The rules of one table, as text."""
+
+    def __init__(
+        self,
+        family: str,
+        table: str,
+        rules: dict[tuple[str, str, str], list[list[Any]]],
+        sets: dict[tuple[str, str, str], Any],
+    ) -> None:
+        self.family, self.table, self.rules, self.sets = family, table, rules, sets
+
+    def blocking(self, chain: str, above: tuple[str, ...]) -> list[str]:
+        """The text of the rules of ``chain`` that drop or reject TCP, themselves or by a jump."""
+        found = []
+        for expr in self.rules.get((self.family, self.table, chain), []):
+            if any(_harmless(part) for part in expr if isinstance(part, dict)):
+                continue
+            text = " ".join(filter(None, (self.text(part) for part in expr)))
+            for verdict in self.verdicts(expr):
+                if verdict in ("drop", "reject"):
+                    found.append(text)
+                elif verdict != chain and verdict not in above:
+                    found += [f"{text} > {inner}" for inner in self.blocking(verdict, (*above, chain))]
+        return list(dict.fromkeys(found))
+
+    def verdicts(self, expr: Sequence[Any]) -> list[str]:
+        """What a rule can end in: drop, reject, or the name of a chain that it jumps to."""
+        found: list[str] = []
+        for part in expr:
+            if not isinstance(part, dict):
+                continue
+            if "drop" in part:
+                found.append("drop")
+            elif "reject" in part or part.get("xt", {}).get("name") in ("REJECT", "DROP"):
+                found.append("reject")
+            elif "jump" in part or "goto" in part:
+                found.append(str((part.get("jump") or part["goto"])["target"]))
+            elif "vmap" in part:
+                for _, verdict in self.elements(part["vmap"]["data"]):
+                    found += self.verdicts([verdict])
+        return found
+
+    def elements(self, data: Any) -> list[Any]:
+        """The elements of a set or map, anonymous or named."""
+        if isinstance(data, str) and data.startswith("@"):
+            data = self.sets.get((self.family, self.table, data[1:]), [])
+        if isinstance(data, dict):
+            data = data.get("set", [])
+        return data if isinstance(data, list) else [data]
+
+    def text(self, part: Any) -> str:
+        """One part of a rule as nft would print it, without counters."""
+        if not isinstance(part, dict):
+            return str(part)
+        kind, value = next(iter(part.items()))
+        if kind == "match":
+            operator = _OPERATORS.get(value["op"], value["op"] + " ")
+            return f"{self.text(value['left'])} {operator}{self.value(value['right'])}"
+        if kind == "payload":
+            return f"{value.get('protocol', '')} {value.get('field', 'payload')}".strip()
+        if kind in ("meta", "ct"):
+            return f"{kind} {value['key']}"
+        if kind == "reject":
+            how = f" with {value.get('type')} {value.get('expr') or ''}".rstrip() if value else ""
+            return f"reject{how}"
+        if kind in ("jump", "goto"):
+            return f"{kind} {value['target']}"
+        if kind == "vmap":
+            return f"{self.text(value['key'])} vmap {self.value(value['data'])}"
+        if kind == "xt":
+            return str(value.get("name", "")) if isinstance(value, dict) else ""
+        return "" if kind in ("counter", "log", "limit", "comment") else kind
+
+    def value(self, value: Any) -> str:
+        """The right side of a match."""
+        if isinstance(value, str) and value.startswith("@"):
+            value = {"set": self.elements(value)}
+        if isinstance(value, dict):
+            if "set" in value:
+                return "{ " + ", ".join(self.element(one) for one in self.elements(value)) + " }"
+            if "range" in value:
+                return "-".join(str(end) for end in value["range"])
+            if "prefix" in value:
+                return f"{value['prefix']['addr']}/{value['prefix']['len']}"
+            if "elem" in value:
+                return self.value(value["elem"].get("val"))
+            return self.text(value)
+        if isinstance(value, list):
+            return ",".join(self.value(one) for one in value)
+        return str(value)
+
+    def element(self, one: Any) -> str:
+        """One element of a set, or one pair of a verdict map."""
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict):
+            return f"{self.value(one[0])} : {self.text(one[1])}"
+        return self.value(one)
+
+
+def _harmless(part: dict[str, Any]) -> bool:
+    """Whether a match keeps new TCP connections between hosts away from its rule."""
+    match = part.get("match")
+    if not isinstance(match, dict) or match["op"] not in ("==", "in"):
+        return False
+    left, right = match["left"], match["right"]
+    values = right.get("set", [right]) if isinstance(right, dict) else right if isinstance(right, list) else [right]
+    if not all(isinstance(value, (str, int)) for value in values):
+        return False
+    if left == {"ct": {"key": "state"}}:
+        return set(values) <= {"invalid", "untracked"}
+    if isinstance(left, dict) and left.get("meta", {}).get("key") in ("iif", "iifname", "oif", "oifname"):
+        return set(values) == {"lo"}
+    protocol_of = ({"meta": {"key": "l4proto"}}, {"payload": {"protocol": "ip", "field": "protocol"}})
+    if left in protocol_of or left == {"payload": {"protocol": "ip6", "field": "nexthdr"}}:
+        return set(values) <= _OTHER_PROTOCOLS
+    return isinstance(left, dict) and left.get("payload", {}).get("protocol") in _OTHER_PROTOCOLS

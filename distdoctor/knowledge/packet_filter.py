@@ -1,0 +1,108 @@
+"""Packet filters: from a ruleset to the chains that can block, and from those to the commands that open them.
+
+Pure. :func:`parse_nft_json` reads what ``nft -j list ruleset`` prints (rules made by iptables-nft are among them),
+:func:`parse_iptables` what ``iptables-legacy-save`` prints; :func:`open_commands` writes the commands. Only chains
+that see whole TCP connections between hosts count: base chains on the way in (hooks ingress, prerouting, input) and
+out (output, postrouting).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+from distdoctor.knowledge.ruleset import Direction, Hook
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.facts import Firewall, FirewallChain
+
+
+def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -> bool:
+    """Whether ``chain`` can block TCP packets whose destination port (or source port, by ``way``) is ``port``.
+
+    By its policy, or by a rule that names that port or none at all. ``port`` None: any port.
+    """
+    if chain.policy != "accept":
+        return True
+    return any(_rule_concerns(rule, port, way) for rule in chain.blocking_rules)
+
+
+def blocks(firewall: Firewall | None, hook: Hook, port: int | None, way: Direction = "dport") -> bool | None:
+    """Whether a chain of ``hook`` can block that port (see :func:`concerns`); None: the rules were not readable."""
+    if firewall is None or not firewall.readable:
+        return None
+    return any(chain.hook == hook and concerns(chain, port, way) for chain in firewall.chains)
+
+
+def open_commands(firewall: Firewall | None, hook: Hook, peers: Sequence[str], port: int | None) -> tuple[str, ...]:
+    """Commands that accept TCP between this host and ``peers`` in every chain that blocks it.
+
+    ``hook`` input: connections from the peers to this host's ``port``; output: from this host to the peers' ``port``.
+    ``port`` None: all ports. The way back of the same connections is opened too where a chain blocks it. Each command
+    puts its rule first in its chain. Empty where the rules were not readable or none of them blocks.
+    """
+    if firewall is None or not firewall.readable:
+        return ()
+    commands = []
+    for chain in firewall.chains:
+        way: Direction = "dport" if chain.hook == hook else "sport"
+        if not concerns(chain, port, way):
+            continue
+        for version in (4, 6):
+            addresses = _of_version(peers, version)
+            if addresses and chain.family in ("inet", "netdev", "ip" if version == 4 else "ip6"):
+                commands.append(_command(chain, addresses, version, port, way))
+    return tuple(commands)
+
+
+def _of_version(peers: Iterable[str], version: int) -> list[str]:
+    parsed = [address for peer in peers if (address := parse_address(peer)) is not None and address.version == version]
+    return [str(address) for address in dict.fromkeys(parsed)]
+
+
+def _command(chain: FirewallChain, peers: Sequence[str], version: int, port: int | None, way: Direction) -> str:
+    side = "saddr" if chain.hook == "input" else "daddr"
+    if chain.tool == "nft":
+        place = " ".join(shlex.quote(part) for part in (chain.family, chain.table, chain.name))
+        family = "ip" if version == 4 else "ip6"
+        match = f"tcp {way} {port}" if port is not None else "meta l4proto tcp"
+        # Braces are quoted: bash expands {a,b}. nft puts its arguments together again.
+        return f"nft insert rule {place} {family} {side} '{{ {', '.join(peers)} }}' {match} accept"
+    table = "" if chain.table == "filter" else f"-t {chain.table} "
+    match = f" --{way} {port}" if port is not None else ""
+    address = f"-{side[0]} {','.join(peers)}"
+    return f"{chain.tool}-legacy {table}-I {shlex.quote(chain.name)} {address} -p tcp{match} -j ACCEPT"
+
+
+def opening_port(firewall: Firewall | None, hook: Hook, port: int) -> int | None:
+    """``port`` where rules for that port alone are what blocks; None where whatever blocks it blocks other ports too,
+
+    so that the random ports of gloo and NCCL need opening with it.
+    """
+    for chain in firewall.chains if firewall else ():
+        way: Direction = "dport" if chain.hook == hook else "sport"
+        if not concerns(chain, port, way):
+            continue
+        rules = [rule for rule in chain.blocking_rules if _rule_concerns(rule, port, way)]
+        if chain.policy != "accept" or not all(re.search(rf"\b{way}s?\s+{port}(?![\d:,-])", rule) for rule in rules):
+            return None
+    return port
+
+
+def _rule_concerns(rule: str, port: int | None, way: Direction) -> bool:
+    if port is None:
+        return True
+    # The last part of a chain of jumps is the rule that drops; the parts before it say who gets there.
+    return all(_port_matches(part, port, way) for part in rule.split(" > "))
+
+
+def _port_matches(rule: str, port: int, way: Direction) -> bool:
+    other = "sport" if way == "dport" else "dport"
+    match = re.search(rf"\b{way}s?\s+(!=\s*)?(\{{[^}}]*\}}|[\d:,-]+)", rule)
+    if match is None:
+        # A rule for one port number of the other side's range does not meet this packet, whose port there is random.
+        return re.search(rf"\b{other}s?\s+\d", rule) is None
+    if match[1] or "! --" in rule:
+        return True
+    ranges = re.findall(r"(\d+)(?:\s*[-:]\s*(\d+))?", match[2])
+    return any(int(low) <= port <= int(high or low) for low, high in ranges)

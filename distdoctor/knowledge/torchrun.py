@@ -1,0 +1,49 @@
+"""How torchrun's agents give their ranks a store, and under which name.
+
+torch/distributed/run.py and elastic/rendezvous/dynamic_rendezvous.py: with the c10d rendezvous the first node in the
+order of the names hosts the ranks' store under what getfqdn() calls it, and connects to that itself, for up to 300 s.
+From torch 2.13 on the same goes for one node that is given neither an endpoint nor a port; before, and with a port, one
+node's store is at 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import re
+
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.plan import Plan
+
+_GIVEN = ("--master-port", "PET_MASTER_PORT")
+"""Where torchrun itself takes a port from: MASTER_PORT alone is nothing to it."""
+_ONE_NODE_SINCE = (2, 13)
+
+
+def announces(node: Node) -> bool:
+    """Whether torchrun, started as this check was, has its ranks meet under a host's own name."""
+    return may_announce(node.plan) and (node.plan.rdzv_backend == "c10d" or _version(node) >= _ONE_NODE_SINCE)
+
+
+def may_announce(plan: Plan) -> bool:
+    """The same, as far as it can be told without the version of torch."""
+    if plan.started != "node":
+        return False  # torchrun was there already, or is not used
+    if plan.rdzv_backend != "static":
+        return plan.rdzv_backend == "c10d"
+    endpoint = plan.sources.get("master_addr", "").endswith(("rdzv-endpoint", "RDZV_ENDPOINT"))
+    return plan.nnodes == 1 and not endpoint and plan.sources.get("master_port") not in _GIVEN
+
+
+def announcer(cluster: Cluster) -> Node | None:
+    """The node whose name is announced; None where that is not known, or none is."""
+    nodes = cluster.nodes
+    if not nodes or not all(announces(node) for node in nodes) or len(nodes) < (cluster.plan.nnodes or 1):
+        return None
+    named = [(node.facts.host.announced.name, node) for node in nodes if node.facts.host and node.facts.host.announced]
+    if len({node.host for node in nodes}) > len({node.host for _, node in named}):
+        return None
+    return min(named, key=lambda pair: pair[0])[1] if named else None
+
+
+def _version(node: Node) -> tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)", node.facts.identity.torch or "")
+    return tuple(map(int, match.groups())) if match else ()

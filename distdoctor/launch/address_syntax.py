@@ -1,0 +1,57 @@
+"""Master addresses as people write them: what is wrong with one, and what was probably meant."""
+
+from __future__ import annotations
+
+import re
+
+from distdoctor.model.addresses import is_ipv6
+
+_PLACEHOLDERS = (
+    r"[<>${}]",
+    r"(?:^|\.)X{2,}(?:\.|$)",
+    r"^[\dx]+(?:\.[\dx]+)*\.x+$",
+    r"(?i)^(your|my)?[-_ ]?(master|node0|head)[-_ ]?(ip|addr\w*)$",
+)
+"""What people leave in a template: ``<IP>``, ``$MASTER``, ``10.0.0.XX``, ``192.168.1.x``, ``MASTER_IP``."""
+
+
+def address_problem(text: str) -> tuple[str | None, str | None]:
+    """Why ``text`` cannot be a host name or address, and what was probably meant; (None, None) where it can be one."""
+    stripped = text.strip()
+    if not stripped:
+        return "is empty", None
+    if any(re.search(pattern, stripped) for pattern in _PLACEHOLDERS):
+        return "is a placeholder that was never filled in", None
+    scheme = re.match(r"^[a-z][a-z0-9+.-]*://(.*)$", stripped)
+    if scheme:
+        return "is a URL, not a host name or address", address_meant(scheme[1].split("/")[0])
+    bracketed = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](?::\d+)?", stripped)
+    if bracketed:
+        return "has brackets, which belong into URLs only", bracketed[1]
+    if re.fullmatch(r"[^:]+:\d+", stripped):
+        return "has a port in it; the port goes into MASTER_PORT", stripped.partition(":")[0]
+    if stripped != text or re.search(r"\s", stripped):
+        meant = stripped if not re.search(r"\s", stripped) else None
+        return "has a space in it", meant
+    octets = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", stripped)
+    if octets and any(int(part) > 255 for part in octets.groups()):
+        return "looks like an IPv4 address, but its parts go to 255 at most", None
+    if ":" in stripped and not is_ipv6(stripped):
+        return "has a colon in it and is no IPv6 address", None
+    if re.search(r"[/\\,;@\[\]\"'()]", stripped):
+        return "has a character that no host name or address has", None
+    return None, None
+
+
+def address_meant(text: str) -> str | None:
+    """The host part of ``text`` where it is a well-formed address once cleaned, else None."""
+    why, meant = address_problem(text)
+    return text if why is None else meant
+
+
+def split_endpoint(text: str) -> tuple[str, int | None]:
+    """HOST[:PORT] or [IPV6][:PORT] apart."""
+    match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", text) or re.fullmatch(r"([^:]*):(\d+)", text)
+    if match is None:
+        return text, None
+    return match[1], int(match[2]) if match[2] else None

@@ -1,0 +1,124 @@
+"""The mesh: a listener on an ephemeral port of every node, and connections from every node to every other.
+
+A connection begins with the run's token and is told who answered, and that host's clock. Whoever shows no token is
+told nothing. After that each request is one byte and a length:
+
+    P  n   a small message, answered at once (``n`` is 0): round trips, and loss seen in TCP's retransmissions
+    U  n   ``n`` bytes follow and are answered when all have come: payloads around the path's MTU
+    S  0   bytes until the sender ends; answered with their number: throughput
+    R  0   of node 0: answered with what stands for all it told so far (``distdoctor.session.confirm``)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+from distdoctor.mesh.target import TOKEN_BYTES
+
+MAGIC = b"distdoctor mesh 2\n"
+REQUEST = len(MAGIC) + TOKEN_BYTES
+HELLO = struct.Struct("=Id")
+"""The listener's answer: its member number and its clock, in seconds since the epoch."""
+ASK = struct.Struct("=cI")
+TOTAL = struct.Struct("=Q")
+MAX_PAYLOAD = 64 * 1024
+MAX_OPEN = 512
+"""Connections held at once; beyond it the oldest that has not shown the token goes first."""
+ACCEPTED_AT_ONCE = 128
+"""Connections taken in before what they sent is read: a friend in a flood shows its token before its turn to go."""
+BACKLOG = 1024
+HANDSHAKE_SECONDS = 3.0
+IDLE_SECONDS = 10.0
+
+
+class Listener:
+    """Answers on an ephemeral port of all addresses, for as long as the run lasts."""
+
+    def __init__(self, token: str, member: int, transcript: Callable[[], bytes] | None = None) -> None:
+        """``transcript``: on node 0, what stands for all commands so far."""
+        self._expected = MAGIC + bytes.fromhex(token)
+        self._member = member
+        self._transcript = transcript
+        self._server: asyncio.Server | None = None
+        self._strangers: dict[asyncio.Task[None], None] = {}
+        self._friends: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> int:
+        """Listen; the port is returned."""
+        listener = _bound()
+        self._server = await asyncio.start_server(
+            self._serve, sock=listener, limit=MAX_PAYLOAD, backlog=ACCEPTED_AT_ONCE
+        )
+        listener.listen(BACKLOG)  # again: asyncio takes its number for both
+        return int(listener.getsockname()[1])
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._strangers[task] = None
+        if len(self._strangers) > MAX_OPEN:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]  # now: it ends later, and meanwhile others come
+            oldest.cancel()
+        try:
+            shown = await asyncio.wait_for(reader.readexactly(REQUEST), HANDSHAKE_SECONDS)
+            if hmac.compare_digest(shown, self._expected):
+                self._strangers.pop(task, None)
+                self._friends.add(task)
+                writer.write(HELLO.pack(self._member, time.time()))
+                await self._answer(reader, writer)
+        except (asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
+            pass
+        finally:
+            self._strangers.pop(task, None)
+            self._friends.discard(task)
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Requests of one that showed the token, until it ends. Nothing is kept of what it sends."""
+        while True:
+            kind, length = ASK.unpack(await asyncio.wait_for(reader.readexactly(ASK.size), IDLE_SECONDS))
+            if kind == b"P":
+                writer.write(kind)
+            elif kind == b"U" and length <= MAX_PAYLOAD:
+                await asyncio.wait_for(reader.readexactly(length), IDLE_SECONDS)
+                writer.write(kind)
+            elif kind == b"S":
+                total = 0
+                while data := await asyncio.wait_for(reader.read(1 << 20), IDLE_SECONDS):
+                    total += len(data)
+                writer.write(TOTAL.pack(total))
+                await writer.drain()
+                writer.write_eof()
+                await asyncio.wait_for(reader.read(1), HANDSHAKE_SECONDS)
+                return
+            elif kind == b"R" and self._transcript is not None:
+                writer.write(self._transcript())
+            else:
+                return
+
+    def close(self) -> None:
+        """Stop listening and drop what is open."""
+        if self._server is not None:
+            self._server.close()
+        for task in [*self._strangers, *self._friends]:
+            task.cancel()
+
+
+def _bound() -> socket.socket:
+    """A listening socket on an ephemeral port of every address, IPv6 and IPv4 where the host has both."""
+    try:
+        listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(("::", 0))
+    except OSError:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind(("0.0.0.0", 0))
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,38 @@
+"""Addresses as numbers."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+
+@lru_cache(maxsize=65536)
+def parse_address(address: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address as a number, v4-mapped IPv6 as IPv4; None where it is not a numeric address."""
+    try:
+        parsed = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
+        return parsed.ipv4_mapped
+    return parsed
+
+
+@lru_cache(maxsize=65536)
+def is_loopback(address: str | None) -> bool:
+    """Whether ``address`` is in 127.0.0.0/8 or ::1. A name or None is not."""
+    parsed = parse_address(address)
+    return parsed is not None and parsed.is_loopback
+
+
+def is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def endpoint(address: str, port: int) -> str:
+    """The rendezvous endpoint that :func:`split_endpoint` takes apart."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -1,0 +1,7 @@
+"""Errors that a person is told in one line."""
+
+from __future__ import annotations
+
+
+class UsageError(Exception):
+    """A command line that cannot be carried out; the text is the one line for the user."""

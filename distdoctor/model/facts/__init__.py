@@ -1,0 +1,86 @@
+"""Facts: what the probes saw, as plain data that survives a round trip through JSON.
+
+One :class:`NodeFacts` is what one started ``distdoctor`` process saw: a whole node where it was started once per
+node, one rank of it where it was started once per rank (``distdoctor.model.cluster`` puts those together again).
+Nothing here judges: a fact is a value that was read, a call that was made and how it ended.
+
+All times are in seconds. ``None`` means "not looked at" or "could not be known", and the field's text says which.
+"""
+
+from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
+from distdoctor.model.facts.host import (
+    AddressChoice,
+    HostFacts,
+    HostsLine,
+    Identity,
+    InitFile,
+    Interface,
+    Leftover,
+    Limits,
+    Resolution,
+    SharedMemory,
+    TemporaryFolder,
+)
+from distdoctor.model.facts.mesh import MAX_RATES, Link, LinkRate, MeshFacts
+from distdoctor.model.facts.network import (
+    Answer,
+    AnswerKind,
+    Bind,
+    ConnectOutcome,
+    Contact,
+    Firewall,
+    FirewallChain,
+    NetworkFacts,
+    PortHolder,
+    Route,
+    TableRoute,
+)
+from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
+from distdoctor.model.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
+from distdoctor.model.facts.torch import Shadow, TorchFailure
+
+__all__ = [
+    "MAX_RATES",
+    "SCHEMA_VERSION",
+    "AddressChoice",
+    "Answer",
+    "AnswerKind",
+    "BadFacts",
+    "Bind",
+    "ConnectOutcome",
+    "Contact",
+    "FactsFile",
+    "Firewall",
+    "FirewallChain",
+    "Gpu",
+    "GpuFacts",
+    "HostFacts",
+    "HostsLine",
+    "Identity",
+    "InitFile",
+    "Interface",
+    "Leftover",
+    "Limits",
+    "Link",
+    "LinkRate",
+    "MeetingFacts",
+    "MeshFacts",
+    "NetworkFacts",
+    "NodeFacts",
+    "PortHolder",
+    "RankFacts",
+    "RankStage",
+    "Resolution",
+    "Route",
+    "Shadow",
+    "SharedMemory",
+    "StageFacts",
+    "StageStatus",
+    "TableRoute",
+    "TemporaryFolder",
+    "TorchFailure",
+    "Trial",
+    "Work",
+    "decode",
+    "encode",
+]

@@ -1,0 +1,49 @@
+"""Facts as JSON, and the file that ``--save`` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from distdoctor.model.facts.node import SCHEMA_VERSION, NodeFacts
+from distdoctor.model.sanitize import encodable
+
+T = TypeVar("T")
+_END = 150
+"""Characters kept of either end of an error."""
+
+
+class BadFacts(Exception):
+    """A facts file or message that is not what it should be; the text says where."""
+
+
+def encode(value: object) -> bytes:
+    """Facts (any dataclass of this module) as one line of JSON."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(encodable(value))
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """The dataclass ``kind`` back from JSON, every type checked. Raises BadFacts."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
+        raise BadFacts(_short(str(err))) from None
+
+
+def _short(text: str) -> str:
+    """An error's two ends: what is wrong, and where; it quotes a value whole, however long."""
+    return text if len(text) <= 2 * _END else f"{text[:_END]}...{text[-_END:]}"
+
+
+@dataclass(frozen=True)
+class FactsFile:
+    """What ``--save`` writes and ``diagnose`` reads: the facts of one or more processes."""
+
+    facts: tuple[NodeFacts, ...]
+    distdoctor: str
+    schema_version: int = SCHEMA_VERSION

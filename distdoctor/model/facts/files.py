@@ -1,0 +1,153 @@
+"""Saving facts, for ``diagnose``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from distdoctor import __version__
+from distdoctor.model.bounds import check_facts
+from distdoctor.model.facts import SCHEMA_VERSION, BadFacts, FactsFile, NodeFacts, decode, encode
+
+
+def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
+    """Write one process's facts to ``path``; into a folder, under a name of its own. Raises OSError.
+
+    Started once per rank, every rank saves what it saw; to a plain file name, the others add their rank.
+    """
+    rank = f"-rank{facts.plan.rank}" if facts.plan.started == "rank" else ""
+    if path.is_dir():
+        node = facts.node_rank if facts.node_rank is not None else facts.plan.node_rank
+        # Hosts of the same name that never met must not write over each other's file.
+        place = rank or (f"-node{node}" if node is not None else f"-{_host(facts)}")
+        path = path / f"{facts.identity.hostname}{place}.json"
+    elif rank and not leads_node:
+        path = path.with_name(f"{path.stem}{rank}{path.suffix}")
+    text = json.dumps(json.loads(encode(FactsFile((facts,), __version__))), indent=1)
+    why_not = unfit(path, facts)
+    if why_not is not None:
+        raise OSError(f"{path} {why_not}")
+    if path.exists() and not path.is_file():  # a pipe: written to, not replaced
+        with open(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY), "w") as pipe:
+            pipe.write(text + "\n")
+        return
+    # A reader sees the whole file or none; who else may read the folder does not read what is in the file.
+    temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+            file.write(text + "\n")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def unfit(path: Path, facts: NodeFacts | None = None) -> str | None:
+    """Why ``facts`` are not written to ``path``, None where they may be: to a new or empty file, facts of the same
+    node, or a pipe. Where it is not known yet what will be written, facts of any node will do.
+
+    Somebody else may have put a link there, and root's files are not replaced for a mistyped name.
+    """
+    try:
+        kind = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(kind.st_mode):
+        return "is a symbolic link, which is not followed"
+    if stat.S_ISREG(kind.st_mode):
+        return None if kind.st_size == 0 else _not_replaced(path, facts)
+    return None if stat.S_ISFIFO(kind.st_mode) or stat.S_ISCHR(kind.st_mode) else "is no file"
+
+
+def _not_replaced(path: Path, facts: NodeFacts | None) -> str | None:
+    from distdoctor.model.facts.files import BadFile, read
+
+    there: tuple[NodeFacts, ...] = ()
+    try:
+        there = read([path])
+    except BadFile:
+        pass
+    if not there:
+        return "is a file that is not facts, and is left as it is"
+    if facts is None or any(_whose(one) == _whose(facts) for one in there):
+        return None
+    return f"has the facts of {there[0].identity.hostname}: name a folder (PATH/), in which each node has its own file"
+
+
+def _whose(facts: NodeFacts) -> tuple[object, ...]:
+    return facts.identity.hostname, facts.identity.netns
+
+
+def _host(facts: NodeFacts) -> str:
+    """A few characters that differ between hosts, and stay the same on one until it is booted again."""
+    return hashlib.blake2s(" ".join(facts.identity.host).encode(), digest_size=3).hexdigest()
+
+
+MAX_BYTES = 256 << 20
+"""The largest facts file that is read."""
+
+
+class BadFile(Exception):
+    """A file that is no readable facts file; the text is the one line for the user and names the file."""
+
+
+def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
+    """The facts in these files, and in every ``*.json`` of the folders among them, each process once.
+
+    Raises BadFile.
+    """
+    found: dict[str, NodeFacts] = {}
+    for path in _files(paths):
+        for one in _read_file(path):
+            known = found.get(one.key)
+            if known is None or one.started_at > known.started_at:
+                found[one.key] = one
+    if not found:
+        raise BadFile("there are no facts in the given files")
+    return tuple(found.values())
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.json"))
+            if not inside:
+                raise BadFile(f"{path}: no *.json file in this folder")
+            files += inside
+        else:
+            files.append(path)
+    return files
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file. Raises BadFile for anything else: reading that could wait for ever."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+            kind = os.fstat(file.fileno())
+            if not stat.S_ISREG(kind.st_mode):
+                raise BadFile(f"{path}: not a regular file, so not a facts file")
+            if kind.st_size == 0:  # as all of /proc is, and reading /proc/kmsg takes the kernel's messages away
+                raise BadFile(f"{path}: empty, so not a facts file")
+            if kind.st_size > MAX_BYTES:
+                raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB, so not a facts file")
+            return file.read(MAX_BYTES)
+    except (OSError, ValueError) as err:
+        raise BadFile(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+
+
+def _read_file(path: Path) -> tuple[NodeFacts, ...]:
+    data = _content(path)
+    try:
+        content = decode(data, FactsFile)
+        for one in content.facts:
+            check_facts(one)
+    except BadFacts as err:
+        raise BadFile(f"{path}: not a facts file of distdoctor check --save: {err}") from None
+    if content.schema_version > SCHEMA_VERSION:
+        raise BadFile(f"{path}: written by a newer distdoctor ({content.distdoctor}); update this one to read it")
+    return content.facts

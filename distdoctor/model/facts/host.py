@@ -1,0 +1,194 @@
+"""What a host is like: its names, interfaces, limits and left-overs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distdoctor.model.facts.torch import TorchFailure
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which process on which host this is. A node is hostname + boot id + network namespace, never one alone."""
+
+    hostname: str
+    boot_id: str
+    netns: str
+    pid: int
+    distdoctor: str
+    python: str
+    user: str = ""
+    torch: str | None = None
+    """The version of torch, or None where it cannot be imported; then ``torch_error`` says why."""
+    torch_error: str | None = None
+    cuda: str | None = None
+    """The CUDA version that this torch was built for; None for a build without CUDA."""
+    backends: tuple[str, ...] = ()
+    """The backends this torch was built with, as torch.distributed lists them."""
+    nccl: str | None = None
+    """The version of the NCCL that torch was built with."""
+    executable: str = ""
+    """The Python that runs this, and that torch was looked for in."""
+    torch_path: str | None = None
+    """The folder that torch was imported from."""
+    torch_seconds: float | None = None
+    """How long the import of torch took; so far, where it had not ended (``torch_importing``)."""
+    torch_importing: bool = False
+    """The import of torch had not ended when these facts were written."""
+    torch_failure: TorchFailure | None = None
+    """What else was seen where torch cannot be imported."""
+
+    @property
+    def host(self) -> tuple[str, str, str]:
+        """What tells the host from every other: several nodes, or ranks of one, may be on it."""
+        return self.hostname, self.boot_id, self.netns
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """One getaddrinfo() of ``name``: every address in the order returned, or why there is none."""
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    error: str | None = None
+    seconds: float = 0.0
+    timed_out: bool = False
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface, as getifaddrs() lists it. IPv6 zone suffixes (%eth0) are removed from addresses."""
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    prefix_lengths: tuple[int, ...] = ()
+    up: bool = True
+    loopback: bool = False
+    mtu: int = 0
+
+
+@dataclass(frozen=True)
+class HostsLine:
+    """One line of /etc/hosts: its number (from 1) and its text."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class AddressChoice:
+    """An address that a backend picks (or would pick) to be reached at, and the rule that leads to it."""
+
+    address: str | None
+    interface: str | None
+    reason: str
+    """One of: ``variable`` (from GLOO_SOCKET_IFNAME), ``hostname`` (first bindable address of the host name),
+    ``fallback`` (the host name gave none: 127.0.0.1), ``not-found`` (the variable names no interface)."""
+    variable: str | None = None
+    """The value of the variable that decided, where one did."""
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """/dev/shm: sizes in bytes, None where it is not mounted or cannot be looked at."""
+
+    size: int | None = None
+    free: int | None = None
+    writable: bool = True
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the kernel lets this process use. ``None``: not known; for the rlimits -1 means unlimited."""
+
+    open_files: int | None = None
+    open_files_hard: int | None = None
+    locked_memory: int | None = None
+    """Bytes."""
+    shared_memory: SharedMemory | None = None
+    port_range: tuple[int, int] | None = None
+    """net.ipv4.ip_local_port_range: the first and the last port that connect() and bind(0) use."""
+    unprivileged_port_start: int | None = None
+    """net.ipv4.ip_unprivileged_port_start: ports below it need CAP_NET_BIND_SERVICE."""
+    may_bind_privileged: bool = False
+    """Whether this process has CAP_NET_BIND_SERVICE."""
+    rdma_devices: tuple[str, ...] = ()
+    reserved_ports: str = ""
+    """net.ipv4.ip_local_reserved_ports: ports of the range that are never handed out, as ``8080,29500-29510``."""
+    processes: int | None = None
+    """RLIMIT_NPROC: how many processes and threads this user may have; root's are not counted."""
+    processes_hard: int | None = None
+    pids_max: int | None = None
+    """How many the container or unit may have (pids.max of its cgroup); None where there is no limit or none is seen.
+    """
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A process of an earlier run: it has a launcher's variables and its launcher is gone. Its command line is not
+    kept: people put tokens there."""
+
+    pid: int
+    name: str
+    user: str
+    age: float
+    """Seconds since it was started."""
+    ports: tuple[int, ...] = ()
+    """The TCP ports it listens on."""
+    rank: str | None = None
+
+
+@dataclass(frozen=True)
+class InitFile:
+    """The file that ``--init-method file://`` names, before the run."""
+
+    path: str
+    exists: bool
+    size: int = 0
+    age: float = 0.0
+    """Seconds since it was last written, by this host's clock."""
+    folder_exists: bool = True
+    writable: bool = True
+    device: int | None = None
+    inode: int | None = None
+    filesystem: str | None = None
+
+
+@dataclass(frozen=True)
+class TemporaryFolder:
+    """Where Python, and with it torchrun, puts temporary files."""
+
+    path: str | None = None
+    """None where there is none that this user may write."""
+    error: str = ""
+    """Then: Python's own words, which name the folders tried."""
+    instead: str | None = None
+    """Then: a folder that this user may write all the same."""
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What the host calls itself and which interfaces it has."""
+
+    own_name: Resolution
+    interfaces: tuple[Interface, ...] = ()
+    hosts_lines: tuple[HostsLine, ...] = ()
+    """Lines of /etc/hosts that name this host (by its name, or the name's first label)."""
+    gloo: AddressChoice | None = None
+    """What gloo will pick, predicted by its own rules."""
+    nccl: AddressChoice | None = None
+    """What NCCL's bootstrap will pick, predicted by its own rules (reasons: ``variable``, ``not-found``, ``order``)."""
+    limits: Limits | None = None
+    leftovers: tuple[Leftover, ...] = ()
+    init_file: InitFile | None = None
+    gloo_more: tuple[AddressChoice, ...] = ()
+    """gloo's further devices: it makes one for each name in GLOO_SOCKET_IFNAME."""
+    announced: Resolution | None = None
+    """The name by which torchrun's c10d rendezvous announces its ranks' store (getfqdn()), and what it means here."""
+    announced_reached: bool | None = None
+    """Whether this host is reached by that name; None where it was not tried, as with an address of its own."""
+    name_sources: tuple[str, ...] | None = None
+    """Where look-ups of hosts look, by the line ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it.
+    """
+    temporary: TemporaryFolder | None = None

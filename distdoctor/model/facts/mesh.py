@@ -1,0 +1,80 @@
+"""What a node sees of its links to the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distdoctor.model.facts.network import ConnectOutcome
+
+MAX_RATES = 8
+_LONGEST_WAIT = 100.0
+"""Seconds: far more than is waited for any payload, far less than the bytes of one."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A connection from this node to another that did not work. Good links are counted, not listed."""
+
+    to: str
+    """The key (``hostname pid``) of the process meant to be reached."""
+    address: str
+    port: int
+    use: tuple[str, ...]
+    """Who would use the address: ``gloo``, ``nccl``, ``primary``."""
+    outcome: ConnectOutcome
+    errno: int | None = None
+    seconds: float = 0.0
+    """How long it took to end so. In the facts of 0.1.0 a stalled link has the size of the payload here."""
+    icmp: bool = False
+    payload: int | None = None
+    """Bytes: the smallest payload that never arrived, where the outcome is ``stalled``."""
+    accepted: bool = False
+    """With ``no-answer``: the other's kernel made the connection and took what was sent; its process, stopped or
+    starved, gave no reply. That is no packet filter's doing."""
+
+    @property
+    def swallowed(self) -> int | None:
+        """Bytes of the smallest payload that never arrived; None where that is not known."""
+        if self.payload is None and self.outcome == "stalled" and self.seconds > _LONGEST_WAIT:
+            return int(self.seconds)
+        return self.payload
+
+
+@dataclass(frozen=True)
+class LinkRate:
+    """The measured transfer to one other node, on the address that its backends use."""
+
+    to: str
+    bytes_per_second: float | None
+    """What arrived, over the time it took; None where throughput was not measured on this link."""
+    delivery_rate: float | None = None
+    """The kernel's own estimate, in bytes per second (TCP_INFO): free of the time a busy process lost."""
+    receiver_limited: float = 0.0
+    """The share of the time in which the receiver's window, hence a busy receiver, held the sender up."""
+    retransmitted: int = 0
+    """Segments that TCP sent again while small messages went to and fro: without load, only loss does that."""
+    segments: int = 0
+    """Segments sent in that time; 0 where the kernel does not tell."""
+    rtt: float | None = None
+    """The median round trip of these small messages, in seconds."""
+
+
+@dataclass(frozen=True)
+class MeshFacts:
+    """The connections this node made to every other on ephemeral ports."""
+
+    good: int = 0
+    bad: tuple[Link, ...] = ()
+    rtt_median: float | None = None
+    rtt_max: float | None = None
+    rates: tuple[LinkRate, ...] = ()
+    """The slowest and the lossiest measured links, at most MAX_RATES of them; the others are in the medians."""
+    rate_median: float | None = None
+    """Bytes per second, over all measured links of this node."""
+    rates_measured: int = 0
+    busy: float = 0.0
+    """The share of this host's processors that was in use meanwhile, 0 to 1."""
+    clock_offset: float | None = None
+    """Node 0's clock minus this node's, in seconds."""
+    clock_error: float | None = None
+    """How far off ``clock_offset`` may be: half the round trip it was measured with."""

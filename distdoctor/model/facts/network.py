@@ -1,0 +1,160 @@
+"""What a node sees of the way to its master."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from distdoctor.model.facts.host import AddressChoice, HostsLine, Resolution
+
+ConnectOutcome = Literal[
+    "open",  # the connection was made
+    "refused",  # ECONNREFUSED: nothing listens there, or a firewall resets
+    "reset",  # connected, then reset or closed before anything was read
+    "no-answer",  # no packet came back before the deadline
+    "rejected",  # an ICMP error came back at once: a firewall answered
+    "unreachable",  # no route, or nobody answers ARP/ND for the address
+    "wrong-node",  # connected, but another process than the one meant answered
+    "stalled",  # connected and small payloads pass, but larger ones never arrive
+    "error",  # anything else; see errno
+]
+
+
+AnswerKind = Literal["distdoctor", "tcpstore", "silent", "closed", "foreign"]
+
+
+@dataclass(frozen=True)
+class Contact:
+    """One attempt to connect to address:port and how it ended."""
+
+    address: str
+    port: int
+    outcome: ConnectOutcome
+    errno: int | None = None
+    seconds: float = 0.0
+    icmp: bool = False
+    """True where an ICMP error, hence a router or firewall and not the host's TCP, gave the answer."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an open port answers to the handshakes that are safe for a live TCPStore."""
+
+    kind: AnswerKind
+    generation: str | None = None
+    """For a TCPStore: ``2.5+``, ``2.2-2.4`` or ``<=2.1``."""
+    sample: str = ""
+    """The first printable bytes of something else's answer, at most 80."""
+
+
+@dataclass(frozen=True)
+class PortHolder:
+    """The process that has a port of this host. Fields are None where the OS does not show them to this user."""
+
+    address: str
+    pid: int | None = None
+    name: str | None = None
+    user: str | None = None
+    peer: str = ""
+    """Where nobody listens there: the other end (``address:port``) of a connection whose own end has the port."""
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Node 0 trying to host a TCPStore on MASTER_PORT."""
+
+    ok: bool
+    port: int
+    errno: int | None = None
+    error: str | None = None
+    holders: tuple[PortHolder, ...] = ()
+    answer: Answer | None = None
+    """What answers on the port, where the bind failed because it is in use."""
+    free_port: int | None = None
+    """A port that can be bound, for the fix."""
+    after: float = 0.0
+    """Seconds after this process's start from which the store was there, where it is."""
+    files: tuple[int, int] | None = None
+    """How many descriptors the store's process had open, and how many it may, where it had none left."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How this node would send to ``target``: the source address and interface that the kernel picks."""
+
+    target: str
+    source: str | None = None
+    interface: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class TableRoute:
+    """One entry of the routing table."""
+
+    network: str
+    """``10.77.0.0/24``; ``0.0.0.0/0`` is the default route."""
+    gateway: str | None
+    """None: the network is on the interface's own link."""
+    interface: str | None
+    reject: bool = False
+    """Packets are not sent but refused, or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
+
+
+@dataclass(frozen=True)
+class FirewallChain:
+    """One chain on the way in or out of this host that can drop packets."""
+
+    tool: Literal["nft", "iptables", "ip6tables"]
+    family: str
+    table: str
+    name: str
+    hook: Literal["input", "output"]
+    policy: str = "accept"
+    blocking_rules: tuple[str, ...] = ()
+    """The text of its rules that drop or reject."""
+
+
+@dataclass(frozen=True)
+class Firewall:
+    """The packet filter of this host, as far as this user may read it."""
+
+    readable: bool
+    why_not: str | None = None
+    chains: tuple[FirewallChain, ...] = ()
+    """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
+
+
+@dataclass(frozen=True)
+class NetworkFacts:
+    """Names, routes and the master's port, as seen from this node."""
+
+    master: Resolution | None = None
+    master_is_own: bool | None = None
+    """Whether an address of MASTER_ADDR is on an interface of this host; None where it did not resolve."""
+    route: Route | None = None
+    primary: AddressChoice | None = None
+    """The address by which this node is reached from the others: the source of its route to the master, or for the
+    owner of MASTER_ADDR that address itself. None on a node that talks over loopback only."""
+    bind: Bind | None = None
+    contact: Contact | None = None
+    """The last attempt to reach MASTER_ADDR:MASTER_PORT."""
+    passed_over: tuple[Contact, ...] = ()
+    """The attempts just before it, on addresses of MASTER_ADDR that a TCPStore tries first, where these failed."""
+    control: Contact | None = None
+    """The same host on a port that should be closed: a refusal there says that the host is up and not silent."""
+    answer: Answer | None = None
+    """What answered on MASTER_ADDR:MASTER_PORT, where it was open."""
+    master_name: str | None = None
+    """What /etc/hosts calls the address of MASTER_ADDR, where it is not this host's own."""
+    firewall: Firewall | None = None
+    resolved_after: float = 0.0
+    """Seconds after which MASTER_ADDR had an address, where it had none at first; else 0."""
+    reverse: Resolution | None = None
+    """The reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
+    routes: tuple[TableRoute, ...] | None = None
+    """The main routing table; None where it was not read, or is too long for a node's."""
+    strict: tuple[str, ...] = ()
+    """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
+    master_lines: tuple[HostsLine, ...] = ()
+    """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same."""

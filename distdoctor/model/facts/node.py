@@ -1,0 +1,102 @@
+"""Everything that one started process saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distdoctor.model.facts.host import HostFacts, Identity
+from distdoctor.model.facts.mesh import MeshFacts
+from distdoctor.model.facts.network import NetworkFacts
+from distdoctor.model.facts.ranks import RankFacts, StageStatus
+from distdoctor.model.plan import Plan
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class MeetingFacts:
+    """How the meeting of the nodes went, as this process saw it."""
+
+    joined: bool = False
+    ours: bool | None = None
+    """Whether the store reached carries the doctor's marker; None where no store was reached."""
+    hosted: bool = False
+    """This process hosts the store (it is node 0)."""
+    waited: float = 0.0
+    wait_limit: float = 0.0
+    ended: bool = False
+    """True once waiting is over (everyone came, or the limit was reached, or waiting cannot cure it)."""
+    arrived: tuple[str, ...] = ()
+    """Node 0's roll call: the keys (``hostname pid``) of the processes that came."""
+    expected: int = 0
+    """How many nodes (once per node) or ranks (once per rank) node 0 waited for."""
+    counts: Literal["nodes", "ranks"] = "nodes"
+    lost: tuple[str, ...] = ()
+    """Keys of processes that came and then went silent before the end."""
+    host_lost: bool = False
+    """Node 0's store went away before the report."""
+    token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
+    """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
+    from that of the run. Empty where there is none."""
+    forged: tuple[str, ...] = ()
+    """What was found in the store under this run's keys that its processes have not written."""
+    late: int | None = None
+    """How many processes node 0's report is about, where this one came after it was written."""
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """How one stage ended on one node."""
+
+    stage: str
+    status: StageStatus
+    seconds: float = 0.0
+    reason: str = ""
+    blocked_by: str | None = None
+    """The stage whose failure is why this one was not run."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fix that is only environment, tried on the spot in new processes of all ranks."""
+
+    check: str
+    option: int
+    env: dict[str, dict[str, str | None]]
+    """Per node name: the variables set (null: unset)."""
+    stages: tuple[str, ...]
+    passed: bool
+    seconds: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """Everything one started process saw. See the module's text."""
+
+    identity: Identity
+    plan: Plan
+    variables: dict[str, str] = field(default_factory=dict)
+    """The launch and backend variables that were set, by an allow-list of names."""
+    near_misses: tuple[str, ...] = ()
+    """Names (never values) of variables that look like a known one misspelled."""
+    node_rank: int | None = None
+    """The node rank after the meeting (assigned or declared); None where it never met the others."""
+    host: HostFacts | None = None
+    network: NetworkFacts | None = None
+    meeting: MeetingFacts | None = None
+    mesh: MeshFacts | None = None
+    ranks: tuple[RankFacts, ...] = ()
+    stages: tuple[StageFacts, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    started_at: float = 0.0
+    """Seconds since the epoch, by this host's clock."""
+    until: str = ""
+    """The last stage that was to be climbed; empty where that was not written down (0.1.0)."""
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def key(self) -> str:
+        """What identifies this process among those that met: ``hostname pid``, with its namespace's number."""
+        return f"{self.identity.hostname} {self.identity.pid} {self.identity.netns}"

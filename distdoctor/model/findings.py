@@ -1,0 +1,71 @@
+"""Findings and fixes: what a check says of the facts, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["info", "warn", "fail"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warn", "fail")
+"""What happens to the planned job: ``fail`` it fails or hangs as planned; ``warn`` it runs, by luck or slower; ``info``
+worth knowing. In rising order."""
+
+NO_GLOO = "the job as planned does not use gloo; one that does would fail"
+"""Why a finding about gloo is a warning for a job with another backend."""
+
+Blame = Literal["all", "one-of"]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One remedy for some nodes. Fixes with equal ``option`` belong together; different options are alternatives."""
+
+    text: str
+    nodes: tuple[str, ...] = ()
+    option: int = 1
+    env: dict[str, str | None] = field(default_factory=dict)
+    """Variables to set on those nodes before the launch; None: unset it."""
+    flags: dict[str, str | None] = field(default_factory=dict)
+    """Changes of the launch line; None: leave the flag out."""
+    commands: tuple[str, ...] = ()
+    """Shell commands to run on those nodes, as root where they need it."""
+    verified: bool | None = None
+    """True: tried on the spot and it helped; False: tried, did not help; None: not tried."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One failure that was found. The root cause has ``because_of`` None.
+
+    A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id`` and ``because_of`` are
+    filled in by ``distdoctor.judge.engine``, and so are ``severity`` and ``matters`` where the check leaves them out:
+    with the check's own.
+    A check may set ``because_of`` to the id of the check that this one finding follows from, before what it declares.
+    """
+
+    summary: str
+    title: str = ""
+    nodes: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    """[who connects, to whom]."""
+    blame: Blame = "all"
+    """``one-of``: it cannot be told which of the nodes it is."""
+    evidence: tuple[str, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    severity: Severity | None = None
+    matters: str = ""
+    """Why a warning is one: what would happen to which job. Empty where the severity says it all."""
+    check: str = ""
+    id: str = ""
+    because_of: str | None = None
+
+
+def at_least(severity: Severity | None, floor: Severity) -> bool:
+    """Whether ``severity`` is ``floor`` or graver."""
+    return severity is not None and SEVERITIES.index(severity) >= SEVERITIES.index(floor)
+
+
+def capped(severity: Severity, ceiling: Severity) -> Severity:
+    """The milder of the two."""
+    return SEVERITIES[min(SEVERITIES.index(severity), SEVERITIES.index(ceiling))]

@@ -1,0 +1,31 @@
+"""Observers: told what happens while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Observer(Protocol):
+    """Told what happens while it happens, in the order it happens; must not block and must not raise."""
+
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """This process begins ``stage``, which takes at most ``most`` seconds where that is known."""
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """``stage`` ended here with ``ok``, ``failed``, ``skipped`` or ``error``."""
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """From now on this process waits for ``what``, at most ``most`` seconds, beside any stage."""
+
+    def waited(self, what: str) -> None:
+        """It no longer waits for ``what``."""
+
+    def note(self, text: str) -> None:
+        """A line the user should read now (``so far: ...``); may hold several lines."""
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """Node 0 without a known master: ``line`` is to be run on each of the other ``nnodes - 1`` nodes."""
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """The meeting waits: who is here (names), how many ``what`` (nodes or ranks) are expected, seconds left."""

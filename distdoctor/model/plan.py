@@ -1,0 +1,73 @@
+"""The plan: what the job would be, and where each value of it came from. ``distdoctor.launch.resolve`` makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+DEFAULT_PORT = 29500
+DEFAULT_RANKS_WITHOUT_GPU = 2
+LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""The four that ``init_process_group()`` with env:// needs."""
+RDZV_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
+"""What torchrun knows by itself (torch/distributed/elastic/rendezvous/registry.py)."""
+BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl", "hccl")
+
+
+@dataclass(frozen=True)
+class PlanProblem:
+    """A launch variable that is missing or makes no sense. ``value`` is None where it is missing."""
+
+    variable: str
+    value: str | None
+    why: str
+    suggestion: str | None = None
+    """The value meant, where it can be told from the one given."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the job would be."""
+
+    started: Literal["node", "rank"] = "node"
+    """Once per node (the doctor forks the node's ranks) or once per rank (this process is one rank)."""
+    nnodes: int | None = 1
+    """None where it cannot be told (RANK set by hand without LOCAL_WORLD_SIZE)."""
+    nproc_per_node: int | None = DEFAULT_RANKS_WITHOUT_GPU
+    node_rank: int | None = None
+    """None: assigned at the meeting; the owner of MASTER_ADDR is 0."""
+    rank: int | None = None
+    """This process's own rank; only once per rank, None where RANK is missing or invalid."""
+    local_rank: int | None = None
+    world_size: int | None = None
+    """None where it depends on nodes that are not known yet, or is missing or invalid."""
+    master_addr: str | None = None
+    master_port: int = DEFAULT_PORT
+    backend: str = "auto"
+    agent_store: bool = False
+    """torchrun's agent hosts the store on MASTER_PORT, the ranks are its clients."""
+    run_id: str = "none"
+    rdzv_backend: str = "static"
+    init_method: str | None = None
+    """``env://`` where None; else what init_process_group(init_method=...) gets: ``tcp://HOST:PORT`` or ``file://PATH``."""
+    restart: int = 0
+    announce: bool = False
+    """Several nodes and no master known: this node is 0 and prints the line for the others."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Field name -> the flag or variable it came from, or ``default``."""
+    problems: tuple[PlanProblem, ...] = ()
+
+    def backends(self, gpus: bool) -> tuple[str, ...]:
+        """The process groups that init_process_group() would make. ``gpus``: whether this node has visible devices.
+
+        ``auto`` is init_process_group() without a backend: gloo for CPU tensors and, where there are devices, nccl
+        for CUDA tensors (torch/distributed/distributed_c10d.py, ``BackendConfig``).
+        """
+        if self.backend == "auto":
+            return ("gloo", "nccl") if gpus else ("gloo",)
+        return tuple(dict.fromkeys(part.rpartition(":")[2] for part in self.backend.split(",")))
+
+    @property
+    def gloo_planned(self) -> bool:
+        """Whether the job makes a gloo group; with ``auto`` it always does."""
+        return "gloo" in self.backends(gpus=False)

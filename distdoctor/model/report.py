@@ -1,0 +1,68 @@
+"""The report: everything the renderers tell, in the shape of the JSON document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from distdoctor.model.findings import Finding
+from distdoctor.model.stages import STAGES, position
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ReportNode:
+    """One node of the plan: met, or known to be missing."""
+
+    name: str
+    node_rank: int | None
+    arrived: bool
+    hostname: str | None = None
+    ranks: tuple[int, ...] = ()
+    address: str | None = None
+    torch: str | None = None
+    distdoctor: str | None = None
+
+
+@dataclass(frozen=True)
+class ReportStage:
+    """How one stage ended on one node: pass, warn, fail, skip or error."""
+
+    stage: str
+    node: str
+    status: str
+    seconds: float
+    reason: str = ""
+    blocked_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run (or one ``diagnose``), told whole."""
+
+    verdict: Verdict
+    distdoctor: str
+    torch: str | None
+    started_at: str
+    seconds: float
+    plan: dict[str, Any]
+    nodes: tuple[ReportNode, ...]
+    stages: tuple[ReportStage, ...]
+    findings: tuple[Finding, ...]
+    ignored: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else a reader should know: what could not be seen, interrupted by which signal, a check that crashed."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """For ``-v``: addresses, round-trip times and other values seen where all is well."""
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def until(self) -> str:
+        """The highest stage that is told of; the whole ladder's where none is."""
+        return max((s.stage for s in self.stages if s.stage in STAGES), key=position, default=STAGES[-1])
+
+
+Verdict = Literal["pass", "warn", "fail", "incomplete"]
+INCOMPLETE = "store/nodes-missing"
+"""The finding which, as the only root of severity fail, makes the verdict incomplete instead of fail."""

@@ -1,0 +1,99 @@
+"""This host's interfaces, addresses and routes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+import psutil
+
+from distdoctor.knowledge.interfaces import is_bridge, is_virtual
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.facts import AddressChoice, Interface, Route
+
+
+def interfaces() -> tuple[Interface, ...]:
+    """Every interface with its addresses, in the order of getifaddrs()."""
+    stats = psutil.net_if_stats()
+    found = []
+    for name, entries in psutil.net_if_addrs().items():
+        addresses, lengths = [], []
+        for entry in entries:
+            if entry.family in (socket.AF_INET, socket.AF_INET6):
+                addresses.append(entry.address.partition("%")[0])
+                lengths.append(_prefix_length(entry.netmask))
+        stat = stats.get(name)
+        loopback = any((parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses)
+        up, mtu = bool(stat and stat.isup), stat.mtu if stat else 0
+        found.append(Interface(name, tuple(addresses), tuple(lengths), up, loopback, mtu))
+    return tuple(found)
+
+
+def _prefix_length(netmask: str | None) -> int:
+    parsed = parse_address(netmask)
+    return bin(int(parsed)).count("1") if parsed else 0
+
+
+def can_bind(address: str) -> bool:
+    """Whether a socket of this process can be bound to ``address``, hence whether the host owns it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe_socket:
+            probe_socket.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def owned(address: str, ours: Sequence[Interface]) -> bool:
+    """Whether ``address`` is on one of the interfaces, or any loopback address."""
+    parsed = parse_address(address)
+    return parsed is not None and (
+        parsed.is_loopback or any(parsed == parse_address(a) for i in ours for a in i.addresses)
+    )
+
+
+def route(target: str, port: int, ours: Sequence[Interface]) -> Route:
+    """The source address and interface the kernel picks towards ``target``. A UDP connect(): no packet is sent."""
+    family = socket.AF_INET6 if ":" in target else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe_socket:
+            probe_socket.connect((target, port or 1))
+            source = str(probe_socket.getsockname()[0]).partition("%")[0]
+    except OSError as err:
+        return Route(target, error=err.strerror or str(err))
+    return Route(target, source, next((i.name for i in ours if source in i.addresses), None))
+
+
+def reachable_address(ours: Sequence[Interface]) -> AddressChoice | None:
+    """The address by which other hosts most probably reach this one: that of the default route, else the first global
+    address on an interface that is up, those of VPNs and of networks of containers last. None where there is only
+    loopback, or a bridge for this host's containers that is not the way out."""
+    defaults = default_route_interfaces()
+    candidates = [
+        (interface.name, address)
+        for interface in ours
+        if interface.up and not interface.loopback and (interface.name in defaults or not is_bridge(interface.name))
+        for address in interface.addresses
+        if (parsed := parse_address(address)) and not parsed.is_link_local and not parsed.is_loopback
+    ]
+    candidates.sort(key=lambda pair: (is_virtual(pair[0]), ":" in pair[1]))
+    for name, address in candidates:
+        if name in defaults and not is_virtual(name):
+            return AddressChoice(address, name, "default route")
+    return AddressChoice(candidates[0][1], candidates[0][0], "first interface") if candidates else None
+
+
+def default_route_interfaces() -> set[str]:
+    """The interfaces with a default route, from /proc/net/route and /proc/net/ipv6_route."""
+    ipv4 = {c[0] for c in _rows("/proc/net/route") if len(c) > 7 and c[1] == "00000000" and c[7] == "00000000"}
+    ipv6 = {c[9] for c in _rows("/proc/net/ipv6_route") if len(c) > 9 and c[0] == "0" * 32 and c[1] == "00"}
+    return ipv4 | ipv6 - {"lo"}
+
+
+def _rows(path: str) -> list[list[str]]:
+    try:
+        with open(path) as lines:
+            return [line.split() for line in lines]
+    except OSError:
+        return []

@@ -1,0 +1,129 @@
+"""One call in every rank's process of this node; what has not returned when the stage ends is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from distdoctor.model.error_text import shortened
+from distdoctor.model.facts import RankStage
+from distdoctor.probes.proc import STOPPED, listening, process_state
+from distdoctor.ranks.supervisor import Child
+
+GRACE_SECONDS = 1.0
+"""How long ranks may still end by themselves once one rank's error has ended the stage."""
+LATE_SECONDS = 2.0
+"""Beyond a stage's own seconds, until a call that did not return is killed."""
+STOPPED_SECONDS = 1.5
+"""How long a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
+LOOK_SECONDS = 0.5
+MAX_ERROR = 1000
+"""Characters kept of an error's text."""
+
+Call = asyncio.Task[dict[str, Any]]
+
+
+class RankCalls:
+    """The calls of one stage, one per child.
+
+    ``abort``: set where the stage has ended elsewhere. ``trouble``: told once, as soon as one rank here has failed.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        children: Sequence[Child],
+        seconds: float,
+        abort: asyncio.Event,
+        trouble: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.op, self.children, self.seconds, self.abort, self.trouble = op, children, seconds, abort, trouble
+        self.entries: dict[int, RankStage] = {}
+        self.troubled = False
+        self.stopped_since: dict[int, float] = {}
+
+    async def run(self, arguments: Callable[[int], dict[str, Any]]) -> dict[int, RankStage]:
+        """How the stage ended for each rank, by its place among the children."""
+        self.started = time.monotonic()
+        self.end = self.started + self.seconds + LATE_SECONDS
+        calls = {
+            asyncio.create_task(child.call(self.op, **arguments(place))): place
+            for place, child in enumerate(self.children)
+        }
+        pending = set(calls)
+        ending = asyncio.create_task(self.abort.wait())
+        try:
+            while pending and time.monotonic() < self.end:
+                await self._wait(calls, pending, ending)
+        finally:
+            ending.cancel()
+            for task in pending:
+                place = calls[task]
+                self.entries[place] = self._killed(self.children[place])
+                task.cancel()
+                self.children[place].kill()
+        return self.entries
+
+    async def _wait(self, calls: dict[Call, int], pending: set[Call], ending: asyncio.Task[Any]) -> None:
+        """Until something has happened, at most LOOK_SECONDS; what has ended is no longer pending."""
+        watched = pending if self.abort.is_set() else pending | {ending}
+        timeout = min(LOOK_SECONDS, self.end - time.monotonic())
+        done, _ = await asyncio.wait(watched, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if self.abort.is_set():  # perhaps while something else was awaited
+            self._give_grace()
+        if self._stopped_for([calls[task] for task in pending]) > STOPPED_SECONDS:
+            await self._tell()
+            self._give_grace()
+            self.stopped_since.clear()
+        for task in done & pending:
+            pending.discard(task)
+            entry = self.entries[calls[task]] = self._ended(task)
+            if entry.status != "ok":
+                await self._tell()
+
+    def _give_grace(self) -> None:
+        self.end = min(self.end, time.monotonic() + GRACE_SECONDS)
+
+    async def _tell(self) -> None:
+        if not self.troubled:
+            self.troubled = True
+            await self.trouble()
+
+    def _ended(self, task: Call) -> RankStage:
+        seconds, error = time.monotonic() - self.started, task.exception()
+        if error is not None:
+            return RankStage(self.op, "error", round(seconds, 3), str(error), {"died": True})
+        answer = task.result()
+        detail = {name: value for name, value in answer.items() if name not in ("ok", "error", "seconds")}
+        spent = round(float(answer.get("seconds", seconds)), 4)
+        if answer["ok"]:
+            return RankStage(self.op, "ok", spent, None, detail)
+        return RankStage(self.op, "failed", spent, shortened(str(answer.get("error")), MAX_ERROR), detail)
+
+    def _killed(self, child: Child) -> RankStage:
+        seconds = time.monotonic() - self.started
+        detail: dict[str, Any] = {"killed": True}
+        if self.op == "gloo" and child.pid is not None:
+            sockets = listening(child.pid)
+            if sockets:
+                detail.update(address=sockets[0][0], port=sockets[0][1])
+        state = process_state(child.pid) if child.pid is not None else None
+        if state is not None:
+            detail["state"] = state
+        because = "another rank failed" if self.abort.is_set() else "it did not return"
+        if state in STOPPED:
+            because = "the process is stopped"
+        return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
+
+    def _stopped_for(self, places: Sequence[int]) -> float:
+        """For how long the longest-stopped of the ranks at these places has been stopped, in seconds."""
+        now = time.monotonic()
+        for place in places:
+            pid = self.children[place].pid
+            if pid is not None and process_state(pid) in STOPPED:
+                self.stopped_since.setdefault(place, now)
+            else:
+                self.stopped_since.pop(place, None)
+        return max((now - start for start in self.stopped_since.values()), default=0.0)

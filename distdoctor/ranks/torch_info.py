@@ -1,0 +1,55 @@
+"""What the supervisor is told of torch by the process that imports it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distdoctor.model.facts import TorchFailure, decode
+from distdoctor.model.sanitize import encodable
+
+
+@dataclass(frozen=True)
+class TorchInfo:
+    """What the zygote said of torch: its version, or why it cannot be imported."""
+
+    version: str | None
+    cuda: str | None = None
+    backends: tuple[str, ...] = ()
+    nccl: str | None = None
+    error: str | None = None
+    path: str | None = None
+    """The folder it was imported from."""
+    seconds: float | None = None
+    """How long the import took."""
+    failure: TorchFailure | None = None
+    """What else was seen where it failed."""
+
+
+def info(message: Mapping[str, Any]) -> TorchInfo:
+    """The zygote's first message; a path in it may hold bytes that are no UTF-8."""
+    message = encodable(message)
+    failure = message.get("failure")
+    return TorchInfo(
+        message.get("torch"),
+        message.get("cuda"),
+        tuple(message.get("backends", ())),
+        message.get("nccl"),
+        message.get("error"),
+        message.get("path"),
+        message.get("seconds"),
+        None if failure is None else decode(json.dumps(failure).encode(), TorchFailure),
+    )
+
+
+def ended(status: int | None, printed: str, seconds: float) -> TorchInfo:
+    """What is known where that process ended with ``status`` instead, its last words being ``printed``."""
+    number = -status if status is not None and status < 0 else None
+    how = f"was ended by signal {number}" if number else f"ended with status {status}"
+    how = "is out of touch" if status is None else how
+    said = " ".join(printed.split())
+    failure = TorchFailure(signal=number, status=None if number else status, said=said)
+    error = f"the process that imports torch {how}{f': {said}' if said else ''}"[:500]
+    return TorchInfo(None, error=error, seconds=seconds, failure=failure)

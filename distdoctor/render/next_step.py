@@ -1,0 +1,183 @@
+"""The end of a report: the one thing to do next, and the lines for it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.findings import Finding, Fix, at_least
+from distdoctor.model.report import INCOMPLETE, Report
+from distdoctor.model.stages import STAGES
+from distdoctor.render.fixes import lines
+from distdoctor.render.words import fold
+
+Given = Sequence[tuple[str, str | None]]
+"""The flags that a run was started with, each with its value, None for a flag that takes none."""
+
+_OF_THE_PLAN = {
+    "nnodes": "--nnodes",
+    "nproc_per_node": "--nproc-per-node",
+    "master_addr": "--master-addr",
+    "master_port": "--master-port",
+    "backend": "--backend",
+}
+_LAUNCH = (
+    *list(_OF_THE_PLAN.values())[:-1],
+    "--rdzv-endpoint",
+    "--rdzv-backend",
+    "--rdzv-id",
+    "--standalone",
+)
+"""torchrun's own, in the order in which they are printed; ``--node-rank`` differs from node to node."""
+_FIX_CHARACTERS = 200
+"""A fix that is longer is not told twice."""
+
+
+def next_step(
+    report: Report, program: str = "distdoctor", given: Given | None = None, here: str | None = None
+) -> tuple[str, list[str]]:
+    """What to do now, and the lines to paste for it, the one that starts something last (none where there is none).
+
+    ``program`` is how the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH.
+    ``given`` are the flags of this run; None where the report is on saved facts, whose plan has to do. ``here`` is the
+    name of the node that the report is printed on, where that is known.
+    """
+    roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
+    several = (report.plan.get("nnodes") or 1) > 1
+    flags = _from_plan(report) if given is None else [*given]
+    numbered = any(flag == "--node-rank" for flag, _ in flags)
+    everywhere = (" on every node" + (", each with its own --node-rank" if numbered else "")) if several else ""
+    if report.verdict == "incomplete":
+        missing = [node.name for node in report.nodes if not node.arrived]
+        if missing and all(root.check == INCOMPLETE for root in roots):
+            again = _check(report, program, _without(flags, "--node-rank"), (), here)
+            return f"{'run this' if again else 'start it'} on {fold(missing)}, and here again", again
+        seen = "notes" if report.notes else "stages"
+        return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots, here)
+    if report.verdict == "fail" and roots:
+        failing = [root for root in roots if root.severity == "fail"]
+        again = _check(report, program, flags, failing, here)
+        short = _short_fix(report, failing)
+        if short:
+            return f"apply the fix and check again{everywhere}", [*short, *again]
+        fixes = [fix for root in failing for fix in _first_option(root)]
+        everyone = {node.name for node in report.nodes if node.arrived}
+        of_all = all(not fix.nodes or everyone <= {*fix.nodes} for fix in fixes)
+        if fixes and of_all and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
+            return f"check again with the fix{everywhere}", again
+        return f"{_above(failing)}, then check again{everywhere}", again
+    if roots:
+        sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
+        explain = shlex.join([*program.split(), "explain", roots[0].check, *sites])
+        return "the job would run; what the warning means", [explain]
+    if report.until != STAGES[-1]:
+        rest = _without(flags, "--until")
+        return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest, (), here)
+    if report.plan.get("started") == "rank":
+        return "start the job", []
+    ranked = several and dict(flags).get("--rdzv-backend") in (None, "static")
+    words = "start the job" + (", N being each node's own rank" if ranked else "")
+    return words, [torchrun(report, flags, numbered=ranked)]
+
+
+def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
+    """The launch line that this check stands for; the script is the user's own. ``numbered``: with a node rank."""
+    named = [
+        *_known_master(report, flags, torchrun=True),
+        ("--nproc-per-node", str(report.plan.get("nproc_per_node") or 1)),
+    ]
+    values = {flag: value for flag, value in reversed([*flags, *named]) if flag in _LAUNCH}
+    words = _words([(flag, values[flag]) for flag in _LAUNCH if flag in values])
+    return f"{shlex.join(['torchrun', *words])}{' --node-rank N' if numbered else ''} your_script.py"
+
+
+def _check(
+    report: Report, program: str, flags: Given, roots: Sequence[Finding] = (), here: str | None = None
+) -> list[str]:
+    """This run's command again, with the flags that the first fixes change (on this node, where it is known which it
+    is); none once per rank: then it is the launcher's own line, which is not known here.
+    """
+    if report.plan.get("started") == "rank":
+        return []
+    pairs = [*flags, *_known_master(report, flags)]
+    for root in roots:
+        ours = [fix for fix in _first_option(root) if here is None or not fix.nodes or here in fix.nodes]
+        for flag, value in (change for fix in ours for change in fix.flags.items()):
+            if flag == "--node-rank" and here is None:
+                continue  # it differs from node to node
+            pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
+    order = {flag: place for place, flag in enumerate((*_LAUNCH, "--node-rank", "--backend", "--init-method"))}
+    pairs = sorted(pairs, key=lambda pair: order.get(pair[0], len(order)))
+    return [shlex.join([*program.split(), "check", *_words(pairs)])]
+
+
+def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[tuple[str, str | None]]:
+    """The master where no flag of this run names it: node 0 of a job without a known one printed an address, and
+    torchrun does not read MASTER_ADDR and MASTER_PORT, whence the doctor also takes it."""
+    named = {"--master-addr", "--rdzv-endpoint", "--init-method"} & {flag for flag, _ in flags}
+    told = (report.plan.get("sources") or {}).get("master_addr", "")
+    address, port = report.plan.get("master_addr"), report.plan.get("master_port")
+    if (
+        named
+        or not address
+        or (report.plan.get("nnodes") or 1) == 1
+        or told in ("PET_MASTER_ADDR", "PET_RDZV_ENDPOINT")
+    ):
+        return []
+    if told == "MASTER_ADDR":
+        return [("--master-addr", str(address)), ("--master-port", str(port))] if torchrun else []
+    if dict(flags).get("--rdzv-backend") == "c10d":
+        return [("--rdzv-endpoint", endpoint(str(address), int(port or 0)))]
+    return [("--master-addr", str(address))]
+
+
+def _from_plan(report: Report) -> list[tuple[str, str | None]]:
+    """The launch flags that the plan's own record of its sources names."""
+    plan, sources = report.plan, report.plan.get("sources") or {}
+    return [
+        (flag, str(plan[name]))
+        for name, flag in _OF_THE_PLAN.items()
+        if str(sources.get(name, "")).startswith("--")
+        and sources.get(name) != "--standalone"
+        and plan.get(name) is not None
+    ]
+
+
+def _short_fix(report: Report, roots: Sequence[Finding]) -> list[str]:
+    """The lines of the first fix, where there is one root and they are short and the same for every node."""
+    parts = _first_option(roots[0]) if len(roots) == 1 else []
+    texts = {tuple(lines(fix)) for fix in parts}
+    nodes = {node for fix in parts for node in fix.nodes}
+    everyone = {node.name for node in report.nodes if node.arrived}
+    if len(texts) != 1 or (nodes and not everyone <= nodes) or any(fix.commands for fix in parts):
+        return []
+    fix = replace(parts[0], flags={})  # those are in the command itself
+    said = lines(fix)
+    return said if sum(map(len, said)) <= _FIX_CHARACTERS else []
+
+
+def _above(roots: Sequence[Finding]) -> str:
+    """What is to be done of what stands above, and where."""
+    parts = [_first_option(root) for root in roots]
+    if not any(parts):
+        return "mend what is named above"
+    if any(root.blame == "one-of" and len({fix.option for fix in root.fixes}) > 1 for root in roots):
+        return "apply one of the fixes above"
+    nodes = list(dict.fromkeys(node for fixes in parts for fix in fixes for node in fix.nodes))
+    where = f" on {fold(nodes)}" if len(nodes) == 1 else ""
+    return f"apply the fix{'es' if sum(map(bool, parts)) > 1 else ''} above{where}"
+
+
+def _first_option(root: Finding) -> list[Fix]:
+    first = min((fix.option for fix in root.fixes), default=1)
+    return [fix for fix in root.fixes if fix.option == first]
+
+
+def _without(pairs: Given, flag: str) -> list[tuple[str, str | None]]:
+    return [pair for pair in pairs if pair[0] != flag]
+
+
+def _words(pairs: Given) -> list[str]:
+    return [word for pair in pairs for word in pair if word is not None]

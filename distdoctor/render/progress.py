@@ -1,0 +1,256 @@
+"""What is said on stderr while a run goes on: the observers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from distdoctor.model.sanitize import clean
+from distdoctor.render.words import fold
+
+if TYPE_CHECKING:
+    from distdoctor.model.plan import Plan
+
+
+HEARTBEAT = 10.0
+"""Seconds of silence after which a line says what is being waited for."""
+CALL_SECONDS = 3.0
+"""The roll is called every second while nodes are waited for."""
+
+_WORDS = {"ok": "ok", "failed": "FAILED", "skipped": "skipped", "error": "ERROR"}
+
+
+def announcement(line: str, nnodes: int) -> str:
+    """The block that tells the user what to run on the other nodes."""
+    others = nnodes - 1
+    where = "the other node" if others == 1 else f"each of the other {others} nodes"
+    return f"This host is node 0. Run this on {where} (not here):\n\n    {clean(line)}\n"
+
+
+class UnderWay:
+    """What has begun and not ended: stages, and what else is waited for. Not locked: its owner is."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[float, float | None]] = {}
+
+    def begin(self, what: str, most: float | None) -> None:
+        """``what`` begins, and takes at most ``most`` seconds where that is known."""
+        self._begun.pop(what, None)
+        self._begun[what] = (time.monotonic(), most)
+
+    def end(self, what: str) -> None:
+        """``what`` has ended."""
+        self._begun.pop(what, None)
+
+    def latest(self) -> tuple[str, float, str] | None:
+        """The last to begin of what goes on, the seconds it has taken, and how long it may take, in words."""
+        if not self._begun:
+            return None
+        what, (began, most) = next(reversed(self._begun.items()))
+        took = time.monotonic() - began
+        return what, took, f" (at most {most:.0f} s)" if most is not None else ""
+
+
+class Plain:
+    """For a stderr that is no terminal: one line per event, and a heartbeat in long waits.
+
+    ``write`` gets whole lines; ``quiet`` leaves only notes and the announcement.
+    """
+
+    def __init__(self, write: Callable[[str], None], *, quiet: bool = False) -> None:
+        self._write, self._quiet = write, quiet
+        self._lock = threading.Lock()
+        self._last = time.monotonic()
+        self._under_way = UnderWay()
+        self._present: tuple[str, ...] | None = None
+        self._called = 0.0
+        """When the roll was called last: as long as it is, its lines tell what is waited for."""
+        self._closed = threading.Event()
+        if not quiet:
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """Remember what is being done, for the heartbeat."""
+        self.waits(stage, most)
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """The same of what is no stage."""
+        with self._lock:
+            self._under_way.begin(what, most)
+
+    def waited(self, what: str) -> None:
+        """It is there."""
+        with self._lock:
+            self._under_way.end(what)
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """One line for the stage."""
+        self.waited(stage)
+        # What is left out because of a failure is as many lines again; the report has it in one.
+        if not self._quiet and not reason.startswith("needs "):
+            self._say(f"{stage}: {_WORDS.get(status, status)}, {seconds:.2f} s" + (f" ({reason})" if reason else ""))
+
+    def note(self, text: str) -> None:
+        """Say it at once, also when quiet."""
+        for line in text.splitlines():
+            self._say(line)
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """Say what to run on the other nodes, also when quiet."""
+        with self._lock:
+            self._last = time.monotonic()
+            self._write(announcement(line, nnodes) + "\n")
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """One line whenever somebody came, and one every HEARTBEAT seconds."""
+        if self._quiet:
+            return
+        self._called = time.monotonic()
+        changed = self._present != tuple(present)
+        if changed or time.monotonic() - self._last >= HEARTBEAT:
+            self._present = tuple(present)
+            self._say(roll_call(present, expected, what, left))
+
+    def close(self) -> None:
+        """End the heartbeat. Nothing is said after this."""
+        self._closed.set()
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            self._last = time.monotonic()
+            if not self._closed.is_set():
+                self._write(f"distdoctor: {clean(line)}\n")
+
+    def _beat(self) -> None:
+        while not self._closed.wait(1.0):
+            with self._lock:
+                silent, latest = time.monotonic() - self._last, self._under_way.latest()
+            calling = time.monotonic() - self._called < CALL_SECONDS
+            if latest is not None and silent >= HEARTBEAT and not calling:
+                what, took, most = latest
+                self._say(f"{what}: still at it after {took:.0f} s{most}")
+
+
+class Terminal:
+    """For a person at a terminal: one line that lives, and notes that stay above it."""
+
+    def __init__(self, write: Callable[[str], None], *, ascii_only: bool = False, colour: bool = True) -> None:
+        self._write = write
+        self._frames = "|/-\\" if ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+        self._colour = colour
+        self._lock = threading.Lock()
+        self._roll_call = ""
+        self._under_way = UnderWay()
+        self._drawn = False
+        self._closed = threading.Event()
+        threading.Thread(target=self._spin, name="spinner", daemon=True).start()
+
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """Show the stage."""
+        self.waits(stage, most)
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """Show what is waited for now."""
+        with self._lock:
+            self._roll_call = ""
+            self._under_way.begin(what, most)
+
+    def waited(self, what: str) -> None:
+        """Show what is still waited for."""
+        with self._lock:
+            self._under_way.end(what)
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """The report tells how each stage ended; here only a failure is shown, at once."""
+        self.waited(stage)
+        if status in ("failed", "error"):
+            self.note(f"{stage}: {_WORDS[status]}" + (f" ({reason})" if reason else ""))
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._above("".join(f"{clean(line)}\n" for line in text.splitlines()))
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """The block for the other nodes, which stays."""
+        self._above("\n" + announcement(line, nnodes) + "\n")
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """Who is here, and how long the others have left."""
+        with self._lock:
+            self._roll_call = roll_call(present, expected, what, left)
+
+    def close(self) -> None:
+        """Clear the line; nothing is drawn after this."""
+        with self._lock:
+            self._closed.set()
+            self._erase()
+
+    def _line(self) -> str:
+        """What is waited for and for how long at most; empty where it is nothing."""
+        latest = self._under_way.latest()
+        if self._roll_call or latest is None:
+            return clean(self._roll_call)
+        what, took, most = latest
+        return clean(what) + (f" {took:.0f} s{most}" if took >= 1 else "")
+
+    def _above(self, text: str) -> None:
+        with self._lock:
+            if not self._closed.is_set():
+                self._erase()
+                self._write(text)
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write("\r\x1b[K")
+            self._drawn = False
+
+    def _spin(self) -> None:
+        import shutil
+
+        turn = 0
+        while not self._closed.wait(0.1):
+            turn += 1
+            with self._lock:
+                line = self._line()
+                if self._closed.is_set():
+                    continue
+                if not line:
+                    self._erase()
+                    continue
+                frame = self._frames[turn % len(self._frames)]
+                width = shutil.get_terminal_size().columns - 3
+                styled = f"\x1b[36m{frame}\x1b[0m" if self._colour else frame
+                self._write(f"\r\x1b[K{styled} {line[:width]}")
+                self._drawn = True
+
+
+class Silent:
+    """For the ranks that print nothing."""
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return _nothing
+
+
+def _nothing(*_arguments: Any) -> None:
+    return None
+
+
+def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> str:
+    """Who is here and who is awaited, in one line."""
+    who = f": {fold(present)}" if present else ""
+    return f"waiting for {what}, {len(present)} of {expected} here{who} (waits {max(left, 0):.0f} s more)"
+
+
+def observer_for(
+    plan: Plan, *, quiet: bool, terminal: bool, ascii_only: bool, colour: bool, write: Callable[[str], None]
+) -> Any:
+    """The observer for this process: of the ranks of one job, only the first of the node speaks."""
+    if plan.started == "rank" and (plan.local_rank or 0) != 0:
+        return Silent()
+    if quiet or (plan.started == "rank" and plan.rank not in (0, None)):
+        return Plain(write, quiet=True)
+    if terminal:
+        return Terminal(write, ascii_only=ascii_only, colour=colour)
+    return Plain(write)

@@ -1,0 +1,105 @@
+"""Asking node 0 itself whether the commands that were read in the store are its own.
+
+Where the run has no token, whoever can write into the store can write commands and a report there. Node 0's listener is
+asked at the address at which this process found the store, so that the answer comes from node 0's host, whatever
+stands in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from distdoctor.judge.catalog import Check
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC
+from distdoctor.model.findings import SEVERITIES, Finding
+from distdoctor.model.report import Report
+from distdoctor.probes.connect import open_socket
+from distdoctor.session.inbox import OWN
+from distdoctor.session.seal import VARIABLE
+
+ANSWER_SECONDS = 1.0
+TRIES = 2
+DIGEST_BYTES = 32
+
+Confirmation = Literal["confirmed", "denied", "no-answer"]
+
+
+UNCONFIRMED = (
+    "node 0 could not be asked whether the report in the store is its own, where others can write, too: the findings "
+    f"named here are told whole on node 0 (with the same {VARIABLE} on every node it need not be asked)"
+)
+
+
+class Unconfirmed(Exception):
+    """A report of which it is not known whether it is node 0's."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(UNCONFIRMED)
+        self.report = report
+
+
+def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check]) -> Report:
+    """This process's own report, and what an unconfirmed one names, in no words but this process's own.
+
+    Where a firewall is what is wrong, node 0 cannot be asked, and its findings are needed on every node; where somebody
+    else wrote them, no text of theirs is shown, nothing of theirs is advised, and nothing passes.
+    """
+    known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
+    named = [_named(f, known[f.check]) for f in told.findings if f.check in known and f.check not in mine]
+    verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
+    return replace(
+        own,
+        verdict=verdict,  # type: ignore[arg-type]
+        findings=(*own.findings, *named),
+        notes=(*own.notes, UNCONFIRMED),
+    )
+
+
+def _named(finding: Finding, check: Check) -> Finding:
+    return Finding(
+        summary=f"Node 0 is said to have found: {check.title}",
+        title=check.title,
+        nodes=finding.nodes,
+        links=finding.links,
+        blame=finding.blame,
+        severity=finding.severity if finding.severity in SEVERITIES else check.severity,
+        check=check.id,
+        id=finding.id,
+        because_of=finding.because_of,
+    )
+
+
+async def confirm(address: str, port: int, token: str, transcript: bytes) -> Confirmation:
+    """What node 0 says of the commands that ``transcript`` stands for."""
+    for _ in range(TRIES):
+        _, opened = await open_socket(address, port, ANSWER_SECONDS)
+        if opened is None:
+            continue
+        try:
+            told = await asyncio.wait_for(_ask(opened, token), ANSWER_SECONDS)
+        except (asyncio.TimeoutError, OSError):
+            continue
+        finally:
+            opened.close()
+        if told is not None:
+            return "confirmed" if told == transcript else "denied"
+    return "no-answer"
+
+
+async def _ask(opened: socket.socket, token: str) -> bytes | None:
+    """The digest that node 0's listener gives; None where something else answers."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(opened, MAGIC + bytes.fromhex(token) + ASK.pack(b"R", 0))
+    received = b""
+    while len(received) < HELLO.size + DIGEST_BYTES:
+        part = await loop.sock_recv(opened, 256)
+        if not part:
+            return None
+        received += part
+    if HELLO.unpack(received[: HELLO.size])[0] != OWN:
+        return None
+    return received[HELLO.size :]

@@ -1,0 +1,50 @@
+"""Node 0 of a run whose master nobody named: the address it takes, and the line for the other nodes."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from dataclasses import replace
+
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.errors import UsageError
+from distdoctor.probes import interfaces
+from distdoctor.session.options import Options
+from distdoctor.session.seal import VARIABLE
+
+TOKEN_BYTES = 16
+
+
+def with_master(options: Options) -> Options:
+    """Node 0 of a run whose master nobody named: pick the address that the others can reach."""
+    plan = options.plan
+    if not plan.announce:
+        return options
+    choice = interfaces.reachable_address(interfaces.interfaces())
+    if choice is None or choice.address is None:
+        raise UsageError("this host has no address that another host could reach; name one with --master-addr")
+    sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
+    token = options.token or secrets.token_hex(TOKEN_BYTES)
+    return replace(options, plan=replace(plan, master_addr=choice.address, sources=sources), token=token)
+
+
+def line_for_others(options: Options) -> str:
+    """What is to be run on each of the other nodes: with this run's token before it, which is told here alone."""
+    plan = options.plan
+    words = [*options.command, "--nnodes", str(plan.nnodes)]
+    if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):
+        words += ["--nproc-per-node", str(plan.nproc_per_node)]
+    if plan.rdzv_backend == "c10d":  # torchrun reads no --master-addr then
+        words += ["--rdzv-endpoint", endpoint(str(plan.master_addr), plan.master_port)]
+    else:
+        words += ["--master-addr", str(plan.master_addr), "--master-port", str(plan.master_port)]
+    for flag, value, usual in (
+        ("--backend", plan.backend, "auto"),
+        ("--rdzv-backend", plan.rdzv_backend, "static"),
+        ("--rdzv-id", plan.run_id, "none"),
+        ("--init-method", plan.init_method, None),
+    ):
+        if value != usual:
+            words += [flag, str(value)]
+    secret = f"{VARIABLE}={shlex.quote(options.token)} " if options.token else ""
+    return secret + shlex.join(words)

@@ -1,0 +1,31 @@
+"""What a run of ``check`` needs to know, and what it tells while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from distdoctor.judge.catalog import Check
+from distdoctor.model.plan import Plan
+
+
+@dataclass(frozen=True)
+class Options:
+    """One run of the doctor. Times in seconds."""
+
+    plan: Plan
+    checks: Sequence[Check]
+    wait: float = 60.0
+    """Bounds the meeting of the nodes."""
+    timeout: float = 60.0
+    """Bounds everything after the meeting."""
+    until: str = "collective"
+    """The last stage to climb."""
+    try_fixes: bool = True
+    ignore: tuple[str, ...] = ()
+    save: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    """What the processes of this run share and nobody else knows; every message is authenticated with it."""
+    command: tuple[str, ...] = ("distdoctor", "check")
+    """How this was started, for the line printed for the other nodes."""

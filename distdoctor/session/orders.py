@@ -1,0 +1,115 @@
+"""Orders: what node 0 may have a member do. Who can write into the store may be its host, or no node at all.
+
+A member climbs each stage once and in the order of the ladder, with as many ranks as it planned itself; connects to a
+few addresses of the processes that take part, never to its own loopback where the others are elsewhere; and sets
+only the variables that ``distdoctor.session.fix_trial`` tries.
+"""
+
+from __future__ import annotations
+
+from distdoctor.mesh.target import Target
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.bounds import (
+    FIRST_LISTENING_PORT,
+    MAX_ADDRESSES,
+    MAX_NODES,
+    MAX_PARTS,
+    MAX_RANKS,
+    MAX_WORLD,
+    finite_seconds,
+    within,
+)
+from distdoctor.model.facts import BadFacts
+from distdoctor.model.stages import ALONE, STAGES
+from distdoctor.session.fix_trial import check_env
+from distdoctor.session.protocol import Command
+
+TRIAL = "trial"
+ORDER = tuple(step for stage in STAGES[len(ALONE) :] for step in ((stage, TRIAL) if stage == "gloo" else (stage,)))
+"""The stages that node 0 opens, in order; after gloo it tries fixes, once."""
+SURPLUS = 64
+"""Processes beyond those planned that are still looked at: whoever starts too many is told so."""
+
+
+class Orders:
+    """Admits the commands of one run, one after the other."""
+
+    def __init__(self, number: int, ranks: int, planned: int, *, one_host: bool) -> None:
+        """``number`` is this member's, which has ``ranks``; ``planned`` processes are to meet; ``one_host``: the store
+        is on this host, so that the others may be reached over loopback."""
+        self._me, self._ranks, self._planned, self._one_host = number, ranks, planned, one_host
+        self._place = 0
+        self._over = False
+
+    def admit(self, command: Command) -> None:
+        """Raises BadFacts where the command is none that a node 0 of this run can have written."""
+        if self._over:
+            raise BadFacts("the report was announced before")
+        if command.op in ("stage", "skip"):
+            self._in_order(command)
+        if command.op == "stage":
+            self._stage(command)
+        elif command.op == "report":
+            self._over = True
+            within("number of parts", command.parts, 1, MAX_PARTS)
+        within("length of a reason", len(command.reason), 0, 4096)
+
+    def _in_order(self, command: Command) -> None:
+        if command.stage not in ORDER:
+            raise BadFacts(f"there is no stage {command.stage[:40]!r} to be opened")
+        place = ORDER.index(command.stage)
+        if place < self._place:
+            raise BadFacts(f"the stage {command.stage} was opened before, or its turn is over")
+        within("attempt", command.attempt, int(command.stage == TRIAL), int(command.stage == TRIAL))
+        self._place = place + 1
+
+    def _stage(self, command: Command) -> None:
+        finite_seconds("seconds", command.seconds)
+        within("world", command.world, 1, MAX_RANKS)
+        if sum(len(ranks) for ranks in command.group_ranks.values()) != command.world:
+            raise BadFacts(f"{command.world} ranks are announced, and not as many are listed")
+        if command.ranks.keys() != command.group_ranks.keys():
+            raise BadFacts("the ranks of one process are not those of another")
+        mine = str(self._me)
+        if mine in command.ranks:
+            self._own_ranks(command.ranks[mine], command.group_ranks[mine], command.world)
+            within("node rank", command.node_ranks.get(mine), 0, MAX_NODES)
+        if command.stage == "mesh":
+            self._targets(command)
+        elif command.targets:
+            raise BadFacts(f"the stage {command.stage} connects to nobody")
+        if command.stage == TRIAL:
+            check_env(command.env.get(mine, {}))
+        elif command.env:
+            raise BadFacts(f"the stage {command.stage} sets no variables")
+
+    def _own_ranks(self, ranks: tuple[int, ...], group: tuple[int, ...], world: int) -> None:
+        if not len(ranks) == len(group) == self._ranks:
+            raise BadFacts(f"{len(ranks)} ranks are to be started here, where {self._ranks} are planned")
+        for rank in ranks:
+            within("rank", rank, 0, MAX_WORLD)
+        for rank in group:
+            within("rank", rank, 0, world - 1)
+
+    def _targets(self, command: Command) -> None:
+        of: dict[int, set[str]] = {}
+        ports: dict[int, int] = {}
+        for target in command.targets:
+            self._target(target)
+            of.setdefault(target.member, set()).add(target.address)
+            if ports.setdefault(target.member, target.port) != target.port:
+                raise BadFacts(f"process {target.member} is said to listen on several ports")
+        if len(of) > max(2 * self._planned, self._planned + SURPLUS):
+            raise BadFacts(f"{len(of)} processes are to be connected to, where {self._planned} were planned")
+        for member, addresses in of.items():
+            within(f"number of addresses of process {member}", len(addresses), 1, MAX_ADDRESSES)
+
+    def _target(self, target: Target) -> None:
+        address = parse_address(target.address)
+        if address is None or "%" in target.address:
+            raise BadFacts(f"{target.address[:60]!r} is no address")
+        if address.is_unspecified or address.is_multicast:
+            raise BadFacts(f"{target.address[:60]} is the address of no host")
+        if is_loopback(target.address) and not self._one_host and target.member != self._me:
+            raise BadFacts(f"{target.address[:60]} is this host's own loopback, and the other processes are elsewhere")
+        within("port", target.port, FIRST_LISTENING_PORT, 65535)

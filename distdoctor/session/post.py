@@ -1,0 +1,169 @@
+"""A member's end of the meeting: its messages to node 0, and node 0's commands and report."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Protocol
+
+from distdoctor.model.bounds import MAX_RANKS, within
+from distdoctor.model.facts import BadFacts, decode, encode
+from distdoctor.model.report import Report
+from distdoctor.session.inbox import OWN, Inbox
+from distdoctor.session.protocol import Command, Event, Transcript
+from distdoctor.session.seal import NotAuthentic, Seal
+from distdoctor.store.client import Oversize, StoreClient
+
+BEAT_SECONDS = 1.0
+"""How often a member shows node 0 that it is still there."""
+
+
+class Untrusted(Exception):
+    """What is in the store is not what node 0 or this process wrote; the text says what."""
+
+
+class TooLate(Exception):
+    """Node 0's report does not count this process; ``met`` says how many it is about."""
+
+    def __init__(self, met: int) -> None:
+        super().__init__(f"{met} processes had met")
+        self.met = met
+
+
+class Post(Protocol):
+    """How a member and the lead talk."""
+
+    number: int
+
+    def key(self, rest: str) -> str:
+        """A key of this run."""
+
+    async def enrol(self) -> None:
+        """Get a number."""
+
+    async def send(self, event: Event) -> None:
+        """One message to the lead."""
+
+    def commands(self) -> AsyncIterator[Command]:
+        """The lead's commands, as they come."""
+
+    async def report(self, command: Command) -> Report:
+        """The report that ``command`` announces."""
+
+
+class OwnPost:
+    """Node 0's own process: it talks to the lead without the store."""
+
+    number = OWN
+
+    def __init__(self, mail: Inbox) -> None:
+        self._mail = mail
+
+    def key(self, rest: str) -> str:
+        """A key of this run."""
+        return self._mail.key(rest)
+
+    async def enrol(self) -> None:
+        """Its number is known."""
+
+    async def send(self, event: Event) -> None:
+        """One message to the lead."""
+        self._mail.deliver(event)
+
+    async def commands(self) -> AsyncIterator[Command]:
+        """The lead's commands, as they come."""
+        while True:
+            yield await self._mail.inbox.get()
+
+    async def report(self, command: Command) -> Report:
+        """What node 0 judged itself."""
+        assert self._mail.report is not None
+        return self._mail.report
+
+
+class StorePost:
+    """Every other process: through the store, where others may write, too."""
+
+    def __init__(self, client: StoreClient, run: str, seal: Seal) -> None:
+        self._client, self._run, self._seal = client, run, seal
+        self.number = -1
+        self.transcript = Transcript()
+        self.forged: dict[str, str] = {}
+        """Place -> what is wrong with what was found there."""
+        self._nonce = secrets.token_hex(8)
+        self._sequence = 0
+        self._sending = asyncio.Lock()
+
+    def key(self, rest: str) -> str:
+        """A key of this run."""
+        return f"distdoctor/{self._run}/{rest}"
+
+    async def enrol(self) -> None:
+        """Get a number. Raises Untrusted where the counter gives none that can be."""
+        self.number = await self._client.add(self.key("members"), 1)
+        try:
+            within("this process's number", self.number, 1, MAX_RANKS)
+        except BadFacts as err:
+            raise Untrusted(f"members: {err}") from None
+
+    async def send(self, event: Event) -> None:
+        """One message to the lead."""
+        if event.kind == "hello":
+            event = replace(event, nonce=self._nonce)
+        async with self._sending:
+            place = f"m/{self.number}/{self._sequence}"
+            key = self.key(place)
+            if await self._client.has(key):
+                self.forged.setdefault(place, "was there before this process wrote it")
+            self._sequence += 1  # before: what is begun is carried out
+            await self._client.set(key, self._seal.close(key, encode(event)))
+            await self._client.add(self.key("tick"), 1)
+
+    async def commands(self) -> AsyncIterator[Command]:
+        """The lead's commands, as they come. Raises Untrusted for what no node 0 writes."""
+        sequence, pause, beaten = 0, 0.01, 0.0
+        while True:
+            if time.monotonic() - beaten > BEAT_SECONDS:
+                beaten = time.monotonic()
+                await self._client.add(self.key(f"beat/{self.number}"), 1)
+            data = await self._read(f"c/{sequence}")
+            if data is None:
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.2, 0.1)
+                continue
+            try:
+                command = decode(data, Command)
+            except BadFacts as err:
+                raise Untrusted(f"c/{sequence} is nothing that node 0 writes: {str(err)[:200]}") from None
+            sequence, pause = sequence + 1, 0.01
+            self.transcript.add(data)
+            yield command
+
+    async def report(self, command: Command) -> Report:
+        """The report that ``command`` announces. Raises Untrusted, or TooLate where it does not count this process."""
+        values = [await self._read(f"report/{part}") for part in range(command.parts)]
+        data = b"".join(value or b"" for value in values)
+        if hashlib.sha256(data).hexdigest() != command.digest:
+            raise Untrusted("report/0 is not the report that node 0 announced")
+        if command.met.get(str(self.number)) != self._nonce:
+            raise TooLate(len(command.met) + 1)
+        try:
+            return decode(data, Report)
+        except BadFacts as err:
+            raise Untrusted(f"report/0 cannot be read: {str(err)[:200]}") from None
+
+    async def _read(self, place: str) -> bytes | None:
+        """What is there, where it is authentic. With a token the rest is noted and waited out: node 0 writes on."""
+        key = self.key(place)
+        try:
+            value = await self._client.get(key)
+            return self._seal.open(key, value) if value is not None else None
+        except (NotAuthentic, Oversize) as err:
+            self.forged.setdefault(place, str(err))
+            if not self._seal.keyed:
+                raise Untrusted(f"{place} {err}") from None
+            return None

@@ -1,0 +1,124 @@
+"""What the nodes tell each other through the meeting's store: keys and messages.
+
+Every message is one of these dataclasses as JSON, its types checked when it is read; nothing is unpickled or evaluated.
+Members (started processes) number themselves from 1 with a counter and write under ``m/<number>/<sequence>``; the lead
+(the process of node 0 that opens the stages, itself member 0, which needs no store to talk to itself) writes
+``c/<sequence>``. A member raises ``tick`` after each message. With a token every value is sealed
+(``distdoctor.session.seal``). Numbers are looked at before they are used: ``distdoctor.model.bounds``,
+``distdoctor.session.orders``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.model.bounds import FIRST_LISTENING_PORT, check_facts, check_run, within
+from distdoctor.model.facts import NodeFacts, decode
+from distdoctor.model.plan import Plan
+
+PROTOCOL = 1
+EVENT_BYTES = 2 * 1024 * 1024
+RANK_BYTES = 16 * 1024
+"""The most that one process tells of itself, and of each of its ranks."""
+
+
+class Transcript:
+    """All that node 0 told, in one number: two that are equal come from the same commands in the same order."""
+
+    def __init__(self) -> None:
+        self._sum = hashlib.sha256()
+
+    def add(self, data: bytes) -> None:
+        """One more command, as it was written."""
+        self._sum.update(len(data).to_bytes(8, "big") + data)
+
+    def digest(self) -> bytes:
+        """Its 32 bytes."""
+        return self._sum.digest()
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The doctor's mark on a store: this store is for a check, and for this run."""
+
+    run: str
+    token: str
+    """Random; whoever connects to one of the doctor's own listeners must show it. Empty where the run has a token of
+    its own: this one is then made from it, and is not to be read in the store."""
+    version: str
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True)
+class Event:
+    """A member's message: ``hello``; the ``result`` of a stage; ``trouble`` (one rank failed, the others still try);
+    ``left`` (it was interrupted)."""
+
+    kind: Literal["hello", "result", "trouble", "left"]
+    facts: NodeFacts | None = None
+    stage: str = ""
+    attempt: int = 0
+    ok: bool = True
+    error: str = ""
+    mesh_port: int | None = None
+    nonce: str = ""
+    """Of a hello: random; the report says whom it counted by it, so that no report of another run is taken for it."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """The lead's message: climb a ``stage``; ``skip`` one; ``abort`` the one under way; ``report``: it is there."""
+
+    op: Literal["stage", "skip", "abort", "report"]
+    stage: str = ""
+    attempt: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+    blocked_by: str | None = None
+    world: int = 0
+    group_ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Member number -> the ranks its processes take in the doctor's own groups (those present, numbered from 0)."""
+    ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Member number -> the job's ranks of the same processes."""
+    node_ranks: dict[str, int] = field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+    lead: int = 0
+    """The lead's own member number."""
+    env: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    """Member number -> variables to set (null: unset) in the processes of a trial."""
+    parts: int = 0
+    """Of a report: how many values it is stored in."""
+    digest: str = ""
+    """Of a report: its SHA-256."""
+    met: dict[str, str] = field(default_factory=dict)
+    """Of a report: member number -> its hello's nonce, of those it is about."""
+    port: int | None = None
+    """Of a report: where node 0's own listener says whether these commands are its own."""
+
+
+def read_marker(data: bytes) -> Marker:
+    """Raises BadFacts where it is not what a node 0 writes."""
+    marker = decode(data, Marker)
+    check_run(marker.run, marker.token, TOKEN_BYTES)
+    return marker
+
+
+def read_event(data: bytes) -> Event:
+    """A member's message. Raises BadFacts where it is none, or larger than any that a member writes."""
+    event = decode(data, Event)
+    if event.facts is not None:
+        ranks = len(event.facts.ranks)
+        within("size in bytes", len(data), 0, EVENT_BYTES + ranks * RANK_BYTES)
+        check_facts(event.facts)
+    within("mesh port", event.mesh_port, FIRST_LISTENING_PORT, 65535)
+    within("attempt", event.attempt, 0, 1)
+    within("length of a text", max(len(event.error), len(event.stage), len(event.nonce)), 0, 4096)
+    return event
+
+
+def marker_key(plan: Plan) -> str:
+    """Where the marker is. An agent's store outlives one set of ranks, so there it is kept apart by restart."""
+    return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"

@@ -1,0 +1,105 @@
+"""The roll: node 0 waits until all have come who are to come, or until waiting is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from distdoctor.model.cluster import Cluster
+from distdoctor.model.observer import Observer
+from distdoctor.session.foreseen import Foreseen
+from distdoctor.session.inbox import Inbox, Participant
+from distdoctor.session.options import Options
+from distdoctor.session.so_far import SO_FAR_AFTER, judge_facts, so_far
+
+CONFLICT_SECONDS = 1.0
+"""How long the roll stays open once the plans contradict each other: others that are just arriving are named, too."""
+SETTLED_SECONDS = 1.5
+"""How long the roll is open before it is news that somebody is missing: others may still import torch."""
+
+
+class RollCall:
+    """Who came, and who was expected."""
+
+    def __init__(
+        self,
+        options: Options,
+        observer: Observer,
+        mail: Inbox,
+        cluster: Callable[[], Cluster],
+        foreseen: Foreseen,
+        started: float,
+    ) -> None:
+        self._options, self._observer, self._mail = options, observer, mail
+        self._cluster, self._foreseen, self._started = cluster, foreseen, started
+        self._told = False
+        self.ended = False
+        self.waited = 0.0
+        self.expected = 0
+        self.in_time: set[int] = set()
+
+    async def call(self) -> None:
+        """Until all are here, waiting is over, or the plans contradict each other."""
+        plan = self._options.plan
+        deadline, conflict, told = self._started + self._options.wait, None, 0.0
+        self.expected = planned(self._options)
+        what = "ranks" if plan.started == "rank" else "nodes"
+        began = time.monotonic()
+        while True:
+            changed = await self._mail.poll()
+            now = time.monotonic()
+            self.waited = now - self._started
+            if changed and conflict is None and self._conflicts():
+                conflict = now
+            if conflict is not None and now - conflict > CONFLICT_SECONDS:
+                break
+            if conflict is None and self._all_here():
+                break
+            if now > deadline:
+                break
+            if self.waited > SO_FAR_AFTER and now - began > SETTLED_SECONDS and not self._told:
+                self._tell_so_far(deadline - now)
+            if (changed or now - told > 1.0) and self.expected > 1:
+                told = now
+                names = [m.facts.identity.hostname for m in self._mail.members.values()]
+                self._observer.waiting(names, self.expected, what, deadline - now)
+            await asyncio.sleep(0.02)
+        self.ended = True
+        self.in_time = set(self._mail.members)
+
+    def arrived(self) -> list[Participant]:
+        """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
+        everyone = list(self._mail.members.values())
+        if not self.in_time or len(self.in_time) >= self.expected:
+            return everyone
+        return [m for m in everyone if m.number in self.in_time]
+
+    def _all_here(self) -> bool:
+        if self._mail.own is None:
+            return False
+        if self._options.plan.started == "rank":
+            ranks = {m.facts.plan.rank for m in self._mail.members.values()}
+            return len(ranks - {None}) >= self.expected
+        return len(self._mail.members) >= self.expected
+
+    def _conflicts(self) -> bool:
+        """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
+        return bool(self._mail.members) and self._foreseen.conflicts(self._cluster())
+
+    def _tell_so_far(self, left: float) -> None:
+        """Once, who would be missing if waiting ended now."""
+        self._told = True
+        if self.expected == 1 or left < 1.0:
+            return
+        self.ended = True
+        findings = judge_facts(self._cluster().slices, self._options)
+        self.ended = False
+        for finding in findings:
+            self._observer.note(so_far(finding, left, self._options.wait))
+
+
+def planned(options: Options) -> int:
+    """How many processes are to meet."""
+    plan = options.plan
+    return (plan.world_size if plan.started == "rank" else plan.nnodes) or 1

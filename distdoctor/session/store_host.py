@@ -1,0 +1,214 @@
+"""Hosting the store: node 0 opens it on MASTER_PORT, in a process of its own, and puts the doctor's mark into it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import secrets
+import time
+from dataclasses import replace
+from typing import Any
+
+from distdoctor import __version__
+from distdoctor.mesh.target import TOKEN_BYTES
+from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
+from distdoctor.probes import ports
+from distdoctor.probes.proc import listening
+from distdoctor.ranks.supervisor import Child, Died
+from distdoctor.session.protocol import Marker, marker_key
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.seal import Seal
+from distdoctor.store.client import Oversize, StoreClient, StoreError
+from distdoctor.store.identify import identify
+
+HOST_SECONDS = 15.0
+SELF_CONNECT_SECONDS = 1.0
+LOOPBACK_SECONDS = 1.0
+SPARE_FILES = 2
+"""Descriptors that a server which has no more for connections may have free for a moment."""
+
+
+def files_left(child: Child) -> tuple[int, int] | None:
+    """How many descriptors this process has open and how many it may, where none is left; else None."""
+    try:
+        held = len(os.listdir(f"/proc/{child.pid}/fd"))
+        limit = resource.prlimit(child.pid or 0, resource.RLIMIT_NOFILE)[0]
+    except (OSError, ValueError):
+        return None
+    return (held, limit) if 0 < limit <= held + SPARE_FILES else None
+
+
+class StoreHost:
+    """The store of a node 0, where this process is one and the port can be had."""
+
+    def __init__(self, member: Recorder, seal: Seal) -> None:
+        self.member, self.seal = member, seal
+        self.plan = member.options.plan
+        self.child: Child | None = None
+        self.marker: Marker | None = None
+        """What this process wrote into its store. It is never read back from there."""
+        self._marked = False
+        """The store is known to hold it."""
+        self._port_taken_since: float | None = None
+        self._why_not: tuple[int, str, Answer | None] | None = None
+        """The last vain try: errno, its text, and what answers on the port."""
+
+    @property
+    def network(self) -> NetworkFacts:
+        """The network facts so far."""
+        return self.member.facts.network or NetworkFacts()
+
+    def note_files(self) -> None:
+        """Where the store has no descriptor left for who comes: how many it has."""
+        bind = self.network.bind
+        if self.child is not None and bind is not None and (files := files_left(self.child)) is not None:
+            self.member.update_network(bind=replace(bind, files=files))
+
+    def close(self) -> None:
+        """End the store, where there is one."""
+        self.note_files()
+        if self.child is not None:
+            self.child.kill()
+            self.child.close()
+        self.child = self.marker = None
+        self._marked = False
+
+    def new_marker(self) -> Marker:
+        """The mark of a new run. With a token, what the listeners ask for is made from it and not told."""
+        token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)
+        return Marker(secrets.token_hex(8), token, __version__)
+
+    def sealed(self, marker: Marker) -> bytes:
+        """The mark as it is to be written."""
+        return self.seal.close(marker_key(self.plan), encode(marker))
+
+    async def altered(self) -> bool:
+        """Whether somebody else has written another mark into the store that this process hosts."""
+        if self.child is None or self.marker is None or not self._marked:
+            return False
+        try:
+            client = await self._own_client()
+        except StoreError:
+            return False
+        try:
+            value = await client.get(marker_key(self.plan))
+        except Oversize:
+            return True
+        except StoreError:
+            return False
+        finally:
+            client.close()
+        return value != self.sealed(self.marker)
+
+    def note_holders(self, mine: bool) -> None:
+        """Where something on the port kept this node from hosting the store: what that is, and which port is free."""
+        if self.network.bind is not None:
+            return
+        answer = self.network.answer
+        if self._why_not is None and mine and answer is not None and answer.kind in ("tcpstore", "foreign", "closed"):
+            self._why_not = (errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), answer)
+        if self._why_not is not None:
+            self._cannot_bind(*self._why_not)
+
+    async def host(self) -> bool:
+        """Whether the store is there, ours or, perhaps, that of another process of this same check."""
+        zygote = self.member.zygote
+        if zygote is None:
+            return False
+        torch = await self.member.torch(zygote, "network")
+        if torch.version is None:
+            return False
+        child = zygote.spawn("distdoctor:sto")
+        answer = await self._ask_to_host(child)
+        if answer["ok"]:
+            self.child = child
+            if self.plan.master_port != answer["port"]:
+                self.plan = replace(self.plan, master_port=answer["port"])
+                self.member.update(plan=self.plan)
+            after = round(time.time() - self.member.facts.started_at, 2)
+            self.member.update_network(bind=Bind(True, answer["port"], after=after))
+            self.marker, self._marked = self.new_marker(), False
+            await self.mark()
+            return True
+        child.kill()
+        child.close()
+        return await self._cannot_host(answer["errno"], answer["error"])
+
+    async def _ask_to_host(self, child: Child) -> dict[str, Any]:
+        """The child's answer. A store whose constructor waits for a connection to itself listens all the same."""
+        port = self.plan.master_port
+        call = asyncio.ensure_future(child.call("store_host", port=port, timeout=30.0))
+        end = time.monotonic() + HOST_SECONDS
+        while time.monotonic() < end:
+            await asyncio.wait([call], timeout=SELF_CONNECT_SECONDS)
+            if call.done():
+                break
+            if child.pid is not None and any(number == port for _, number in listening(child.pid)):
+                call.cancel()
+                return {"ok": True, "port": port}
+        if not call.done():
+            call.cancel()
+            return {"ok": False, "error": f"hosting a TCPStore did not return within {HOST_SECONDS:g} s", "errno": 0}
+        try:
+            return call.result()
+        except Died as err:
+            return {"ok": False, "error": str(err), "errno": 0}
+
+    async def mark(self) -> None:
+        """Write the doctor's marker into the store that this process hosts; it is tried again where that is slow.
+
+        Where the store cannot be reached from here at all, the contact tells how.
+        """
+        if self.child is None or self.marker is None or self._marked:
+            return
+        client = None
+        try:
+            client = await self._own_client()
+            await client.set(marker_key(self.plan), self.sealed(self.marker))
+            self._marked = await client.has(marker_key(self.plan))  # an answer: the set before it has arrived
+        except StoreError:
+            pass
+        finally:
+            if client is not None:
+                client.close()
+
+    async def _own_client(self) -> StoreClient:
+        """A client of the store that this process hosts: by its address, else over loopback."""
+        own = self.network.master.addresses if self.network.master and self.network.master_is_own else ()
+        for address in (*own, "127.0.0.1", "::1"):
+            try:
+                return await StoreClient.connect(address, self.plan.master_port, LOOPBACK_SECONDS)
+            except StoreError:
+                continue
+        raise StoreError("the store that this process hosts cannot be reached from here")
+
+    async def _cannot_host(self, number: int, error: str) -> bool:
+        """Note why; True where the port is held by another process of this same check, so that joining it is right."""
+        address = next(iter(self.network.master.addresses if self.network.master else ()), "127.0.0.1")
+        answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.plan.master_port)
+        if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
+            self.member.update_network(bind=None, answer=answer)
+            return True  # perhaps the doctor's own: the marker will tell
+        self._why_not = (number, error, answer)
+        now = time.monotonic()
+        self._port_taken_since = self._port_taken_since or now
+        if number == errno.EADDRINUSE and now - self._port_taken_since < 2.0:
+            return False  # an earlier run's store may be closing just now
+        self._cannot_bind(number, error, answer)
+        return False
+
+    def _cannot_bind(self, number: int, error: str, answer: Answer | None) -> None:
+        port = self.plan.master_port
+        self.member.update_network(
+            bind=Bind(
+                ok=False,
+                port=port,
+                errno=number,
+                error=error,
+                holders=ports.holders(port),
+                answer=answer,
+                free_port=ports.free_port(port),
+            )
+        )

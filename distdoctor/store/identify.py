@@ -1,0 +1,78 @@
+"""What answers on an open port: a TCPStore and of which generation, or something else.
+
+Only handshakes that were seen to leave every generation of a live TCPStore unharmed are sent (a store that reads half a
+message blocks for all its clients, and the numbers of its operations changed in torch 2.2): each is sent whole in one
+segment, and every connection is closed. See c10d/TCPStoreBackend.hpp for the operations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+
+from distdoctor.model.facts import Answer
+from distdoctor.probes.connect import open_socket
+
+VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
+SILENCE = 1.0
+"""Seconds without a byte after which a service counts as silent."""
+
+
+async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | None:
+    """What answers there; None where no connection can be made any more.
+
+    1. PING (torch 2.5 and later) is echoed. The nonce's third byte is 0xFF: torch 2.1 would read the message as a
+    length so large that it drops the connection before it allocates anything. 2. Four CANCEL_WAIT (2.2 to 2.4) are
+    answered with four bytes 1. 3. GETNUMKEYS as torch up to 2.1 numbers it gives a small count.
+    """
+    nonce = bytearray(os.urandom(4))
+    nonce[2] = 0xFF
+    reply, closed = await _exchange(address, port, VALIDATE + b"\x0d" + nonce, 4, seconds)
+    if reply is None:
+        return None
+    if reply == bytes(nonce):
+        return Answer("tcpstore", "2.5+")
+    if reply:
+        return Answer("foreign", sample=_printable(reply))
+    if not closed:
+        return await _ask_as_http(address, port, seconds)
+    if (await _exchange(address, port, VALIDATE + b"\x0c" * 4, 4, seconds))[0] == b"\x01" * 4:
+        return Answer("tcpstore", "2.2-2.4")
+    count, _ = await _exchange(address, port, b"\x06", 8, seconds)
+    if count is not None and len(count) == 8 and 0 <= struct.unpack("=q", count)[0] < 1 << 40:
+        return Answer("tcpstore", "<=2.1")
+    if count:
+        return Answer("foreign", sample=_printable(count))
+    return Answer("closed")
+
+
+async def _ask_as_http(address: str, port: int, seconds: float) -> Answer:
+    """Line-based servers stay silent until a line ends. A libuv TCPStore ignores this, a legacy one closes."""
+    reply, _ = await _exchange(address, port, b"GET / HTTP/1.0\r\n\r\n", 80, seconds)
+    return Answer("foreign", sample=_printable(reply)) if reply else Answer("silent")
+
+
+async def _exchange(address: str, port: int, message: bytes, length: int, seconds: float) -> tuple[bytes | None, bool]:
+    """Up to ``length`` bytes of the answer to ``message`` (None: no connection), and whether the other side closed."""
+    contact, opened = await open_socket(address, port, seconds)
+    if opened is None:
+        return (b"", True) if contact.outcome == "reset" else (None, True)
+    loop = asyncio.get_running_loop()
+    received, closed = b"", False
+    try:
+        await loop.sock_sendall(opened, message)
+        while len(received) < length and not closed:
+            part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), SILENCE)
+            received, closed = received + part, not part
+    except asyncio.TimeoutError:
+        pass
+    except OSError:
+        closed = True
+    finally:
+        opened.close()
+    return received, closed
+
+
+def _printable(data: bytes) -> str:
+    return "".join(chr(byte) if 32 <= byte < 127 else " " for byte in data[:80]).strip()

@@ -1,0 +1,160 @@
+"""The one way to stdout and stderr: nothing from outside acts on a terminal, and nothing fails because nobody reads any
+more or because the terminal is ASCII."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from distdoctor.model.sanitize import clean
+
+_OURS = re.compile(r"\r\x1b\[K|\x1b\[[0-9;]*m")
+"""What a coloured page and the spinner are drawn with: begin the line anew, and colours."""
+_LEFT = (errno.EPIPE, errno.EBADF)
+_reserved: list[TextIO] = []
+_lost: list[str] = []
+"""Why stdout could not be written, where that was not a reader who left."""
+
+
+def write(text: str, stream: TextIO | None = None, *, drawn: bool = False) -> None:
+    """Write ``text`` to stdout (or ``stream``) and flush; a reader that has gone away (``| head``) is not an error.
+
+    Whatever could act on a terminal is written out; ``drawn`` lets colours and the spinner's own control sequences
+    through, for text whose pieces were cleaned before these were put in.
+    """
+    stream = stream or stdout()
+    text = safe(text, drawn=drawn)
+    try:
+        stream.flush()
+        buffer = getattr(stream, "buffer", None)
+        if buffer is None:
+            stream.write(text)
+        else:
+            _write_all(buffer, text.encode(stream.encoding or "ascii", "backslashreplace"))
+    except (OSError, ValueError) as err:
+        # A closed or full stream: there is nobody left to tell here.
+        lose(err, stream)
+
+
+def _write_all(buffer: BinaryIO, data: bytes) -> None:
+    """Write all of it. Without a buffer (PYTHONUNBUFFERED), a text stream drops what a full disk did not take
+    at once, and so does one that does not block."""
+    left = memoryview(data)
+    while left:
+        try:
+            count = buffer.write(left)
+        except BlockingIOError as err:
+            count = err.characters_written
+        left = left[count or 0 :]
+        if left and not count:
+            _wait(buffer)
+    while True:
+        try:
+            return buffer.flush()
+        except BlockingIOError:
+            _wait(buffer)
+
+
+def _wait(buffer: BinaryIO) -> None:
+    ready = select.poll()
+    ready.register(buffer.fileno(), select.POLLOUT)
+    ready.poll()
+
+
+def safe(text: str, *, drawn: bool = False) -> str:
+    r"""``text`` with its line breaks and, where it is ``drawn``, its colours; all else is spelled (``\x1b``)."""
+    if not drawn:
+        return "\n".join(map(clean, text.split("\n")))
+    parts, place = [], 0
+    for match in _OURS.finditer(text):
+        parts += [safe(text[place : match.start()]), match[0]]
+        place = match.end()
+    return "".join([*parts, safe(text[place:])])
+
+
+def lose(err: Exception, stream: TextIO | None = None) -> None:
+    """Note that ``stream`` (stdout) cannot be written, and write to nowhere from now on."""
+    stream = stream or stdout()
+    if stream is stdout() and isinstance(err, OSError) and err.errno not in _LEFT:
+        _lost.append(err.strerror or str(err))
+    _to_nowhere(stream)
+
+
+def finish() -> bool:
+    """Call last: whether all that was written to stdout has arrived; if not, say so."""
+    flush()
+    if _lost:
+        write(f"distdoctor: cannot write to stdout: {_lost[0]}; what is there is not whole\n", sys.stderr)
+    return not _lost
+
+
+def stdout() -> TextIO:
+    """The stdout that is the report's, also while :func:`reserved` gives others another one."""
+    return _reserved[0] if _reserved else sys.stdout
+
+
+@contextlib.contextmanager
+def reserved() -> Iterator[None]:
+    """While the body runs, what it prints goes to stderr: stdout belongs to the report."""
+    _reserved.append(stdout())
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _reserved.pop()
+
+
+def ensure_streams() -> None:
+    """Open what the caller closed (``>&-``) on /dev/null: a socket must not become descriptor 1 or 2."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (stays open)
+
+
+def flush() -> None:
+    """Flush both streams, so that the interpreter's own flush at exit cannot fail."""
+    for stream in (sys.stdout, sys.stderr):
+        write("", stream)
+
+
+def ascii_only(stream: TextIO | None) -> bool:
+    """Whether ``stream`` cannot print the ticks and dots of a report."""
+    try:
+        "✓✗·–".encode(getattr(stream, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether ``stream`` is a terminal that a person looks at."""
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:
+        return False
+
+
+def wants_colour(stream: TextIO | None) -> bool:
+    """Whether to colour what is written to ``stream``: a terminal, and NO_COLOR not set (https://no-color.org)."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass
