@@ -11,7 +11,21 @@ import pytest
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.facts import FactsFile, NodeFacts, encode
 from distdoctor.model.facts.files import BadFile, read
-from tests.facts_builder import CHECKS, healthy, judged, loopback_name, node, with_meeting
+from distdoctor.model.plan import PlanProblem
+from distdoctor.render.exit_status import exit_status
+from distdoctor.render.text import render
+from tests.facts_builder import (
+    CHECKS,
+    healthy,
+    judged,
+    loopback_name,
+    node,
+    outside,
+    rank_node,
+    waited_in_vain,
+    with_meeting,
+    with_plan,
+)
 
 
 def save(path: Path, *facts: NodeFacts) -> Path:
@@ -47,6 +61,43 @@ def test_ignored(tmp_path: Path) -> None:
     report = diagnose(facts, CHECKS, ["gloo/*", "host/*"])
     assert (report.verdict, report.findings) == ("pass", ())
     assert "gloo/loopback-address" in {finding.check for finding in report.ignored}
+
+
+ABSENT: dict[str, tuple[tuple[NodeFacts, ...], tuple[str, ...], str]] = {
+    "of node 0 alone, who met the other": (healthy(2)[:1], ("host1",), "host1"),
+    "of the other alone": (healthy(2)[1:], ("node0",), "node0"),
+    "of two in the middle": (healthy(4)[1:3], ("node0", "node3"), "node0, node3"),
+    "with a warning": ((loopback_name(healthy(2)[1]),), ("node0",), "node0"),
+    "of one that was shut out of three": ((outside(healthy(3)[1]),), ("node0", "node2"), "node2"),
+    "of two ranks of three": ((rank_node("host0", 0, world=3), rank_node("host2", 2, world=3)), (), "rank 1"),
+}
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_nodes_whose_facts_are_not_given_are_named_and_it_is_no_pass(name: str) -> None:
+    facts, nodes, told = ABSENT[name]
+    report = diagnose(facts, CHECKS)
+    assert (report.verdict, exit_status(report, "fail")) == ("incomplete", 3)
+    assert tuple(node.name for node in report.nodes if not node.arrived) == nodes
+    assert report.notes == (f"the facts of {told} are not here: what was seen there is not judged",)
+
+
+def test_whom_to_ask_for_facts_is_the_next_step() -> None:
+    shown = render(diagnose(healthy(2)[1:], CHECKS))
+    assert "here: host1 · not here: node0" in shown and "1 of 2 nodes" in shown
+    assert shown.splitlines()[-1] == "next: save the facts of node0, too, and diagnose all of them together"
+
+
+def test_a_failure_in_the_facts_that_are_here_stays_one() -> None:
+    host0, _ = healthy(2)
+    report = diagnose([with_plan(host0, problems=(PlanProblem("MASTER_PORT", "x", "is not a whole number"),))], CHECKS)
+    assert report.verdict == "fail" and "host1" in report.notes[-1]
+
+
+def test_of_who_never_came_no_facts_are_missed() -> None:
+    report = diagnose([waited_in_vain(healthy(2)[0])], CHECKS)
+    assert (report.verdict, report.notes) == ("incomplete", ())
+    assert "run this on node1, and here again" in render(report)
 
 
 def test_facts_of_different_days_are_remarked_on() -> None:

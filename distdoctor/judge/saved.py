@@ -9,14 +9,19 @@ from datetime import datetime, timezone
 
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
-from distdoctor.judge.engine import judge
-from distdoctor.model.cluster import build
-from distdoctor.model.facts import NodeFacts
-from distdoctor.model.report import Report
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.model.cluster import Cluster, Node, build
+from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import INCOMPLETE, Report
 from distdoctor.model.stages import STAGES, position
 
 SAME_RUN = 3600.0
 """Facts whose starts are further apart than this many seconds are probably not of one run."""
+MAX_ABSENT = 20_000
+"""How many nodes or ranks without facts are told by name; more are a mistyped number."""
+SHOWN = 8
+"""How many of them a note names."""
 
 
 def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Report:
@@ -34,13 +39,16 @@ def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     ]
     if times and max(times) - min(times) > SAME_RUN:
         notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
-    unfinished = _unfinished(facts)
+    absent, ranks_absent = _absent_nodes(cluster, judgement), _absent_ranks(cluster, judgement)
+    missing = absent or [f"rank {rank}" for rank in ranks_absent]
+    unfinished = [*_unfinished(facts), *([_not_here(missing)] if missing else [])]
     report = assemble(
         cluster,
         judgement,
         started_at=begun.isoformat(timespec="seconds"),
         seconds=time.monotonic() - started,
         notes=[*notes, *unfinished],
+        extra_missing=absent,
     )
     # What was not looked at cannot be called healthy.
     return replace(report, verdict="incomplete") if unfinished and report.verdict in ("pass", "warn") else report
@@ -59,6 +67,58 @@ def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
         if missing:
             notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}")
     return notes
+
+
+def _absent_nodes(cluster: Cluster, judgement: Judgement) -> list[str]:
+    """The nodes of the job whose facts are not here, but for those of whom a finding says that they never came.
+
+    By their host names where node 0's roll call has them, else by the node ranks that nobody here has.
+    """
+    reference = cluster.reference
+    if reference.plan.started == "rank":
+        return []
+    met, here = reference.facts.meeting or MeetingFacts(), {node.name for node in cluster.nodes}
+    planned = max(reference.plan.nnodes or 1, len(met.arrived), met.expected)
+    never_came = {name for finding in _never_came(judgement) for name in finding.nodes} - here
+    count = min(planned - len(here) - len(never_came), MAX_ABSENT)
+    if count <= 0:
+        return []
+    known = [key.partition(" ")[0] for key in met.arrived if key not in cluster.by_key]
+    if not any(map(_is_node0, cluster.nodes)):
+        networks = (node.facts.network for node in cluster.nodes)
+        known.append(next((network.master_name for network in networks if network and network.master_name), "node0"))
+    names = [name for name in dict.fromkeys(known) if name not in here | never_came][:count]
+    taken = {0 if _is_node0(node) else node.node_rank for node in cluster.nodes}
+    told = here | never_came | {*names}
+    free = (f"node{rank}" for rank in range(min(planned, MAX_ABSENT)) if rank not in taken)
+    rest = [name for name in free if name not in told]
+    return [*names, *rest[max(len(rest) - (count - len(names)), 0) :]]
+
+
+def _absent_ranks(cluster: Cluster, judgement: Judgement) -> list[int]:
+    """The ranks of a job started once per rank whose facts are not here, but for those that never came."""
+    plan = cluster.plan
+    if plan.started != "rank" or any(one.plan.rank is None for one in cluster.slices):
+        return []
+    known = {one.plan.rank for one in cluster.slices}
+    known |= {rank for finding in _never_came(judgement) for rank in finding.ranks}
+    return [rank for rank in range(min(plan.world_size or 0, MAX_ABSENT)) if rank not in known]
+
+
+def _never_came(judgement: Judgement) -> list[Finding]:
+    return [finding for finding in (*judgement.findings, *judgement.ignored) if finding.check == INCOMPLETE]
+
+
+def _is_node0(node: Node) -> bool:
+    """By its rank, or as the owner of MASTER_ADDR."""
+    if node.node_rank is not None:
+        return node.node_rank == 0
+    return bool(node.facts.network and node.facts.network.master_is_own)
+
+
+def _not_here(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"the facts of {', '.join(names[:SHOWN])}{more} are not here: what was seen there is not judged"
 
 
 def _of_earlier_runs(facts: Iterable[NodeFacts]) -> dict[str, NodeFacts]:

@@ -51,9 +51,12 @@ def next_step(
     everywhere = (" on every node" + (", each with its own --node-rank" if numbered else "")) if several else ""
     if report.verdict == "incomplete":
         missing = [node.name for node in report.nodes if not node.arrived]
+        if missing and given is None and not roots:
+            return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
         if missing and all(root.check == INCOMPLETE for root in roots):
             again = _check(report, program, _without(flags, "--node-rank"), (), here)
-            return f"{'run this' if again else 'start it'} on {fold(missing)}, and here again", again
+            unmet = [name for name in missing if any(name in root.nodes for root in roots)]
+            return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
         seen = "notes" if report.notes else "stages"
         return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots, here)
     if report.verdict == "fail" and roots:
