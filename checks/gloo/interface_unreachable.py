@@ -34,6 +34,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
+    by_luck,
     gloo_blames,
     gloo_dials,
     link_graph,
@@ -67,6 +68,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if any(gloo_dials(node, target, link.address) for node, target, link in bad)
         or gloo_blames(cluster, {k.address for _, _, k in bad})
         else "warn",
+        matters=by_luck(cluster),
         evidence=(
             *(line for node, address in lost for line in choice(node, address)),
             *(f"{n.name} to {t.name}: {k.address}:{k.port} {k.outcome.replace('-', ' ')}" for n, t, k in bad),

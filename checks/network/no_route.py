@@ -44,6 +44,7 @@ from distdoctor.check_api import (
     Shut,
     add_route,
     address_of,
+    by_luck,
     contact_text,
     has_no_route,
     link_graph,
@@ -76,7 +77,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if broken:
         yield to_peers(cluster, broken)
     if harmless:
-        yield replace(to_peers(cluster, harmless, LUCK), severity="warn")
+        yield replace(to_peers(cluster, harmless, LUCK), severity="warn", matters=by_luck(cluster))
 
 
 def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:

@@ -39,6 +39,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Pick,
+    by_luck,
     gloo_blames,
     primary_interface,
     some_of,
@@ -66,7 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         links=tuple(dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN])),
         severity="fail" if fails or blamed else "warn",
-        matters="" if cluster.gloo_planned else NO_GLOO,
+        matters=by_luck(cluster) if cluster.gloo_planned else NO_GLOO,
         evidence=tuple(dict.fromkeys(line for pick in wrong for line in evidence(pick))),
         fixes=tuple(fix(pick) for pick in wrong),
     )

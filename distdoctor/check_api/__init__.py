@@ -79,6 +79,7 @@ from distdoctor.check_api.nodes import (
 )
 from distdoctor.check_api.rank_failures import (
     Ended,
+    by_luck,
     complaints,
     died_ranks,
     failed_ranks,
@@ -194,6 +195,7 @@ __all__ = [
     "blamed_for_links",
     "blocked_by_rules",
     "by_address",
+    "by_luck",
     "claims_node0",
     "compared",
     "complaints",

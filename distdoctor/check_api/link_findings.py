@@ -10,7 +10,7 @@ from distdoctor.check_api.link_graph import Edge, Star
 from distdoctor.check_api.node_addresses import address_of
 from distdoctor.check_api.nodes import gloo_dials
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
-from distdoctor.check_api.rank_failures import gloo_blames
+from distdoctor.check_api.rank_failures import by_luck, gloo_blames
 from distdoctor.check_api.routes import TITLE, Obstacle, obstacle, repair_route, route_line
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge.ruleset import Hook
@@ -122,6 +122,7 @@ def link_finding(
         links=tuple(dict.fromkeys((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS])),
         blame="one-of" if unsure else "all",
         severity=severity,
+        matters=by_luck(cluster),
         title=TITLE if found and len(found) == len(edges[:MAX_LINKS]) else "",
         evidence=tuple(dict.fromkeys((*shown, *map(route_line, found.values()), *_rules(ruled, blamed)))),
         fixes=tuple(opening_between(cluster, edges, blamed, unsure)) if fixes is None else fixes,

@@ -28,6 +28,9 @@ def complaints(cluster: Cluster, words: Collection[str], unless: str = "") -> di
 
 
 LINES = 6
+NOT_SEEN = (
+    "at best by luck: gloo connects from the larger address to the smaller, and whether that will do was not seen"
+)
 STOPPED = ("T", "t")
 """The states of a stopped process (proc(5)): by a signal, by a tracer."""
 
@@ -72,6 +75,14 @@ def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[Ended]
             if entry is not None:
                 found.append(Ended(node, rank, entry))
     return found
+
+
+def by_luck(cluster: Cluster) -> str:
+    """Why what only gloo's choice of direction makes harmless matters, where no run of gloo has shown that it is: the
+    check was interrupted, ended below that stage, or the other nodes are not known. Empty where gloo came through.
+    """
+    ran = all(any(s.stage == "gloo" and s.status == "ok" for s in node.facts.stages) for node in cluster.nodes)
+    return "" if ran or not cluster.gloo_planned else NOT_SEEN
 
 
 def own_rank_errors(ended: list[Ended]) -> list[Ended]:

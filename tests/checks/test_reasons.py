@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from distdoctor.check_api.rank_failures import NOT_SEEN
 from distdoctor.judge.catalog import Check
 from distdoctor.model.findings import NO_GLOO
+from distdoctor.model.stages import position
 from tests.checks.test_roots import ROWS
-from tests.facts_builder import CHECKS, judged
+from tests.facts_builder import CHECKS, healthy, judged, loopback_name, outside, with_meeting
 
 WARN = [check for check in CHECKS if '"warn"' in check.path.read_text()]
 
@@ -27,4 +31,37 @@ def test_every_warning_says_its_own_reason_and_nothing_else_does() -> None:
     assert [finding.check for finding in warnings if not finding.matters] == []
     assert [finding.check for finding in found if finding.matters and finding.severity != "warn"] == []
     own = next(check.matters for check in CHECKS if check.id == "gloo/loopback-address")
-    assert {finding.matters for finding in warnings if finding.check == "gloo/loopback-address"} == {own, NO_GLOO}
+    assert {finding.matters for finding in warnings if finding.check == "gloo/loopback-address"} == {
+        own,
+        NO_GLOO,
+        NOT_SEEN,
+    }
+
+
+BY_LUCK = {
+    "gloo/loopback-address",
+    "gloo/interface-unreachable",
+    "network/wrong-interface",
+    "network/no-route",
+    "mesh/one-way",
+    "mesh/peer-ports-blocked",
+}
+
+
+@pytest.mark.parametrize("last", ["store", "network"])
+def test_that_gloo_runs_by_luck_is_said_only_where_it_was_seen_to_run(last: str) -> None:
+    """The same facts from a check that was interrupted, or that ended with ``--until``, below gloo's stage."""
+    found: dict[str, set[str]] = {}
+    for row in ROWS:
+        climbed = [replace(one, stages=one.stages[: position(last) + 1]) for one in row.facts()]
+        for finding in judged(*climbed).findings:
+            if finding.severity == "warn" and finding.matters != NO_GLOO:
+                found.setdefault(finding.check, set()).add(finding.matters)
+    assert {check: found[check] for check in BY_LUCK} == {check: {NOT_SEEN} for check in BY_LUCK}
+
+
+def test_of_a_node_alone_it_is_not_known_whom_its_gloo_would_connect_to() -> None:
+    _, b = (loopback_name(one) for one in healthy(2))
+    waiting = with_meeting(outside(b), ended=False)
+    (matters,) = (f.matters for f in judged(waiting).findings if f.check == "gloo/loopback-address")
+    assert matters == NOT_SEEN
