@@ -95,7 +95,7 @@ def missing_ranks_left(cluster: Cluster, nodes: list[Node]) -> tuple[int, ...]:
 
 def fix(node: Node, missing: tuple[int, ...]) -> Fix:
     if len(missing) != 1:
-        return Fix("Give each node its own node rank from 0 to nnodes - 1.", (node.name,))
+        return Fix("Give each node its own node rank from 0 to nnodes - 1.", (node.name,), unknown=("--node-rank",))
     text = f"Make {node.name} node {missing[0]}."
     source = node.plan.sources.get("node_rank", "")
     if source.startswith("--") or source not in DECLARED:

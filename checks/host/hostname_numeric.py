@@ -77,7 +77,7 @@ def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
     owner = next((n for n in cluster.nodes if n.facts.identity.hostname in masters), cluster.node0)
     address = address_of(owner, cluster) if owner else None
     text = "Name node 0 by its address."
-    fixes = master_fixes(lost, text, address=address) if address else (Fix(text, names),)
+    fixes = master_fixes(lost, text, address=address) if address else (Fix(text, names, unknown=("--master-addr",)),)
     own = tuple(own_fix(n) for n in cluster.nodes if n.facts.identity.hostname.isdecimal() and matters(cluster, n))
     return Finding(
         summary=f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",

@@ -165,7 +165,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     address = address_of(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
-        return (Fix(text, tuple(node.name for node in bad)),)
+        return (Fix(text, tuple(node.name for node in bad), unknown=("--master-addr",)),)
     assert zero is not None
     # The node that is node 0 takes the same value, so that all have one.
     return master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)

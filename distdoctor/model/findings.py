@@ -29,6 +29,8 @@ class Fix:
     """Changes of the launch line; None: leave the flag out."""
     commands: tuple[str, ...] = ()
     """Shell commands to run on those nodes, as root where they need it."""
+    unknown: tuple[str, ...] = ()
+    """Launch flags whose value is wrong, and for which the right one is not known here."""
     verified: bool | None = None
     """True: tried on the spot and it helped; False: tried, did not help; None: not tried."""
 

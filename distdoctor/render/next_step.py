@@ -31,6 +31,13 @@ _LAUNCH = (
     "--standalone",
 )
 """torchrun's own, in the order in which they are printed; ``--node-rank`` differs from node to node."""
+_ADDRESS = "MASTER_IP"
+"""In place of an address that is not known here. Pasted as it is, it is refused for what it is."""
+_UNKNOWN = {
+    "--master-addr": ("--master-addr", "--rdzv-endpoint", "--init-method"),
+    "--node-rank": ("--node-rank",),
+}
+"""A flag whose right value is not known, and those that say the same."""
 _FIX_CHARACTERS = 200
 """A fix that is longer is not told twice."""
 
@@ -62,15 +69,16 @@ def next_step(
     if report.verdict == "fail" and roots:
         failing = [root for root in roots if root.severity == "fail"]
         again = _check(report, program, flags, failing, here)
+        left = _left_open(again)
         short = _short_fix(report, failing)
         if short:
-            return f"apply the fix and check again{everywhere}", [*short, *again]
+            return f"apply the fix and check again{everywhere}{left}", [*short, *again]
         fixes = [fix for root in failing for fix in _first_option(root)]
         everyone = {node.name for node in report.nodes if node.arrived}
         of_all = all(not fix.nodes or everyone <= {*fix.nodes} for fix in fixes)
         if fixes and of_all and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
-            return f"check again with the fix{everywhere}", again
-        return f"{_above(failing)}, then check again{everywhere}", again
+            return f"check again with the fix{everywhere}{left}", again
+        return f"{_above(failing)}, then check again{everywhere}{left}", again
     if roots:
         sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
         explain = shlex.join([*program.split(), "explain", roots[0].check, *sites])
@@ -111,9 +119,28 @@ def _check(
             if flag == "--node-rank" and here is None:
                 continue  # it differs from node to node
             pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
+        open_flags = {name for fix in ours for flag in fix.unknown for name in _UNKNOWN.get(flag, ())}
+        pairs = [(flag, _open(flag, value, report) if flag in open_flags else value) for flag, value in pairs]
     order = {flag: place for place, flag in enumerate((*_LAUNCH, "--node-rank", "--backend", "--init-method"))}
     pairs = sorted(pairs, key=lambda pair: order.get(pair[0], len(order)))
     return [shlex.join([*program.split(), "check", *_words(pairs)])]
+
+
+def _open(flag: str, value: str | None, report: Report) -> str | None:
+    """What stands for the value of a flag, where the one that was given is wrong and no better one is known."""
+    if flag == "--node-rank":
+        return "N"
+    if flag == "--master-addr":
+        return _ADDRESS
+    place = f"{_ADDRESS}:{report.plan.get('master_port') or 'PORT'}"
+    if flag == "--init-method":
+        return f"tcp://{place}" if (value or "").startswith("tcp://") else value
+    return place
+
+
+def _left_open(commands: Sequence[str]) -> str:
+    """What the placeholder of an address stands for, where it is in these lines."""
+    return f", {_ADDRESS} being node 0's address" if any(_ADDRESS in command for command in commands) else ""
 
 
 def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[tuple[str, str | None]]:

@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from distdoctor.judge.build_report import assemble
+from distdoctor.launch.address_syntax import address_problem
+from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
 from distdoctor.render.text import render
+from tests.facts_builder import healthy, judged, outside, with_master, with_plan
 
 from . import reports
 
@@ -189,6 +193,36 @@ def test_flags_of_a_fix_take_the_place_of_those_given() -> None:
     given = [("--nnodes", "2"), ("--master-port", "29500"), ("--wait", "5")]
     last = render(reports.port_in_use(), given=given).splitlines()[-1]
     assert last == "    distdoctor check --nnodes 2 --master-addr host0 --master-port 29501 --wait 5"
+
+
+NAMELESS = with_master(healthy(2)[1], "gpu-0x", own=None, resolved=[])
+
+
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        ([("--master-addr", "gpu-0x"), ("--node-rank", "1")], "--master-addr MASTER_IP --node-rank 1"),
+        ([("--rdzv-endpoint", "gpu-0x:29500")], "--rdzv-endpoint MASTER_IP:29500"),
+        ([("--init-method", "tcp://gpu-0x:29500")], "--init-method tcp://MASTER_IP:29500"),
+    ],
+)
+def test_a_value_that_is_wrong_is_not_given_again(given: list[tuple[str, str]], again: str) -> None:
+    """Where node 0's facts are not here nobody knows the right one. Pasted as it is, the line is refused."""
+    whole = assemble(build([outside(NAMELESS, None)]), judged(outside(NAMELESS, None)), started_at="", seconds=1.0)
+    *_, words, line = render(whole, given=[("--nnodes", "2"), *given], here="host1").splitlines()
+    assert line == f"    distdoctor check --nnodes 2 {again}"
+    assert words.startswith("next: ") and words.endswith(", MASTER_IP being node 0's address:")
+    assert address_problem("MASTER_IP") == ("is a placeholder that was never filled in", None)
+
+
+def test_a_node_rank_that_is_wrong_is_not_given_again() -> None:
+    host0, host1, *_ = healthy(4, declared=True)
+    twice = (host0, with_plan(host1, node_rank=0))
+    whole = assemble(build(twice), judged(*twice), started_at="", seconds=1.0)
+    given = [("--nnodes", "4"), ("--node-rank", "0"), ("--master-addr", "host0")]
+    for here, number in (("host1", "N"), ("host0", "0")):
+        last = render(whole, given=given, here=here).splitlines()[-1]
+        assert last == f"    distdoctor check --nnodes 4 --master-addr host0 --node-rank {number}"
 
 
 def test_importing_torch_has_a_row_of_its_own() -> None:
