@@ -15,7 +15,8 @@ not exist yet.
 
 Fix
 ---
-Name node 0 by its address, or add its name to /etc/hosts on the nodes that do not know it.
+Name node 0 by its address, or add its name to /etc/hosts on the nodes that do not know it. With one node, 127.0.0.1 is
+its address.
 
 When it is harmless
 -------------------
@@ -37,6 +38,7 @@ from distdoctor.check_api import (
     address_of,
     give_address,
     master_fixes,
+    own_names,
     together,
     unread_lines,
 )
@@ -73,13 +75,15 @@ def evidence(node: Node) -> str:
 
 def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:
     names = tuple(node.name for node in bad)
+    if all(node.plan.one_node and not {*masters} & {*own_names(node)} for node in bad):
+        return master_fixes(bad, "With one node there is no other to name: let it name itself.", address="127.0.0.1")
     address = next((a for a in (real_address(cluster, master) for master in masters) if a), None)
     if address is None and len(masters) == 1 and all(give_address(node, None, masters[0]) for node in bad):
         return tuple(in_hosts(bad, None, masters[0]))
     if address is None or len(masters) > 1:
         line = f"`<its address> {masters[0]}`"
         text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {together(names)}."
-        return (Fix(text, names),)
+        return (Fix(text, names, unknown=("--master-addr",)),)
     added = tuple(in_hosts(bad, address, masters[0]))
     # On a node whose own plan takes it for node 0 the numeric address is right, too.
     if len({name for fix in added for name in fix.nodes}) < len(bad):

@@ -68,6 +68,11 @@ class Plan:
         return tuple(dict.fromkeys(part.rpartition(":")[2] for part in self.backend.split(",")))
 
     @property
+    def one_node(self) -> bool:
+        """Whether the job is one node: nobody is to come from another."""
+        return self.nnodes == 1 or self.world_size == 1
+
+    @property
     def gloo_planned(self) -> bool:
         """Whether the job makes a gloo group; with ``auto`` it always does."""
         return "gloo" in self.backends(gpus=False)

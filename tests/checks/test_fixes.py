@@ -25,6 +25,7 @@ from tests.facts_builder import (
     outside,
     rank_node,
     with_host,
+    with_master,
     with_network,
     with_plan,
 )
@@ -284,6 +285,23 @@ def test_an_unresolvable_master_gets_a_line_or_a_number() -> None:
     found = fixes(*rows_master.unknown_on_one())
     assert found[0].commands == ("echo '10.77.0.10 host0' >> /etc/hosts",)
     assert (found[1].option, found[1].flags, found[1].nodes) == (2, {"--master-addr": "10.77.0.10"}, ("host1",))
+
+
+@pytest.mark.parametrize("source", ["MASTER_ADDR", "--master-addr", "--rdzv-endpoint"])
+def test_one_node_that_cannot_resolve_its_master_names_itself(source: str) -> None:
+    """There is no other host whose address could be added to /etc/hosts, least of all under a mistyped name."""
+    one = with_plan(healthy(1)[0], sources={"master_addr": source}, node_rank=0)
+    (root,) = judged(outside(with_master(one, "nonsense", own=None, resolved=[]), None)).roots
+    assert root.check == "network/master-unresolvable"
+    (fix,) = root.fixes
+    change = {source: "127.0.0.1:29500" if source == "--rdzv-endpoint" else "127.0.0.1"}
+    assert (fix.env, fix.flags) == ((change, {}) if source == "MASTER_ADDR" else ({}, change))
+
+
+def test_one_node_whose_own_name_is_the_masters_gets_its_line() -> None:
+    """The name is right, and gloo needs its address, too."""
+    one = outside(with_master(healthy(1)[0], "host0", own=None, resolved=[]), None)
+    assert fixes(one)[0].commands == ("echo '10.77.0.10 host0' >> /etc/hosts",)
 
 
 def test_fewer_gpus_means_fewer_ranks() -> None:
