@@ -8,7 +8,7 @@ Nothing for minutes, then a timeout on every node: `wait timeout ... keys: /none
 Why it happens
 --------------
 The same command line was run on every node, with a constant --node-rank; usually 0, so that both think they host the
-store.
+store. Or two jobs start on one host with the same MASTER_PORT.
 
 Fix
 ---
@@ -27,7 +27,15 @@ environment/duplicate-rank, network/master-not-node0
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    missing_node_ranks,
+    together,
+    two_jobs,
+)
 
 SEVERITY = "fail"
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
@@ -80,7 +88,7 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
         tuple(n.name for n in nodes),
     )
     if len(missing) != 1:
-        return (once,)
+        return once, *two_jobs(later, 2)
     other = fix(later, missing)
     text = f"Or, if several nodes are meant to be on {hostname}: {other.text[0].lower()}{other.text[1:]}"
     return once, replace(other, text=text, option=2)

@@ -26,7 +26,15 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    missing_ranks,
+    together,
+    two_jobs,
+)
 
 SEVERITY = "fail"
 
@@ -59,14 +67,15 @@ def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], miss
         ranks=(rank,),
         blame="one-of" if unsure else "all",
         evidence=tuple(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),
-        fixes=(started_twice(claimants),) if len(nodes) == 1 and not missing else (fix(blamed[-1], rank, missing),),
+        fixes=started_twice(claimants) if len(nodes) == 1 and not missing else (fix(blamed[-1], rank, missing),),
     )
 
 
-def started_twice(claimants: list[tuple[Node, int]]) -> Fix:
+def started_twice(claimants: list[tuple[Node, int]]) -> tuple[Fix, ...]:
     """All ranks are there, and one of them twice on one host: no other number is free for it."""
-    node, pids = claimants[0][0].name, together(str(pid) for _, pid in claimants)
-    return Fix(f"The rank was started {len(claimants)} times on {node} (pids {pids}): end all but one.", (node,))
+    node, pids = claimants[0][0], together(str(pid) for _, pid in claimants)
+    text = f"The rank was started {len(claimants)} times on {node.name} (pids {pids}): end all but one."
+    return Fix(text, (node.name,)), *two_jobs(node, 2)
 
 
 def fix(node: str, rank: int, missing: tuple[int, ...]) -> Fix:

@@ -25,19 +25,27 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    other_run,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
     "environment/world-size-mismatch",
     "environment/duplicate-node-rank",
     "environment/invalid-variable",
+    "network/port-in-use",
 )
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     zero = cluster.node0
-    late = [node for node in cluster.nodes if too_late(node)]
+    late = [node for node in cluster.nodes if too_late(node) and not other_run(node)]
     came = arrived(cluster, zero) if zero is not None else []
     planned = zero.plan.nnodes if zero is not None else late[0].plan.nnodes if late else None
     surplus = len(came) - (planned or len(came))

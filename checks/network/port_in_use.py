@@ -12,11 +12,13 @@ and on the other nodes nothing, for ever, if what holds the port never answers t
 Why it happens
 --------------
 An earlier run's process is still there, another job of yours or of another user has the default port 29500, or two
-processes on this host both act as rank 0.
+processes on this host both act as rank 0. Where the holder is another run of `distdoctor check`, another job starts on
+this host at the same time, and the jobs would meet there as well.
 
 Fix
 ---
-Use another port, the same one on every node.
+Use another port, the same one on every node. In a batch script one that differs from job to job, such as
+`export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`.
 
 When it is harmless
 -------------------
@@ -29,7 +31,17 @@ network/port-not-bindable, network/foreign-service, store/foreign-store, environ
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Node, holder_line, other_port_fixes, own_leftover
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    holder_line,
+    other_port_fixes,
+    other_run,
+    own_leftover,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")
@@ -38,7 +50,9 @@ EADDRINUSE = 98
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        if taken(node):
+        if other_run(node):
+            yield by_another_run(cluster, node)
+        elif taken(node):
             yield finding(cluster, node)
 
 
@@ -67,4 +81,36 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         ranks=node.ranks,
         evidence=tuple(f"{node.name}: {line}" for line in seen),
         fixes=(*other_port_fixes(cluster, bind.free_port), own_leftover(bind.holders, node, option=2)),
+    )
+
+
+def by_another_run(cluster: Cluster, node: Node) -> Finding:
+    """The finding about a node 0 that met another run of the check on its own address and port."""
+    meeting, bind = node.facts.meeting, node.facts.network.bind if node.facts.network else None
+    where = f"{node.plan.master_addr}:{node.plan.master_port}"
+    holders = bind.holders if bind else ()
+    mark = f"the store at {where} has the doctor's mark, and this node 0 did not host it"
+    if meeting is not None and meeting.token in ("missing", "unexpected", "different"):
+        mark += {"missing": "; its run has a token", "unexpected": "; its run has no token"}.get(
+            meeting.token, "; its run has another token"
+        )
+    elif meeting is not None and meeting.joined:
+        mark += "; it went away when that run was over"
+    who = together(f"pid {holder.pid}" for holder in holders if holder.pid is not None)
+    return Finding(
+        summary=f"Another run of distdoctor check has port {node.plan.master_port} of {node.name}.",
+        nodes=(node.name,),
+        ranks=node.ranks,
+        evidence=(
+            f"{node.name}: {mark}",
+            *(f"{node.name}: {holder_line(holder, node.plan.master_port)}" for holder in holders),
+        ),
+        fixes=(
+            *other_port_fixes(cluster, bind.free_port if bind else None),
+            Fix(
+                f"Only if both are one job, started twice: end one of them{f' (the other is {who})' if who else ''}.",
+                (node.name,),
+                2,
+            ),
+        ),
     )

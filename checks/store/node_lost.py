@@ -26,7 +26,18 @@ store/nodes-missing, barrier/rank-missing
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import LIMITS, STORE, WAY, Cluster, Finding, Fix, Node, node0_name, together
+from distdoctor.check_api import (
+    LIMITS,
+    STORE,
+    WAY,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    node0_name,
+    other_run,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS = (
@@ -49,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
             silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
-        if meeting.host_lost:
+        if meeting.host_lost and not other_run(node):
             left.append(node)
     zero = cluster.node0
     # Each says of the other that it went: the one is where it was, and so may be the other.

@@ -25,9 +25,19 @@ store/forged-message, store/foreign-store, store/nodes-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    master_fixes,
+    node0_name,
+    other_run,
+    together,
+)
 
 SEVERITY = "fail"
+FOLLOWS_ANYWHERE = ("network/port-in-use",)
 SAID = {
     "missing": "node 0 runs with a token, and this node has none",
     "different": "node 0 runs with another token than this node's",
@@ -38,7 +48,7 @@ VARIABLE = "DISTDOCTOR_TOKEN"
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for how in SAID:
-        nodes = [node for node in cluster.nodes if node.facts.meeting and node.facts.meeting.token == how]
+        nodes = [n for n in cluster.nodes if n.facts.meeting and n.facts.meeting.token == how and not other_run(n)]
         if nodes:
             yield finding(cluster, nodes, how)
 
@@ -57,7 +67,7 @@ def finding(cluster: Cluster, nodes: list[Node], how: str) -> Finding:
         summary=summary,
         nodes=names,
         evidence=tuple(f"{name}: {SAID[how]} (the mark in the store at {where})" for name in names),
-        fixes=tuple(fixes(zero, names, how)),
+        fixes=(*fixes(zero, names, how), *another_port(cluster, 3 if how == "unexpected" else 2)),
     )
 
 
@@ -70,3 +80,10 @@ def fixes(zero: str, names: tuple[str, ...], how: str) -> Iterator[Fix]:
         f"Put the token before the line, as {zero} has or printed it: {VARIABLE}=... distdoctor check ...",
         names,
     )
+
+
+def another_port(cluster: Cluster, option: int) -> tuple[Fix, ...]:
+    """For the case that the mark is that of another job's check."""
+    port = cluster.plan.master_port % 65535 + 1
+    text = f"Or, if it is another job that is checked there: use another port, the same on every node, such as {port}."
+    return master_fixes(cluster.nodes, text, port=port, option=option)

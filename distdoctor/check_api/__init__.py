@@ -15,6 +15,7 @@ from distdoctor.check_api.fixes import (
     own_leftover,
     reads_hosts_file,
     replace_in_hosts,
+    two_jobs,
     unread_lines,
 )
 from distdoctor.check_api.link_findings import (
@@ -73,6 +74,7 @@ from distdoctor.check_api.nodes import (
     missing_node_ranks,
     missing_ranks,
     node0_name,
+    other_run,
     plans_nccl,
     ranks_on,
     ranks_planned,
@@ -248,6 +250,7 @@ __all__ = [
     "opening_between",
     "opening_fix",
     "other_port_fixes",
+    "other_run",
     "own_leftover",
     "own_names",
     "own_rank_errors",
@@ -281,6 +284,7 @@ __all__ = [
     "suspects",
     "together",
     "torch_error_line",
+    "two_jobs",
     "unread_lines",
     "usual_speed",
     "wrong_picks",

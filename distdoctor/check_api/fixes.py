@@ -73,6 +73,13 @@ def other_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]
     )
 
 
+def two_jobs(node: Node, option: int) -> tuple[Fix, ...]:
+    """For two processes that have one place on one host, which may be of two jobs: another port for one of these."""
+    port = node.plan.master_port % 65535 + 1
+    text = f"Or, if they are two jobs: give one of them another port, such as {port}, on all of its nodes."
+    return master_fixes([node], text, port=port, option=option)
+
+
 def own_leftover(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
     """The last resort for a port that is held: ending what holds it, if that is one's own left-over."""
     who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)

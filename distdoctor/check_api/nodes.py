@@ -32,6 +32,22 @@ def claims_node0(node: Node) -> bool:
     return bool(network and network.master_is_own)
 
 
+def other_run(node: Node) -> bool:
+    """Whether another run of the check has the port of this node, which its own plan makes node 0.
+
+    Node 0 hosts the store of its run. One that finds on its own address a store with the doctor's mark was started
+    beside another: of another job, or of the same one twice.
+    """
+    plan, network, meeting = node.plan, node.facts.network, node.facts.meeting
+    zero = plan.rank == 0 if plan.started == "rank" else plan.node_rank == 0
+    if not zero or plan.agent_store or network is None or meeting is None or meeting.hosted:
+        return False
+    if network.bind is not None:
+        return not network.bind.ok and network.bind.answer is not None and network.bind.answer.kind == "distdoctor"
+    # It joined that store, to be found as one too many, and was not counted.
+    return bool(network.master_is_own) and meeting.ended and (meeting.host_lost or meeting.late is not None)
+
+
 def hosts_store(cluster: Cluster) -> Node | None:
     """Node 0 where its facts are here and say that it hosts the store, else None."""
     node = cluster.node0

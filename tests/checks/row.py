@@ -22,3 +22,5 @@ class Row:
     blame: str = "all"
     together: bool = False
     """The nodes met, so that each live report is the whole one: none of them judges alone."""
+    alone: tuple[str, ...] = ()
+    """What else a node says that knows nothing of the others."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import AddressChoice, Bind, Limits, Link, MeshFacts
+import pytest
+
+from distdoctor.model.facts import AddressChoice, Answer, Bind, Limits, Link, MeshFacts
+from tests.checks import rows_trust
 from tests.facts_builder import (
     PORT,
     failing,
     healthy,
     judged,
     met,
+    node,
     outside,
     rank_node,
     waited_in_vain,
     with_host,
+    with_meeting,
     with_network,
     with_plan,
 )
@@ -60,8 +65,31 @@ def test_a_rank_that_was_started_twice_is_to_be_started_once() -> None:
     a, b = (rank_node(f"host{n}", n) for n in range(2))
     twin = replace(b, identity=replace(b.identity, pid=b.identity.pid + 500))
     (root,) = (f for f in judged(*met(a, b, twin)).roots if f.check == "environment/duplicate-rank")
-    (fix,) = root.fixes
+    fix, other = root.fixes
     assert "started 2 times on host1 (pids 2001 and 2501)" in fix.text and not fix.env
+    assert "two jobs" in other.text and (other.option, other.env) == (2, {"MASTER_PORT": "29501"})
+
+
+@pytest.mark.parametrize("name", ["another run with another token", "another run, one node"])
+def test_another_run_of_the_check_on_the_port_is_named_as_that(name: str) -> None:
+    """And nobody is told to type another token, or to look for what ended node 0."""
+    (row,) = (row for row in rows_trust.ROWS if row.name == name)
+    facts = row.facts()
+    (root,) = judged(*facts).roots
+    assert root.summary == "Another run of distdoctor check has port 29500 of host0."
+    assert "pid 4242" in " ".join(root.evidence)
+    ports = [(fix.option, fix.flags, fix.nodes) for fix in root.fixes if fix.flags]
+    assert ports == [(1, {"--master-port": "29501"}, tuple(one.identity.hostname for one in facts))]
+    assert "started twice" in root.fixes[-1].text and "DISTDOCTOR_TOKEN" not in " ".join(f.text for f in root.fixes)
+
+
+def test_a_node_without_the_token_beside_node_0_on_one_host_is_of_the_same_run() -> None:
+    """Its own plan does not make it node 0: the port is where it belongs."""
+    a, b = (node("h", n, ip="127.0.0.1", master="127.0.0.1", netns="n", pid=n + 1) for n in range(2))
+    b = with_meeting(with_network(outside(b, "open"), answer=Answer("distdoctor")), token="missing", ours=False)
+    roots = judged(with_meeting(waited_in_vain(a), token="agreed"), b).roots
+    assert [root.check for root in roots] == ["store/token-mismatch"]
+    assert [fix.flags for fix in roots[0].fixes] == [{}, {"--master-port": "29501"}]
 
 
 def test_a_node_0_that_was_there_is_not_to_be_started() -> None:
