@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import ending
@@ -169,7 +169,7 @@ class CheckCommand:
             raise UsageError(f"{source} is too short to keep others out: {LEAST_LENGTH} characters at least")
         return given
 
-    def _observer(self, options: Options) -> Any:
+    def _observer(self, options: Options) -> Observer:
         from distdoctor.render.progress import observer_for
 
         return observer_for(

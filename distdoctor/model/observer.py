@@ -1,4 +1,4 @@
-"""Observers: told what happens while a run goes on."""
+"""Observers: told what happens while a run goes on. Here those that say nothing themselves; others are renderers."""
 
 from __future__ import annotations
 
@@ -29,3 +29,81 @@ class Observer(Protocol):
 
     def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
         """The meeting waits: who is here (names), how many ``what`` (nodes or ranks) are expected, seconds left."""
+
+    def close(self) -> None:
+        """The run is over, or its report is printed now: nothing is said after this. May be called again."""
+
+
+class Silent:
+    """Says nothing: for a rank that prints nothing, and to begin from where only some of it matters."""
+
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """Nothing."""
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """Nothing."""
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """Nothing."""
+
+    def waited(self, what: str) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """Nothing."""
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Together:
+    """Several observers as one: each is told everything, in the order in which they are given."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self.observers = observers
+
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.stage_started(stage, most)
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.stage_ended(stage, status, seconds, reason)
+
+    def waits(self, what: str, most: float | None = None) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.waits(what, most)
+
+    def waited(self, what: str) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.waited(what)
+
+    def note(self, text: str) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.note(text)
+
+    def announce(self, line: str, nnodes: int) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.announce(line, nnodes)
+
+    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.waiting(present, expected, what, left)
+
+    def close(self) -> None:
+        """Tell each."""
+        for observer in self.observers:
+            observer.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from distdoctor.model.observer import Observer, Silent
 from distdoctor.model.sanitize import clean
 from distdoctor.render.words import fold
 
@@ -226,17 +227,6 @@ class Terminal:
                 self._drawn = True
 
 
-class Silent:
-    """For the ranks that print nothing."""
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return _nothing
-
-
-def _nothing(*_arguments: Any) -> None:
-    return None
-
-
 def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> str:
     """Who is here and who is awaited, in one line."""
     who = f": {fold(present)}" if present else ""
@@ -245,7 +235,7 @@ def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> 
 
 def observer_for(
     plan: Plan, *, quiet: bool, terminal: bool, ascii_only: bool, colour: bool, write: Callable[[str], None]
-) -> Any:
+) -> Observer:
     """The observer for this process: of the ranks of one job, only the first of the node speaks."""
     if plan.started == "rank" and (plan.local_rank or 0) != 0:
         return Silent()

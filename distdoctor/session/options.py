@@ -1,4 +1,4 @@
-"""What a run of ``check`` needs to know, and what it tells while it runs."""
+"""What a run of ``check`` needs to know."""
 
 from __future__ import annotations
 

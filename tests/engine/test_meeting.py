@@ -6,11 +6,12 @@ import asyncio
 import errno
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
+from distdoctor.model.observer import Silent
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.options import Options
@@ -25,26 +26,14 @@ from tests.facts_builder import CHECKS
 MARKER = Marker("0123456789abcdef", "ab" * 32, "0.1.0")
 
 
-class Told:
+class Told(Silent):
     """An observer that keeps what it is told."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def stage_started(self, stage: str, most: float | None = None) -> None: ...
-
-    def waits(self, what: str, most: float | None = None) -> None: ...
-
-    def waited(self, what: str) -> None: ...
-
-    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None: ...
-
     def note(self, text: str) -> None:
         self.notes.append(text)
-
-    def announce(self, line: str, nnodes: int) -> None: ...
-
-    def waiting(self, present: Sequence[str], expected: int, what: str, left: float) -> None: ...
 
 
 class Joined:
