@@ -1,9 +1,9 @@
 """Many healthy runs in a row, over all shapes of tests/lab/shapes.py; counts findings of severity fail.
 
-    python scripts/healthy_runs.py [RUNS] [--busy]          (100)
+    python scripts/healthy_runs.py [RUNS] [--busy] [--record [DIR]]          (100)
 
-With --busy every core of the machine has as much to do as it can meanwhile. Exit status 0 if every run passed without
-any finding, 2 where there is no lab.
+With --busy every core of the machine has as much to do as it can meanwhile; --record keeps the facts of each healthy
+run in DIR (tests/recorded/healthy). Exit status 0 if every run passed without any finding, 2 where there is no lab.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.lab.cluster import why_not
+from tests.lab.recording import RECORDED, record
 from tests.lab.shapes import SHAPES, run_shape
 from tests.lab.speed import load
 
@@ -25,6 +26,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Many healthy runs in a row; counts findings of severity fail.")
     parser.add_argument("runs", nargs="?", type=int, default=100, metavar="RUNS")
     parser.add_argument("--busy", action="store_true", help="keep every core busy meanwhile")
+    parser.add_argument("--record", nargs="?", type=Path, const=RECORDED / "healthy", metavar="DIR", help="keep facts")
     flags = parser.parse_args(words)
     reason = why_not()
     if reason is not None:
@@ -37,6 +39,8 @@ def main(words: list[str]) -> int:
             wrong, run = run_shape(shape)
             found = [f for one in run.ended if one.report for f in one.report["findings"]]
             failing += any(f["severity"] == "fail" for f in found)
+            if flags.record is not None and run.saved and not wrong:
+                record(flags.record, shape.name, run.saved)
             if wrong:
                 unhealthy += 1
                 sys.stdout.write(f"run {number + 1}, {shape.name}: {'; '.join(wrong)}\n{run.describe()}\n")

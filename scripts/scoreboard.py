@@ -1,11 +1,12 @@
 """The scoreboard: every fault of the table, what was named, who was blamed, how soon, and whether the fix works.
 
-    python scripts/scoreboard.py [--only PATTERN] [--busy] [--repeat N]
+    python scripts/scoreboard.py [--only PATTERN] [--busy] [--repeat N] [--record [DIR]]
 
 PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). With --busy every core of the machine has
-as much to do as it can meanwhile; --repeat runs the table N times. Beside each case stands plain PyTorch's own time to
-its first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where there is no
-lab.
+as much to do as it can meanwhile; --repeat runs the table N times; --record keeps the facts of each case that is
+diagnosed rightly in DIR (tests/recorded/cases), for ``distdoctor diagnose``. Beside each case stands plain PyTorch's
+own time to its first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where
+there is no lab.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.lab.cases import Case
 from tests.lab.cluster import LabUnavailable, why_not
 from tests.lab.field_cases import ALL_CASES
+from tests.lab.recording import RECORDED, record
 from tests.lab.runner import Result, examine, unfit
 from tests.lab.speed import load
 from tests.lab.torch_times import torch_time
@@ -99,8 +101,11 @@ def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float, wher
     return "\n".join(lines)
 
 
-def run_all(cases: list[Case], where: str) -> list[tuple[Case, Result]]:
-    """Run the cases in turn, print a line for each and the tally. Gives the results of those that were run."""
+def run_all(cases: list[Case], where: str, folder: Path | None = None) -> list[tuple[Case, Result]]:
+    """Run the cases in turn, print a line for each and the tally. Gives the results of those that were run.
+
+    The facts of each are kept in ``folder``.
+    """
     began, results, skipped = time.monotonic(), list[tuple[Case, Result]](), 0
     for number, case in enumerate(cases, start=1):
         progress(f"{number} of {len(cases)}: {case.name}")
@@ -113,6 +118,8 @@ def run_all(cases: list[Case], where: str) -> list[tuple[Case, Result]]:
             say(f"{cell(case.name, NAME)}  skipped: {err}")
             continue
         results.append((case, result))
+        if folder is not None and result.saved:
+            record(folder, case.name, result.saved)
         say(row(case, result))
         for complaint in result.complaints:
             say(f"    {complaint}")
@@ -126,6 +133,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--only", metavar="PATTERN", help="only the cases whose names hold or match this")
     parser.add_argument("--busy", action="store_true", help="keep every core busy meanwhile")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run the table N times")
+    parser.add_argument(
+        "--record", nargs="?", type=Path, const=RECORDED / "cases", metavar="DIR", help="keep the facts"
+    )
     flags = parser.parse_args(words)
     cases = chosen(flags.only)
     reason = "no case has such a name" if not cases else why_not()
@@ -138,7 +148,7 @@ def main(words: list[str]) -> int:
         for turn in range(1, flags.repeat + 1):
             where = ", on a busy machine" if flags.busy else ""
             where += f", run {turn} of {flags.repeat}" if flags.repeat > 1 else ""
-            results += run_all(cases, where)
+            results += run_all(cases, where, flags.record)
     return 1 if not results or any(r.complaints or not r.cured for _, r in results) else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,15 @@ def test_a_folder_and_a_node_saved_twice(tmp_path: Path) -> None:
     save(tmp_path / "b.json", later)
     (tmp_path / "notes.txt").write_text("not facts")
     assert read([tmp_path]) == (host0, later)
+
+
+def test_compressed_files_alone_and_in_a_folder(tmp_path: Path) -> None:
+    facts = healthy(2)
+    first = tmp_path / "a.json.gz"
+    first.write_bytes(gzip.compress(encode(FactsFile(facts[:1], "0.1.0"))))
+    assert read([first]) == facts[:1]
+    save(tmp_path / "b.json", facts[1])
+    assert read([tmp_path]) == facts
 
 
 def test_the_same_findings_as_live(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ passes nothing which was not looked at."""
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import os
 import stat
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -148,6 +150,21 @@ class TestOtherFiles:
         with (tmp_path / "x.json").open("wb") as file:
             file.truncate(1 << 40)
         self.refused(tmp_path / "x.json", "larger than 256 MiB")
+
+    def test_a_small_file_that_unpacks_into_a_huge_one(self, tmp_path: Path) -> None:
+        """1 GiB of spaces in 1 MiB: only as much is unpacked as a plain file may be large."""
+        packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+        first, more = packer.compress(b" " * (1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH), b" " * (16 << 20)
+        more = packer.compress(more) + packer.flush(zlib.Z_FULL_FLUSH)
+        (tmp_path / "x.json.gz").write_bytes(first + more * 64)
+        self.refused(tmp_path / "x.json.gz", "larger than 256 MiB when unpacked")
+
+    @pytest.mark.parametrize("broken", ["cut", "twice", "damaged"])
+    def test_no_whole_compressed_file(self, tmp_path: Path, broken: str) -> None:
+        data = gzip.compress(encode(FactsFile(healthy(1), "0.1.0")))
+        made = {"cut": data[:-100], "twice": data * 2, "damaged": data[:100] + bytes(100) + data[200:]}
+        (tmp_path / "x.json.gz").write_bytes(made[broken])
+        self.refused(tmp_path / "x.json.gz", "whole gzip file")
 
     @pytest.mark.parametrize("depth", [10, 900, 100_000])
     def test_deep_nesting(self, tmp_path: Path, depth: int) -> None:

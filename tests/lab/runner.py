@@ -55,6 +55,8 @@ class Run:
 
     ended: list[Ended]
     diagnosis: JSON | None = None
+    saved: dict[str, bytes] = field(default_factory=dict)
+    """The facts that its processes saved, by the names of the files."""
 
     def first_naming(self, check: str) -> float | None:
         """When the first report with ``check`` as a root came, None if none did."""
@@ -100,7 +102,8 @@ def run(launch: Launch, diagnose: bool = True) -> Run:
     try:
         ended = _run(launch, folder)
         files = sorted(folder.glob("*"))
-        return Run(ended, diagnosed(files) if diagnose and files else None)
+        saved = {file.name: file.read_bytes() for file in files}
+        return Run(ended, diagnosed(files) if diagnose and files else None, saved)
     finally:
         shutil.rmtree(folder)
 
@@ -298,6 +301,8 @@ class Result:
     first report that names the root, or where none can, the last report."""
     cured: bool
     """The printed fix was carried out and the run after it passed."""
+    saved: dict[str, bytes] = field(default_factory=dict)
+    """The facts that the run with the fault saved, where ``diagnose`` says of them what is expected."""
 
 
 def check_case(case: Case) -> list[str]:
@@ -336,7 +341,8 @@ def examine(case: Case) -> Result:
                 _say(f"=== after the fix (option {option})\n{second.describe()}")
             wrong += complaints
             cured = not complaints and (cured or option == case.options[0])
-    return Result(wrong, roots(first.diagnosis) if first.diagnosis else [], _verdict_at(case, first), cured)
+    saved = {} if _diagnosis(case, first) else first.saved
+    return Result(wrong, roots(first.diagnosis) if first.diagnosis else [], _verdict_at(case, first), cured, saved)
 
 
 def _verdict_at(case: Case, run: Run) -> float | None:

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -88,7 +89,9 @@ def _host(facts: NodeFacts) -> str:
 
 
 MAX_BYTES = 256 << 20
-"""The largest facts file that is read."""
+"""The largest facts file that is read, also of what a compressed one holds."""
+GZIP = b"\x1f\x8b"
+"""How a file that gzip(1) compressed begins (RFC 1952, 2.3.1)."""
 
 
 class BadFile(Exception):
@@ -96,7 +99,8 @@ class BadFile(Exception):
 
 
 def read(paths: Iterable[Path]) -> tuple[NodeFacts, ...]:
-    """The facts in these files, and in every ``*.json`` of the folders among them, each process once.
+    """The facts in these files, and in every ``*.json`` and ``*.json.gz`` of the folders among them, each process
+    once; compressed by gzip(1) or not.
 
     Raises BadFile.
     """
@@ -115,7 +119,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(path.glob("*.json"))
+            inside = sorted((*path.glob("*.json"), *path.glob("*.json.gz")))
             if not inside:
                 raise BadFile(f"{path}: no *.json file in this folder")
             files += inside
@@ -135,9 +139,24 @@ def _content(path: Path) -> bytes:
                 raise BadFile(f"{path}: empty, so not a facts file")
             if kind.st_size > MAX_BYTES:
                 raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB, so not a facts file")
-            return file.read(MAX_BYTES)
+            data = file.read(MAX_BYTES)
+            return _unpacked(path, data) if data.startswith(GZIP) else data
     except (OSError, ValueError) as err:
         raise BadFile(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+
+
+def _unpacked(path: Path, data: bytes) -> bytes:
+    """What gzip(1) made ``data`` of, never more than ``MAX_BYTES``. Raises BadFile."""
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        text = unpacker.decompress(data, MAX_BYTES)
+    except zlib.error as err:
+        raise BadFile(f"{path}: not a whole gzip file: {err}") from None
+    if unpacker.unconsumed_tail:
+        raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB when unpacked, so not a facts file")
+    if not unpacker.eof or unpacker.unused_data:
+        raise BadFile(f"{path}: not one whole gzip file")
+    return text
 
 
 def _read_file(path: Path) -> tuple[NodeFacts, ...]:
