@@ -48,7 +48,9 @@ SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [(node, problem) for node in cluster.nodes for problem in invalid(node)]
+    # Where the nodes have different rendezvous backends that is told by itself.
+    alike = len({node.plan.rdzv_backend for node in cluster.nodes}) == 1
+    bad = [(node, p) for node in cluster.nodes for p in invalid(node) if alike or p.variable != "PET_RDZV_BACKEND"]
     if not bad:
         return
     names = tuple(dict.fromkeys(node.name for node, _ in bad))
@@ -77,6 +79,8 @@ def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     if address is not None:
         text = f"Set {variable} to {address}: {meant} is no address of {cluster.reference.name}, which is node 0."
         return Fix(text, (node.name,), env={variable: address})
+    if meant is None and variable == "PET_RDZV_BACKEND":
+        return Fix(f"Unset it: {variable}={problem.value} {problem.why}.", (node.name,), env={variable: None})
     if meant is None:
         return Fix(f"Correct {problem.variable}: it {problem.why}.", (node.name,))
     return Fix(f"Set {variable} to {meant}.", (node.name,), env={variable: meant})

@@ -141,8 +141,12 @@ def judge_way(
 
 
 def _asked_itself(one: Shut) -> bool:
-    """Whether the address it tried is its own: no filter and no route keeps it from anything."""
-    return one.contact.address in one.node.addresses and not is_loopback(one.contact.address)
+    """Whether it looked for another's store at its own address: no filter, no route keeps it from anything. Who hosts
+    the store and does not reach it itself is kept from it by a filter of its own."""
+    if one.contact.address not in one.node.addresses or is_loopback(one.contact.address):
+        return False
+    bind = one.node.facts.network.bind if one.node.facts.network else None
+    return not (claims_node0(one.node) and bind is not None and bind.ok)
 
 
 def by_address(shut: list[Shut]) -> list[list[Shut]]:

@@ -264,11 +264,11 @@ class _Resolver:
         )
         if address is not None:
             if pet and not alone and self._rdzv_backend() == "c10d":
-                chosen = "--rdzv-backend c10d" if self.flags.rdzv_backend else "PET_RDZV_BACKEND=c10d"
-                raise UsageError(
-                    f"torchrun reads no {source} with {chosen}: name node 0 with --rdzv-endpoint {address}:PORT, or "
-                    "take the static rendezvous"
-                )
+                instead = f"name node 0 with --rdzv-endpoint {address}:PORT, or take the static rendezvous"
+                if self.flags.rdzv_backend:
+                    raise UsageError(f"torchrun reads no {source} with --rdzv-backend c10d: {instead}")
+                # A variable may be left over: what the other nodes have is needed to tell.
+                self._bad("PET_RDZV_BACKEND", "c10d", f"makes torchrun read no {source}: {instead}")
             self.sources["master_addr"] = source
             address = self._clean_address(source, address)
         port: int | None = None

@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 
 from distdoctor.check_api.fixes import FILES_FIRST, append_hosts_line, replace_in_hosts
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.resolve import resolve
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import HostsLine, NodeFacts, PortHolder, Work
+from distdoctor.model.facts import Bind, HostsLine, NodeFacts, PortHolder, Work
 from distdoctor.model.findings import Fix
 from distdoctor.probes.names import sources
 from tests.checks import rows_gloo, rows_launch, rows_master, rows_ranks
 from tests.checks.row import Facts
 from tests.facts_builder import (
+    PORT,
+    blocking,
     healthy,
     judged,
     loopback_name,
@@ -215,6 +219,31 @@ def test_firewall_commands_name_the_peer_and_the_port() -> None:
     (fix,) = fixes(*rows_master.shut("no-answer", control="refused", rules=rows_master.DROP))
     assert fix.nodes == ("host0",)
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' tcp dport 29500 accept",)
+
+
+def test_a_filter_that_node_0_meets_itself_is_opened_for_node_0_too() -> None:
+    """It hosts the store and does not reach it: opened for host1 alone, it would still not get there."""
+    a, b = (outside(one, "no-answer", control="refused") for one in healthy(2, declared=True))
+    a = with_network(a, bind=Bind(True, PORT), master_is_own=True, firewall=blocking(*rows_master.DROP))
+    (root,) = judged(a, b).roots
+    (fix,) = root.fixes
+    assert (root.check, root.nodes, fix.nodes) == ("network/port-filtered", ("host0",), ("host0",))
+    assert fix.commands == (
+        "nft insert rule inet filter input ip saddr '{ 10.77.0.10, 10.77.0.11 }' tcp dport 29500 accept",
+    )
+
+
+def test_a_left_over_c10d_is_unset_where_all_have_it_and_told_as_a_difference_else() -> None:
+    """torchrun reads no --master-addr with it: its agents then look for node 0 each on its own host."""
+    flags = Flags(nnodes="2", master_addr="10.77.0.10")
+    plans = [resolve(flags, {"PET_RDZV_BACKEND": kind}, int, lambda: 2) for kind in ("c10d", "static")]
+    a, b = healthy(2)
+    both = judged(*(replace(one, plan=plans[0]) for one in (a, b)))
+    (root,) = both.roots
+    assert (root.check, root.nodes) == ("environment/invalid-variable", ("host0", "host1"))
+    assert [fix.env for fix in root.fixes] == [{"PET_RDZV_BACKEND": None}] * 2
+    mixed = judged(replace(a, plan=plans[1]), replace(b, plan=plans[0]))
+    assert [root.check for root in mixed.roots] == ["environment/rendezvous-backend-mismatch"]
 
 
 def test_rules_that_block_everything_are_opened_for_everything() -> None:

@@ -78,6 +78,7 @@ ENVIRONMENT = [
     Case("c10d on node 1 of 3 alone", c10d_on(1), BACKENDS_DIFFER, ["host1"], hosts=3),
     Case("c10d on node 1 alone, at its own port", c10d_on(1, 29400), BACKENDS_DIFFER, BOTH, blame="one-of", curable=True, live=False, options=(1, 2)),
     Case("PET_RDZV_BACKEND on node 1 alone", variable("PET_RDZV_BACKEND", "c10d", 1), BACKENDS_DIFFER, BOTH, blame="one-of"),
+    Case("PET_RDZV_BACKEND on both, and --master-addr", variable("PET_RDZV_BACKEND", "c10d", 0, 1), "environment/invalid-variable", BOTH),
     Case("the rendezvous ids differ", c10d("a", "b"), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", torch="600 s, no cause"),
     Case("one of 3 rendezvous ids differs", c10d("a", "a", "b"), "environment/rendezvous-id-mismatch", ["host2"], hosts=3, torch="600 s, no cause"),
     Case("the id of node 1 of 3 differs", c10d("a", "b", "a"), "environment/rendezvous-id-mismatch", ["host1"], hosts=3, torch="600 s, no cause"),
