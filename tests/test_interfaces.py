@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distdoctor.check_api.node_addresses import address_of
+from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import AddressChoice, Interface, Resolution
@@ -34,7 +34,7 @@ def test_probe_and_fixes_take_the_same_address(monkeypatch: pytest.MonkeyPatch, 
     ):
         probed = probed_interfaces.reachable_address((LO, *interfaces))
         facts = with_network(with_host(node("host0", 0), interfaces=(LO, *interfaces)), primary=None)
-        offered = address_of(build([facts]).nodes[0])
+        offered = reachable_address(build([facts]).nodes[0])
         assert ((probed.address if probed else None), offered) == (expected, expected)
 
 

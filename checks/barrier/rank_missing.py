@@ -35,17 +35,17 @@ from distdoctor.check_api import (
     PEERS,
     WAY,
     Cluster,
-    Ended,
+    FailedRank,
     Finding,
     Fix,
+    accused_by_errors,
     died_ranks,
+    failed_by_themselves,
     failed_ranks,
-    node_names,
-    own_rank_errors,
-    rank_errors,
-    rank_numbers,
-    ranks_of,
-    suspects,
+    nodes_of_failed,
+    rank_errors_said,
+    ranks_of_failed,
+    ranks_to_blame,
     together,
 )
 
@@ -75,23 +75,23 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = tuple(node.name for node in cluster.nodes if set(node.ranks) & set(ranks))
     whom = None
     if not nodes:
-        whom = suspects(cluster, own_rank_errors(ended))
+        whom = accused_by_errors(cluster, failed_by_themselves(ended))
         nodes = tuple(node.name for node in whom.nodes)
-        ranks = list(ranks_of(own_rank_errors(ended), whom))
+        ranks = list(ranks_to_blame(failed_by_themselves(ended), whom))
     who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "Some ranks"
     yield Finding(
         summary=f"{who} on {together(nodes)} did not pass the barrier.",
         nodes=nodes,
         ranks=tuple(ranks),
         blame=whom.blame if whom else "all",
-        evidence=rank_errors(own_rank_errors(ended)),
+        evidence=rank_errors_said(failed_by_themselves(ended)),
         fixes=(Fix(f"Look at these processes on {together(nodes)}: are they there, and running?", nodes),),
     )
 
 
-def ended_early(cluster: Cluster, gone: list[Ended]) -> Finding:
+def ended_early(cluster: Cluster, gone: list[FailedRank]) -> Finding:
     """The finding about ranks whose process was gone before the barrier, or in it."""
-    names, ranks = node_names(cluster, gone), rank_numbers(gone)
+    names, ranks = nodes_of_failed(cluster, gone), ranks_of_failed(gone)
     who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "A rank"
     how = together(dict.fromkeys(one.stage.error or "the process ended" for one in gone))
     return Finding(

@@ -28,7 +28,7 @@ barrier/rank-missing, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, node_names, rank_numbers, stopped_ranks, together
+from distdoctor.check_api import Cluster, Finding, Fix, nodes_of_failed, ranks_of_failed, stopped_ranks, together
 
 SEVERITY = "fail"
 HOW = {"T": "stopped by a signal", "t": "held by a tracer or debugger"}
@@ -38,7 +38,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ended = stopped_ranks(cluster)
     if not ended:
         return
-    names, ranks = node_names(cluster, ended), rank_numbers(ended)
+    names, ranks = nodes_of_failed(cluster, ended), ranks_of_failed(ended)
     who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "A rank"
     yield Finding(
         summary=f"{who} on {together(names)} {'are' if len(ranks) > 1 else 'is'} stopped, and all others wait.",

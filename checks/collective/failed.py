@@ -25,7 +25,7 @@ barrier/rank-missing, collective/wrong-result, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, fallback_finding
+from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
@@ -44,4 +44,4 @@ FIX = "Look at the rank that ended first: the errors of the others follow from i
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from fallback_finding(cluster, "collective", "Collectives fail", FIX)
+    yield from failed_stage_finding(cluster, "collective", "Collectives fail", FIX)

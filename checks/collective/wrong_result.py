@@ -25,13 +25,13 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
-    Ended,
+    FailedRank,
     Finding,
     Fix,
     failed_ranks,
-    node_names,
-    rank_errors,
-    rank_numbers,
+    nodes_of_failed,
+    rank_errors_said,
+    ranks_of_failed,
     together,
 )
 
@@ -45,10 +45,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not ended:
         return
     wrong = dict.fromkeys(str(name) for one in ended for name in one.stage.detail["wrong"])
-    ranks = rank_numbers(ended)
+    ranks = ranks_of_failed(ended)
     links = damaged(cluster, ended)
     between = {name for link in links for name in link}
-    names = tuple(node.name for node in cluster.nodes if node.name in between) or node_names(cluster, ended)
+    names = tuple(node.name for node in cluster.nodes if node.name in between) or nodes_of_failed(cluster, ended)
     where = f"; data is damaged on the way from {together(f'{a} to {b}' for a, b in links)}" if links else ""
     yield Finding(
         summary=f"Wrong results of {together(wrong)} on rank {together(map(str, ranks))}{where}.",
@@ -56,12 +56,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=ranks,
         links=links,
         blame="one-of" if len(names) > 1 else "all",
-        evidence=rank_errors(ended),
+        evidence=rank_errors_said(ended),
         fixes=(Fix(f"Leave {together(names)} out, one at a time, and test memory and network cards.", names),),
     )
 
 
-def damaged(cluster: Cluster, ended: list[Ended]) -> tuple[tuple[str, str], ...]:
+def damaged(cluster: Cluster, ended: list[FailedRank]) -> tuple[tuple[str, str], ...]:
     """From which node to which data came damaged.
 
     In send/recv each rank gets its neighbour's data and nothing else, while damage anywhere spoils all_reduce for all.

@@ -28,7 +28,7 @@ environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch_version, together
 
 SEVERITY = "fail"
 BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")
@@ -70,7 +70,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     good = next(rest, None)
     everyone = tuple(node.name for node in cluster.nodes)
     if good is not None and good.facts.identity.torch:
-        command = install_torch(good.facts.identity.torch)
+        command = install_torch_version(good.facts.identity.torch)
         return (
             Fix(f"Install the build of torch that {good.name} has.", names, commands=(command,)),
             Fix("Or use gloo, on every node.", everyone, 2, flags={"--backend": "gloo"}),

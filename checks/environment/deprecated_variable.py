@@ -26,7 +26,7 @@ environment/misspelled-variable, environment/setting-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import DEPRECATED, Cluster, Finding, Fix, Node, plans_nccl, together
+from distdoctor.check_api import DEPRECATED_VARIABLES, Cluster, Finding, Fix, Node, plans_nccl_group, together
 
 SEVERITY = "warn"
 MATTERS = "the setting is lost as soon as a version of torch no longer reads the old name"
@@ -38,10 +38,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     nodes = [node for node in cluster.nodes if node.name in found]
     every = list(dict.fromkeys(name for its in found.values() for name in its))
-    used = any(plans_nccl(node) for node in nodes)
+    used = any(plans_nccl_group(node) for node in nodes)
     yield Finding(
         summary=f"{together(every)} on {together(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
-        f"has changed: {together(DEPRECATED[name] for name in every)} since torch 2.2.",
+        f"has changed: {together(DEPRECATED_VARIABLES[name] for name in every)} since torch 2.2.",
         nodes=tuple(found),
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         severity="warn" if used else "info",
@@ -51,11 +51,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def old_names(node: Node) -> tuple[str, ...]:
-    return tuple(name for name in DEPRECATED if name in node.facts.variables)
+    return tuple(name for name in DEPRECATED_VARIABLES if name in node.facts.variables)
 
 
 def line(node: Node, name: str) -> str:
-    variables, new = node.facts.variables, DEPRECATED[name]
+    variables, new = node.facts.variables, DEPRECATED_VARIABLES[name]
     if new in variables:
         return f"{node.name}: {name}={variables[name]} is ignored: {new}={variables[new]} is set, too"
     return f"{node.name}: {name}={variables[name]}"
@@ -65,6 +65,6 @@ def fix(node: Node, names: tuple[str, ...]) -> Fix:
     env: dict[str, str | None] = {}
     for name in names:
         env[name] = None
-        if DEPRECATED[name] not in node.facts.variables:
-            env[DEPRECATED[name]] = node.facts.variables[name]
+        if DEPRECATED_VARIABLES[name] not in node.facts.variables:
+            env[DEPRECATED_VARIABLES[name]] = node.facts.variables[name]
     return Fix("Use the new name.", (node.name,), env=env)

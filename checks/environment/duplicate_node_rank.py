@@ -27,15 +27,7 @@ environment/duplicate-rank, network/master-not-node0
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    missing_node_ranks,
-    together,
-    two_jobs,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, together, two_jobs
 
 SEVERITY = "fail"
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")

@@ -26,15 +26,7 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    missing_ranks,
-    together,
-    two_jobs,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together, two_jobs
 
 SEVERITY = "fail"
 

@@ -25,7 +25,7 @@ environment/stale-init-file
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, address_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, reachable_address, together
 
 SEVERITY = "fail"
 LOCAL = {"tmpfs", "ramfs", "overlay", "aufs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "rootfs"}
@@ -96,7 +96,7 @@ def fixes(cluster: Cluster) -> tuple[Fix, ...]:
     sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]
     if all(source.startswith(("--", "PET_", "MASTER_ADDR")) for source in sources):
         return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={"--init-method": None}), shared_path
-    address = address_of(cluster.node0, cluster) if cluster.node0 else None
+    address = reachable_address(cluster.node0, cluster) if cluster.node0 else None
     if address is None:
         return Fix("Use --init-method tcp:// with node 0's address instead.", everyone), shared_path
     host = f"[{address}]" if ":" in address else address

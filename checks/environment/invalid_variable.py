@@ -37,10 +37,10 @@ from distdoctor.check_api import (
     Fix,
     Node,
     PlanProblem,
-    address_of,
     is_loopback,
     missing_node_ranks,
     missing_ranks,
+    reachable_address,
     together,
 )
 
@@ -93,7 +93,7 @@ def elsewhere(cluster: Cluster, problem: PlanProblem) -> str | None:
     if zero is None or network is None or meeting is None or meeting.joined or network.master_is_own is not False:
         return None
     tried = zero.plan.master_addr == problem.suggestion and network.contact and network.contact.outcome != "open"
-    return address_of(zero, cluster) if problem.variable.endswith("MASTER_ADDR") and tried else None
+    return reachable_address(zero, cluster) if problem.variable.endswith("MASTER_ADDR") and tried else None
 
 
 def value(cluster: Cluster, node: Node, problem: PlanProblem) -> tuple[str, str | None]:

@@ -32,12 +32,12 @@ from distdoctor.check_api import (
     Finding,
     MasterTarget,
     Node,
-    address_of,
-    master_fixes,
-    rightful_target,
-    split_names,
+    master_targets,
+    names_leading_apart,
+    reachable_address,
+    rightful_master_target,
+    set_master_fixes,
 )
-from distdoctor.check_api import master_targets as leads
 
 SEVERITY = "fail"
 FOLLOWS = (
@@ -49,16 +49,16 @@ FOLLOWS = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    targets = leads(cluster)
+    targets = master_targets(cluster)
     # One name with several addresses is a name service's fault (network/master-resolves-differently), and no setting's.
-    split = {node.name for nodes in split_names(cluster, targets).values() for node in nodes}
+    split = {node.name for nodes in names_leading_apart(cluster, targets).values() for node in nodes}
     nodes = [n for n in cluster.nodes if n.name in targets and n.name not in split]
     if len({targets[n.name] for n in nodes}) > 1:
         yield finding(cluster, nodes, targets)
 
 
 def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget]) -> Finding:
-    right, sure = rightful_target(nodes, targets)
+    right, sure = rightful_master_target(nodes, targets)
     blamed = [n for n in nodes if not sure or targets[n.name] != right]
     wrong = [n for n in nodes if targets[n.name] != right]
     parts = [f"{n.plan.master_addr} port {n.plan.master_port} on {n.name}" for n in nodes]
@@ -68,7 +68,9 @@ def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget
         ranks=tuple(rank for n in blamed for rank in n.ranks),
         blame="all" if sure else "one-of",
         evidence=tuple(line(n) for n in nodes),
-        fixes=tuple(fix for n in wrong for fix in master_fixes([n], *correction(cluster, n, nodes, targets, right))),
+        fixes=tuple(
+            fix for n in wrong for fix in set_master_fixes([n], *correction(cluster, n, nodes, targets, right))
+        ),
     )
 
 
@@ -82,7 +84,7 @@ def correction(
     if mine != place:
         owner = next((n for n in cluster.nodes if n.host == place), None)
         given = [n.plan.master_addr for n in nodes if targets[n.name][0] == place and n is not owner]
-        address = given[0] if given else address_of(owner, cluster) if owner else None
+        address = given[0] if given else reachable_address(owner, cluster) if owner else None
     return "Name the same address and port on every node.", address, port if port != mine_port else None
 
 

@@ -41,7 +41,7 @@ from distdoctor.check_api import (
     PlanProblem,
     is_loopback,
     missing_ranks,
-    misspelled,
+    misspellings_of,
     together,
 )
 
@@ -72,7 +72,7 @@ def evidence(node: Node, problems: list[PlanProblem]) -> Iterator[str]:
     there = [f"{name}={node.facts.variables[name]}" for name in LAUNCH_VARIABLES if name in node.facts.variables]
     for problem in problems:
         yield f"{problem.variable} is not set" + (f", but {', '.join(there)}" if there else "")
-        for name in misspelled(node, problem.variable):
+        for name in misspellings_of(node, problem.variable):
             yield f"{name} is set: is that {problem.variable}, misspelled?"
 
 

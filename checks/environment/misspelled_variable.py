@@ -25,7 +25,16 @@ environment/missing-variable, environment/deprecated-variable, gloo/loopback-add
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, makes_gloo, meant, plans_nccl, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    makes_gloo_group,
+    plans_nccl_group,
+    together,
+    variable_meant,
+)
 
 SEVERITY = "warn"
 MATTERS = "what it was to set has its default, for nothing reads this name"
@@ -36,7 +45,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     pairs: dict[tuple[str, str], list[Node]] = {}
     for node in cluster.nodes:
         for name in node.facts.near_misses:
-            right = meant(name)
+            right = variable_meant(name)
             if right is not None and right not in node.facts.variables:
                 pairs.setdefault((name, right), []).append(node)
     for (name, right), nodes in sorted(pairs.items()):
@@ -73,9 +82,9 @@ def read(node: Node, right: str) -> bool:
     """Whether the job would read the variable that is meant."""
     plan = node.plan
     if right.startswith(("NCCL_", "TORCH_NCCL_")):
-        return plans_nccl(node)
+        return plans_nccl_group(node)
     if right.startswith(("GLOO_", "TORCH_GLOO_")):
-        return makes_gloo(node) and (plan.world_size or 2) > 1
+        return makes_gloo_group(node) and (plan.world_size or 2) > 1
     if right.startswith("PET_"):
         return plan.started == "node" and f"--{right[4:].lower().replace('_', '-')}" not in plan.sources.values()
     if plan.started == "node" and plan.sources.get(right.lower(), "").startswith("--"):

@@ -26,7 +26,7 @@ environment/rendezvous-id-mismatch, environment/master-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, Split, split_by_value
+from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement
 
 SEVERITY = "fail"
 FOLLOWS = ("environment/invalid-variable",)
@@ -35,7 +35,7 @@ FOLLOWS = ("environment/invalid-variable",)
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # Once per rank, the agents that start the ranks have met already.
     nodes = [node for node in cluster.nodes if node.plan.started == "node"]
-    found = split_by_value({node.name: node.plan.rdzv_backend for node in nodes})
+    found = disagreement({node.name: node.plan.rdzv_backend for node in nodes})
     if found is None:
         return
     yield Finding(
@@ -56,7 +56,7 @@ def line(node: Node) -> str:
     )
 
 
-def fixes(nodes: list[Node], found: Split[str]) -> Iterator[Fix]:
+def fixes(nodes: list[Node], found: Disagreement[str]) -> Iterator[Fix]:
     others = [value for value in dict.fromkeys(found.values.values()) if value != found.usual]
     for option, wanted in enumerate([found.usual] if found.majority else [found.usual, *others], start=1):
         right = next(node for node in nodes if node.plan.rdzv_backend == wanted)

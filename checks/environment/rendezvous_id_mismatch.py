@@ -26,7 +26,7 @@ environment/world-size-mismatch, environment/master-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, split_by_value
+from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement
 
 SEVERITY = "fail"
 FOLLOWS = (
@@ -39,7 +39,7 @@ FOLLOWS = (
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # Once per rank, the agents that start the ranks have met already.
     nodes = [node for node in cluster.nodes if node.plan.started == "node"]
-    found = split_by_value({node.name: node.plan.run_id for node in nodes})
+    found = disagreement({node.name: node.plan.run_id for node in nodes})
     if found is None:
         return
     given = [value for value in dict.fromkeys(found.values.values()) if value != "none"]

@@ -32,21 +32,21 @@ environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/i
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    DEPRECATED,
-    FATAL,
-    GLOO,
-    INTERFACES,
+    DEPRECATED_VARIABLES,
+    FATAL_SETTINGS,
+    GLOO_INTERFACES,
+    GLOO_SETTINGS,
     Cluster,
+    Disagreement,
     Finding,
     Fix,
     Node,
-    Split,
-    compared,
-    devices,
-    effect,
+    disagreement,
     failed_ranks,
-    plans_nccl,
-    split_by_value,
+    gloo_device_names,
+    must_be_alike,
+    plans_nccl_group,
+    setting_effect,
     together,
 )
 
@@ -81,17 +81,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def names(cluster: Cluster) -> list[str]:
     """The settings that the backends of the job must have alike on every node."""
-    nccl = all(plans_nccl(node) for node in cluster.nodes)
+    nccl = all(plans_nccl_group(node) for node in cluster.nodes)
     gloo = all(node.plan.gloo_planned for node in cluster.nodes)
     there = {name for node in cluster.nodes for name in node.facts.variables}
     # What nobody reads, or reads by another name as well, has checks of its own.
-    there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED)
-    return sorted(name for name in there if compared(name, nccl, gloo))
+    there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED_VARIABLES)
+    return sorted(name for name in there if must_be_alike(name, nccl, gloo))
 
 
-def differing(cluster: Cluster, name: str) -> Split[str | None] | None:
-    nodes = [node for node in cluster.nodes if not (name == INTERFACES and not_found(node))]
-    return split_by_value({node.name: effect(name, value(node, name)) for node in nodes})
+def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
+    nodes = [node for node in cluster.nodes if not (name == GLOO_INTERFACES and not_found(node))]
+    return disagreement({node.name: setting_effect(name, value(node, name)) for node in nodes})
 
 
 def not_found(node: Node) -> bool:
@@ -104,7 +104,7 @@ def value(node: Node, name: str) -> str | None:
     return node.facts.variables.get(name) or None
 
 
-def said(cluster: Cluster, name: str, apart: Split[str | None]) -> str:
+def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:
     """``DETAIL on host1; not set on host0``: the values as they are set, those that amount to the same together."""
     parts = []
     for amount in dict.fromkeys(apart.values.values()):
@@ -114,15 +114,15 @@ def said(cluster: Cluster, name: str, apart: Split[str | None]) -> str:
     return "; ".join(parts)
 
 
-def breaks(cluster: Cluster, found: dict[str, Split[str | None]]) -> bool:
+def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool:
     """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
-    if any(name in FATAL for name in found):
+    if any(name in FATAL_SETTINGS for name in found):
         return True
-    return any(name in GLOO for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED)
+    return any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED)
 
 
-def fixes(cluster: Cluster, name: str, apart: Split[str | None]) -> Iterator[Fix]:
-    if name == INTERFACES:
+def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Iterator[Fix]:
+    if name == GLOO_INTERFACES:
         yield from fewer(cluster, apart)
         return
     amounts = list(dict.fromkeys((apart.usual, *apart.values.values())))
@@ -134,17 +134,17 @@ def fixes(cluster: Cluster, name: str, apart: Split[str | None]) -> Iterator[Fix
         yield fix(name, apart, wanted, next(values, None) if wanted is not None else None, option)
 
 
-def fix(name: str, apart: Split[str | None], wanted: str | None, meant: str | None, option: int) -> Fix:
+def fix(name: str, apart: Disagreement[str | None], wanted: str | None, meant: str | None, option: int) -> Fix:
     text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
     nodes = tuple(node for node, amount in apart.values.items() if amount != wanted)
     return Fix(text, nodes, option, env={name: meant})
 
 
-def fewer(cluster: Cluster, apart: Split[str | None]) -> Iterator[Fix]:
+def fewer(cluster: Cluster, apart: Disagreement[str | None]) -> Iterator[Fix]:
     """As many interfaces on every node as the node with the fewest names: those that are named first."""
     count = min(int(amount or 1) for amount in apart.values.values())
     for node in cluster.nodes:
         if int(apart.values.get(node.name) or 1) > count:
-            kept = ",".join(devices(value(node, INTERFACES) or "")[:count])
+            kept = ",".join(gloo_device_names(value(node, GLOO_INTERFACES) or "")[:count])
             text = f"Name as many interfaces on {node.name} as on the other nodes: gloo makes a device for each."
-            yield Fix(text, (node.name,), env={INTERFACES: kept})
+            yield Fix(text, (node.name,), env={GLOO_INTERFACES: kept})

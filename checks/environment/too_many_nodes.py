@@ -25,14 +25,7 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    other_run,
-    together,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, other_run, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (

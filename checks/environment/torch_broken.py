@@ -40,22 +40,22 @@ from distdoctor.check_api import (
     Fix,
     Node,
     TorchFailure,
-    Why,
-    grouped_by_cause,
-    install_fix,
-    missing_library,
-    pip_of,
-    python_by_command,
-    still_importing,
+    TorchImportCause,
+    fixes_by_command,
+    install_torch_command,
+    missing_library_name,
+    nodes_by_torch_cause,
+    pip_command,
+    still_importing_torch,
     together,
-    torch_error_line,
+    torch_error_seen,
 )
 
 SEVERITY = "fail"
 MATTERS = "the job starts so much later"
 LONG_SECONDS = 30.0
 """It takes some two seconds from a local disk."""
-WHAT: dict[Why, str] = {
+WHAT: dict[TorchImportCause, str] = {
     "folder": "the working folder has been deleted",
     "memory": "there is not enough memory for it",
     "killed": "the process was killed (signal 9), as the kernel does where memory runs out",
@@ -80,16 +80,16 @@ CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for kind, bad in grouped_by_cause(cluster, WHAT).items():
+    for kind, bad in nodes_by_torch_cause(cluster, WHAT).items():
         names = tuple(node.name for node in bad)
         yield Finding(
             summary=f"torch cannot be imported on {together(names)}: {WHAT[kind]}.",
             nodes=names,
             ranks=tuple(rank for node in bad for rank in node.ranks),
-            evidence=tuple(text for node in bad for text in (torch_error_line(node), *around(kind, node))),
+            evidence=tuple(text for node in bad for text in (torch_error_seen(node), *around(kind, node))),
             fixes=tuple(fixes(cluster, kind, bad)),
         )
-    slow = still_importing(cluster, LONG_SECONDS)
+    slow = still_importing_torch(cluster, LONG_SECONDS)
     if slow:
         yield unfinished(slow)
 
@@ -119,7 +119,7 @@ def failure(node: Node) -> TorchFailure:
     return node.facts.identity.torch_failure or TorchFailure(text=node.facts.identity.torch_error or "")
 
 
-def around(kind: Why, node: Node) -> Iterator[str]:
+def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
     """What else was seen on the node that has to do with it."""
     its = failure(node)
     if kind in ("memory", "killed"):
@@ -137,7 +137,7 @@ def around(kind: Why, node: Node) -> Iterator[str]:
         yield f"{node.name}: it was found in {its.found}"
 
 
-def fixes(cluster: Cluster, kind: Why, bad: list[Node]) -> Iterator[Fix]:
+def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator[Fix]:
     names = tuple(node.name for node in bad)
     if kind == "folder":
         yield Fix("Start the job from a folder that is there: cd out of it, and into the new one of that name.", names)
@@ -156,17 +156,19 @@ def fixes(cluster: Cluster, kind: Why, bad: list[Node]) -> Iterator[Fix]:
             text = "Start the job without them: with them, the loader takes libraries that torch was not built with."
             yield Fix(text, tuple(n.name for n in mixed), env=dict.fromkeys(set_))
         text = "Install torch again, in a build for this system (see the whole error with the second command)."
-        commands = {node.name: install_fix(cluster, node, "--force-reinstall") for node in bad}
-        yield from python_by_command(bad, text, commands, 2 if mixed else 1)
+        commands = {node.name: install_torch_command(cluster, node, "--force-reinstall") for node in bad}
+        yield from fixes_by_command(bad, text, commands, 2 if mixed else 1)
     elif kind == "other-python":
         tag = together(dict.fromkeys(version(tag) for node in bad for tag in failure(node).built_for))
         yield Fix(f"Run the job, and this, with the Python that this torch was built for: {tag}.", names)
     elif kind == "incomplete":
-        commands = {node.name: install_fix(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
-        yield from python_by_command(bad, "Install it again: parts of torch itself are not there.", commands)
+        commands = {node.name: install_torch_command(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
+        yield from fixes_by_command(bad, "Install it again: parts of torch itself are not there.", commands)
     elif kind == "dependency":
-        commands = {node.name: pip_of(node, "install", (failure(node).module or "").partition(".")[0]) for node in bad}
-        yield from python_by_command(
+        commands = {
+            node.name: pip_command(node, "install", (failure(node).module or "").partition(".")[0]) for node in bad
+        }
+        yield from fixes_by_command(
             bad, "Install the package that torch needs (pip check lists all that miss).", commands
         )
     elif kind == "not-distributed":
@@ -192,8 +194,8 @@ def memory(bad: list[Node]) -> Iterator[Fix]:
 
 
 def libraries(bad: list[Node]) -> Iterator[Fix]:
-    for name in dict.fromkeys(missing_library(failure(node).text) for node in bad):
-        nodes = tuple(node.name for node in bad if missing_library(failure(node).text) == name)
+    for name in dict.fromkeys(missing_library_name(failure(node).text) for node in bad):
+        nodes = tuple(node.name for node in bad if missing_library_name(failure(node).text) == name)
         base = name.partition(".so")[0]
         if base in SYSTEM:
             text = f"Install the system's package with {name}, on Debian and Ubuntu:"

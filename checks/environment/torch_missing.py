@@ -28,18 +28,18 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
-    grouped_by_cause,
-    install_fix,
-    python_by_command,
+    fixes_by_command,
+    install_torch_command,
+    nodes_by_torch_cause,
     together,
-    torch_error_line,
+    torch_error_seen,
 )
 
 SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = grouped_by_cause(cluster, ["missing"]).get("missing")
+    bad = nodes_by_torch_cause(cluster, ["missing"]).get("missing")
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -49,13 +49,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"torch is not installed{where} on {together(names)}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(torch_error_line(node) for node in bad),
+        evidence=tuple(torch_error_seen(node) for node in bad),
         fixes=(
             Fix("Run it with the Python that the job runs with: python -m distdoctor check ...", names),
-            *python_by_command(
+            *fixes_by_command(
                 bad,
                 "Install torch into this environment.",
-                {node.name: install_fix(cluster, node) for node in bad},
+                {node.name: install_torch_command(cluster, node) for node in bad},
                 option=2,
             ),
         ),

@@ -33,13 +33,13 @@ environment/torch-missing, environment/torch-broken
 import shlex
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, Shadow, grouped_by_cause, together, torch_error_line
+from distdoctor.check_api import Cluster, Finding, Fix, Node, Shadow, nodes_by_torch_cause, together, torch_error_seen
 
 SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = grouped_by_cause(cluster, ["shadowed"]).get("shadowed")
+    bad = nodes_by_torch_cause(cluster, ["shadowed"]).get("shadowed")
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -50,7 +50,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
         evidence=tuple(
-            text for node in bad for text in (torch_error_line(node), *(seen(node, s) for s in shadows(node)))
+            text for node in bad for text in (torch_error_seen(node), *(seen(node, s) for s in shadows(node)))
         ),
         fixes=tuple(fixes(bad)),
     )

@@ -25,7 +25,7 @@ gpu/fewer-than-ranks, environment/world-size-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, plans_nccl, ranks_on, split_by_value
+from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement, plans_nccl_group, rank_count
 
 SEVERITY = "warn"
 MATTERS = "some versions of NCCL hang in the first collective of such a job"
@@ -34,11 +34,11 @@ FOLLOWS_ANYWHERE = ("environment/world-size-mismatch", "environment/duplicate-ra
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    if not all(plans_nccl(node) for node in cluster.nodes):
+    if not all(plans_nccl_group(node) for node in cluster.nodes):
         return
     # Of a node started once per rank all ranks may not be here yet.
     nodes = [n for n in cluster.nodes if n.plan.started == "node" or n.plan.nproc_per_node is not None]
-    found = split_by_value({node.name: ranks_on(node) for node in nodes})
+    found = disagreement({node.name: rank_count(node) for node in nodes})
     if found is None:
         return
     least = min(found.values.values())
@@ -48,9 +48,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
         blame=found.blame,
         evidence=tuple(
-            f"{n.name}: {ranks_on(n)} ranks (from {n.plan.sources.get('nproc_per_node', 'the default')})" for n in nodes
+            f"{n.name}: {rank_count(n)} ranks (from {n.plan.sources.get('nproc_per_node', 'the default')})"
+            for n in nodes
         ),
-        fixes=tuple(fix(node, least) for node in nodes if ranks_on(node) != least),
+        fixes=tuple(fix(node, least) for node in nodes if rank_count(node) != least),
     )
 
 

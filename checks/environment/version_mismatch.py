@@ -27,7 +27,16 @@ environment/torch-missing, environment/backend-not-built
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, Split, install_torch, split_by_value, together
+from distdoctor.check_api import (
+    Cluster,
+    Disagreement,
+    Finding,
+    Fix,
+    Node,
+    disagreement,
+    install_torch_version,
+    together,
+)
 
 SEVERITY = "warn"
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
@@ -52,13 +61,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def differing(cluster: Cluster, what: str) -> Split[str] | None:
+def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:
     """How the nodes disagree on a version, of those on which it is known."""
     known = {node.name: getattr(node.facts.identity, what) for node in cluster.nodes}
-    return split_by_value({name: version for name, version in known.items() if version})
+    return disagreement({name: version for name, version in known.items() if version})
 
 
-def said(what: str, apart: Split[str]) -> str:
+def said(what: str, apart: Disagreement[str]) -> str:
     return together(
         f"{WHAT[what]} {version} on {together(n for n, its in apart.values.items() if its == version)}"
         for version in dict.fromkeys(apart.values.values())
@@ -71,7 +80,7 @@ def line(node: Node) -> str:
     return f"{node.name}: {', '.join(parts)}"
 
 
-def fixes(cluster: Cluster, found: dict[str, Split[str]]) -> Iterator[Fix]:
+def fixes(cluster: Cluster, found: dict[str, Disagreement[str]]) -> Iterator[Fix]:
     if "distdoctor" in found:
         apart = found["distdoctor"]
         target = apart.usual if apart.majority else max(apart.values.values())
@@ -80,7 +89,7 @@ def fixes(cluster: Cluster, found: dict[str, Split[str]]) -> Iterator[Fix]:
     if "torch" in found:
         apart = found["torch"]
         text = f"Install torch {apart.usual} on all nodes."
-        yield Fix(text, apart.others, commands=(install_torch(apart.usual),))
+        yield Fix(text, apart.others, commands=(install_torch_version(apart.usual),))
     elif "nccl" in found or "cuda" in found:
         others = dict.fromkeys(n for what in ("nccl", "cuda") if what in found for n in found[what].others)
         usual = next((n for n in cluster.nodes if n.name not in others), cluster.nodes[0])

@@ -25,7 +25,7 @@ gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, fallback_finding
+from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*PEERS, "store/node-lost", "store/failed", *LAUNCH, *MASTER, *WAY)
@@ -33,6 +33,6 @@ FIX = "Compare the addresses that the ranks advertise: each must be reached from
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for finding in fallback_finding(cluster, "gloo", "The gloo process group cannot be made", FIX):
+    for finding in failed_stage_finding(cluster, "gloo", "The gloo process group cannot be made", FIX):
         advertised = tuple(f"{node.name} advertises {node.gloo_address}" for node in cluster.nodes if node.gloo_address)
         yield replace(finding, evidence=(*finding.evidence, *advertised))

@@ -33,10 +33,10 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    devices,
+    gloo_device_names,
     is_bridge,
     is_loopback,
-    makes_gloo,
+    makes_gloo_group,
     primary_interface,
     together,
 )
@@ -46,7 +46,7 @@ SEVERITY = "fail"
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [n for n in cluster.nodes if n.facts.host and n.facts.host.gloo and n.facts.host.gloo.reason == "not-found"]
-    bad = [node for node in bad if makes_gloo(node)]
+    bad = [node for node in bad if makes_gloo_group(node)]
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -63,11 +63,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def absent(node: Node) -> list[str]:
     """The names in the variable that no interface with an address has."""
     there = {i.name for i in (node.facts.host.interfaces if node.facts.host else ()) if i.addresses}
-    return [name for name in devices(value(node)) if name not in there]
+    return [name for name in gloo_device_names(value(node)) if name not in there]
 
 
 def what(bad: list[Node]) -> str:
-    if all(len(devices(value(node))) == 1 for node in bad):
+    if all(len(gloo_device_names(value(node))) == 1 for node in bad):
         return "no interface"
     missing = dict.fromkeys(repr(name) for node in bad for name in absent(node))
     return f"{together(missing)}, not an interface"
@@ -105,14 +105,14 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
 def usual_count(cluster: Cluster, node: Node) -> int:
     """How many devices gloo makes on most of the other nodes."""
     others = [other for other in cluster.nodes if other is not node and not absent(other)]
-    counts = [len(devices(value(other)) or (0,)) for other in others]
+    counts = [len(gloo_device_names(value(other)) or (0,)) for other in others]
     return max(counts, key=counts.count, default=1)
 
 
 def several(node: Node, wanted: int) -> Fix:
     """As many interfaces as the other nodes name: those that are there, and further ones where it is plain which."""
     there = {i.name: i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and i.addresses}
-    kept = [name for name in devices(value(node)) if name in there]
+    kept = [name for name in gloo_device_names(value(node)) if name in there]
     rest = [name for name, one in there.items() if name not in kept and not one.loopback and not is_bridge(name)]
     if len(kept) + len(rest) == wanted:
         text = f"On {node.name}, name {wanted} interfaces that are there, as many as on the other nodes."

@@ -35,11 +35,11 @@ from distdoctor.check_api import (
     Fix,
     Node,
     by_luck,
-    gloo_blames,
     gloo_dials,
+    gloo_errors_name,
     link_graph,
     primary_interface,
-    wrong_picks,
+    wrongly_picked,
 )
 
 SEVERITY = "fail"
@@ -48,7 +48,7 @@ FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "network/ipv6-mi
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    elsewhere = {pick.node for pick in wrong_picks(cluster)}  # network/wrong-interface says more of these
+    elsewhere = {pick.node for pick in wrongly_picked(cluster)}  # network/wrong-interface says more of these
     bad = [
         (edge.source, edge.target, edge.link)
         for edge in link_graph(cluster).misled
@@ -66,7 +66,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         links=tuple(dict.fromkeys((node.name, target.name) for node, target, _ in bad)),
         severity="fail"
         if any(gloo_dials(node, target, link.address) for node, target, link in bad)
-        or gloo_blames(cluster, {k.address for _, _, k in bad})
+        or gloo_errors_name(cluster, {k.address for _, _, k in bad})
         else "warn",
         matters=by_luck(cluster),
         evidence=(

@@ -42,21 +42,21 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    address_of,
     by_luck,
+    correct_own_hosts_line,
     failed_ranks,
-    gloo_blames,
     gloo_dials,
-    has_others,
+    gloo_errors_name,
+    has_other_hosts,
+    hosts_file_unread,
     is_loopback,
-    makes_gloo,
-    misspelled,
+    makes_gloo_group,
+    misspellings_of,
     primary_interface,
+    reachable_address,
     reads_hosts_file,
-    replace_in_hosts,
-    shorten,
+    shorten_error,
     together,
-    unread_lines,
 )
 
 SEVERITY = "fail"
@@ -73,7 +73,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"gloo on {together(names)} advertises {_addresses(bad)}, which other hosts cannot reach.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        severity="fail" if any(fails(cluster, node) for node in bad) or gloo_blames(cluster, offered) else "warn",
+        severity="fail" if any(fails(cluster, node) for node in bad) or gloo_errors_name(cluster, offered) else "warn",
         matters=by_luck(cluster),
         evidence=tuple(line for node in bad for line in evidence(node)) + _errors(cluster),
         fixes=tuple(fix for node in bad for fix in fixes(cluster, node)),
@@ -103,7 +103,7 @@ def numbered(node: Node) -> bool:
 
 def concerns(cluster: Cluster, node: Node) -> bool:
     """Whether this node's gloo offers a loopback address to other hosts."""
-    return bool(loopbacks(node)) and makes_gloo(node) and has_others(cluster, node)
+    return bool(loopbacks(node)) and makes_gloo_group(node) and has_other_hosts(cluster, node)
 
 
 def loopbacks(node: Node) -> list[str]:
@@ -140,10 +140,10 @@ def evidence(node: Node) -> Iterator[str]:
         yield f"{node.name}: its own name {resolution.name} resolves to {', '.join(resolution.addresses)}"
     else:
         yield f"{node.name}: its own name {resolution.name} has no address ({resolution.error or 'no answer'})"
-    yield from unread_lines([node])
+    yield from hosts_file_unread([node])
     for line in host.hosts_lines:
         yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
-    for name in misspelled(node, "GLOO_SOCKET_IFNAME"):
+    for name in misspellings_of(node, "GLOO_SOCKET_IFNAME"):
         yield f"{node.name}: {name} is set, which nothing reads: is that GLOO_SOCKET_IFNAME, misspelled?"
     if choice and choice.reason == "fallback":
         yield (
@@ -162,7 +162,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
     else:
         text = f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes."
         yield Fix(text, names)
-    address = address_of(node, cluster)
+    address = reachable_address(node, cluster)
     if choice and choice.reason == "variable":
         resolved = node.facts.host.own_name.addresses if node.facts.host else ()
         if resolved and not is_loopback(resolved[0]):
@@ -172,7 +172,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
                 2,
                 env={"GLOO_SOCKET_IFNAME": None},
             )
-    elif address and (command := replace_in_hosts(node, address)):
+    elif address and (command := correct_own_hosts_line(node, address)):
         text = f"Or give {node.name} its real address in /etc/hosts."
         yield Fix(text, names, 2, commands=(command,))
 
@@ -188,4 +188,6 @@ def _errors(cluster: Cluster) -> tuple[str, ...]:
         for one in reversed(failed_ranks(cluster, "gloo"))
         if any(words in (one.stage.error or "") for words in ("[127.", "[::1]", "ss_family"))
     }
-    return tuple(f"{name} rank {one.rank.rank}: {shorten(one.stage.error or '')}" for name, one in sorted(said.items()))
+    return tuple(
+        f"{name} rank {one.rank.rank}: {shorten_error(one.stage.error or '')}" for name, one in sorted(said.items())
+    )

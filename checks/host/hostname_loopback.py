@@ -29,11 +29,11 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    address_of,
-    has_others,
+    correct_own_hosts_line,
+    has_other_hosts,
     is_loopback,
-    own_names,
-    replace_in_hosts,
+    own_host_names,
+    reachable_address,
     together,
 )
 
@@ -43,7 +43,7 @@ FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "gloo/interface-
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if loopback(node) is not None and has_others(cluster, node)]
+    bad = [node for node in cluster.nodes if loopback(node) is not None and has_other_hosts(cluster, node)]
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -75,13 +75,13 @@ def evidence(node: Node) -> Iterator[str]:
 
 
 def fix(cluster: Cluster, node: Node) -> Fix:
-    address = address_of(node, cluster)
-    if "localhost" in own_names(node):
+    address = reachable_address(node, cluster)
+    if "localhost" in own_host_names(node):
         text = f"Give {node.name} a name of its own, as root: hostnamectl set-hostname NAME, and NAME in /etc/hosts."
         return Fix(text, (node.name,))
     if address is None:
         return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,))
-    command = replace_in_hosts(node, address)
+    command = correct_own_hosts_line(node, address)
     return Fix(
         f"Give {node.name} its real address in /etc/hosts.", (node.name,), commands=(command,) if command else ()
     )

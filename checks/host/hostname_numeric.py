@@ -31,10 +31,10 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    address_of,
-    master_fixes,
     parse_address,
     primary_interface,
+    reachable_address,
+    set_master_fixes,
     together,
 )
 
@@ -75,9 +75,11 @@ def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
     masters = list(dict.fromkeys(str(node.plan.master_addr) for node in lost))
     names = tuple(node.name for node in lost)
     owner = next((n for n in cluster.nodes if n.facts.identity.hostname in masters), cluster.node0)
-    address = address_of(owner, cluster) if owner else None
+    address = reachable_address(owner, cluster) if owner else None
     text = "Name node 0 by its address."
-    fixes = master_fixes(lost, text, address=address) if address else (Fix(text, names, unknown=("--master-addr",)),)
+    fixes = (
+        set_master_fixes(lost, text, address=address) if address else (Fix(text, names, unknown=("--master-addr",)),)
+    )
     own = tuple(own_fix(n) for n in cluster.nodes if n.facts.identity.hostname.isdecimal() and matters(cluster, n))
     return Finding(
         summary=f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",

@@ -34,11 +34,11 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    address_of,
-    give_address,
-    has_others,
+    has_other_hosts,
+    hosts_file_commands,
+    hosts_file_unread,
+    reachable_address,
     together,
-    unread_lines,
 )
 
 SEVERITY = "warn"
@@ -48,7 +48,7 @@ FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if node.facts.host and not node.facts.host.own_name.addresses]
-    bad = [node for node in bad if has_others(cluster, node)]
+    bad = [node for node in bad if has_other_hosts(cluster, node)]
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -56,7 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"The own host name of {together(names)} has no address.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=(*(evidence(node) for node in bad), *unread_lines(bad)),
+        evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad)),
         fixes=tuple(fix(cluster, node) for node in bad),
     )
 
@@ -70,10 +70,10 @@ def evidence(node: Node) -> str:
 
 
 def fix(cluster: Cluster, node: Node) -> Fix:
-    address = address_of(node, cluster)
+    address = reachable_address(node, cluster)
     if address is None:
         return Fix(f"Add {node.name} with its real address to /etc/hosts.", (node.name,))
-    commands = give_address(node, address, node.facts.identity.hostname)
+    commands = hosts_file_commands(node, address, node.facts.identity.hostname)
     if not commands:
         return Fix(f"Find out why {node.name} does not read its line in /etc/hosts.", (node.name,))
     return Fix(f"Give {node.name} its address in /etc/hosts.", (node.name,), commands=commands)

@@ -24,7 +24,7 @@ network/port-in-use, store/foreign-store
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Leftover, Node, other_port_fixes, together
+from distdoctor.check_api import Cluster, Finding, Fix, Leftover, Node, other_master_port_fixes, together
 
 SEVERITY = "warn"
 MATTERS = "they take memory, processors and devices from the job, and may hold its port"
@@ -73,7 +73,7 @@ def fixes(cluster: Cluster, bad: list[Node], found: dict[str, tuple[Leftover, ..
     option = 1
     if any(port in one.ports for left in found.values() for one in left):
         bind = next((n.facts.network.bind for n in bad if n.facts.network and n.facts.network.bind), None)
-        yield from other_port_fixes(cluster, bind.free_port if bind else None)
+        yield from other_master_port_fixes(cluster, bind.free_port if bind else None)
         option = 2
     for node in bad:
         mine = [one for one in found[node.name] if one.user == node.facts.identity.user]

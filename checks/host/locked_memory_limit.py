@@ -25,7 +25,7 @@ nccl/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, plans_nccl, together
+from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, plans_nccl_group, together
 
 SEVERITY = "warn"
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
@@ -65,7 +65,7 @@ def low(node: Node) -> bool:
         return False
     if node.facts.variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
         return False
-    return its.locked_memory < ENOUGH and plans_nccl(node)
+    return its.locked_memory < ENOUGH and plans_nccl_group(node)
 
 
 def line(node: Node) -> str:

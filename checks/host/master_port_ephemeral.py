@@ -24,7 +24,7 @@ network/port-in-use, host/ports-exhaustible
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Node, claims_node0, master_fixes
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Fix, Node, claims_node0, set_master_fixes
 
 SEVERITY = "warn"
 MATTERS = "by luck: any connection from that host may be given this port before the job binds it"
@@ -81,7 +81,7 @@ def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
     options: tuple[Fix, ...] = (reserve,)
     if not low <= DEFAULT_PORT <= high:
         text = f"Use a port outside that range, the same on every node, for example {DEFAULT_PORT}."
-        options = (*master_fixes(cluster.nodes, text, port=DEFAULT_PORT), reserve)
+        options = (*set_master_fixes(cluster.nodes, text, port=DEFAULT_PORT), reserve)
     else:
         options = (Fix(reserve.text.replace("Or reserve", "Reserve"), reserve.nodes, commands=reserve.commands),)
     return Finding(

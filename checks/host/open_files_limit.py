@@ -28,7 +28,7 @@ store/failed, gloo/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, complaints, ranks_planned, together
+from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, errors_with_words, planned_rank_count, together
 
 SEVERITY = "fail"
 MATTERS = "DataLoader workers and checkpoints need files, too"
@@ -42,8 +42,8 @@ SYSTEM = "Too many open files in system"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    need = EACH + ranks_planned(cluster)
-    said_so = complaints(cluster, SAID, unless=SYSTEM)
+    need = EACH + planned_rank_count(cluster)
+    said_so = errors_with_words(cluster, SAID, unless=SYSTEM)
     hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * need)
     bad = [n for n in cluster.nodes if n.name in hit or ((its := limit(n)) is not None and its < comfort)]
     if not bad:

@@ -24,7 +24,7 @@ network/port-not-bindable, network/port-in-use
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Node, claims_node0, master_fixes
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Node, claims_node0, set_master_fixes
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
@@ -60,5 +60,5 @@ def finding(cluster: Cluster, node: Node, start: int) -> Finding:
         nodes=(node.name,),
         ranks=node.ranks,
         evidence=(f"{node.name}: {user} may bind ports from {start} on; MASTER_PORT is {port}", *said),
-        fixes=master_fixes(cluster.nodes, f"Use a port from {start} on, the same on every node.", port=free),
+        fixes=set_master_fixes(cluster.nodes, f"Use a port from {start} on, the same on every node.", port=free),
     )

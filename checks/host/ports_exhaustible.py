@@ -26,7 +26,16 @@ host/master-port-ephemeral, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, complaints, ranks_on, ranks_planned, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    errors_with_words,
+    planned_rank_count,
+    rank_count,
+    together,
+)
 
 SEVERITY = "fail"
 MATTERS = "a restart within a minute may find no port left"
@@ -39,7 +48,7 @@ SAID = ("Cannot assign requested address", "EADDRNOTAVAIL")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     # A bind() that says so was given an address that this host does not have: that is no matter of ports.
-    hit, world = complaints(cluster, SAID, unless="bind"), ranks_planned(cluster)
+    hit, world = errors_with_words(cluster, SAID, unless="bind"), planned_rank_count(cluster)
     short = [n for n in cluster.nodes if (w := width(n)) is not None and (w < least(n) or n.name in hit)]
     tight = [n for n in cluster.nodes if (w := width(n)) is not None and w < most(n, world)]
     bad = short or tight
@@ -70,18 +79,18 @@ def width(node: Node) -> int | None:
 
 def least(node: Node) -> int:
     """Ports without which the ranks of this node cannot even listen and reach the store."""
-    return EACH * ranks_on(node)
+    return EACH * rank_count(node)
 
 
 def most(node: Node, world: int) -> int:
     """Ports with which each rank of this node can connect to each other rank, twice over."""
-    return 2 * ranks_on(node) * (EACH + world)
+    return 2 * rank_count(node) * (EACH + world)
 
 
 def evidence(node: Node, world: int) -> str:
     low, high = port_range(node) or USUAL
     return (
-        f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}; {ranks_on(node)} ranks here need "
+        f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}; {rank_count(node)} ranks here need "
         f"{least(node)} at least, and about {most(node, world)} to be safe"
     )
 

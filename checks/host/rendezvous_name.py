@@ -37,9 +37,9 @@ from distdoctor.check_api import (
     Fix,
     Node,
     Resolution,
-    address_of,
-    announcer,
-    give_address,
+    announcing_node,
+    hosts_file_commands,
+    reachable_address,
 )
 
 SEVERITY = "fail"
@@ -47,7 +47,7 @@ FOLLOWS_ANYWHERE = ("environment/torch-missing",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    node = announcer(cluster)
+    node = announcing_node(cluster)
     host = node.facts.host if node else None
     if node is None or host is None or host.announced is None:
         return
@@ -91,10 +91,10 @@ def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
         yield Fix(text, names, env=env, flags={**flags, "--master-port": str(DEFAULT_PORT)})
         option = 2
     start = "Or give" if option > 1 else "Give"
-    address = address_of(node, cluster) or "127.0.1.1"
+    address = reachable_address(node, cluster) or "127.0.1.1"
     if announced.addresses:
         text = f"{start} {announced.name} the address {address} in /etc/hosts, in place of the one that it has."
         yield Fix(text, names, option)
     else:
-        commands = give_address(node, address, announced.name)
+        commands = hosts_file_commands(node, address, announced.name)
         yield Fix(f"{start} {announced.name} its address in /etc/hosts.", names, option, commands=commands)

@@ -24,7 +24,7 @@ host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl, ranks_on, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl_group, rank_count, together
 
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would fail there; a job without them runs"
@@ -36,7 +36,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not found:
         return
     bad = [node for node in cluster.nodes if node.name in found]
-    fails = any(plans_nccl(node) and ranks_on(node) > 1 for node in bad)
+    fails = any(plans_nccl_group(node) and rank_count(node) > 1 for node in bad)
     yield Finding(
         summary=f"/dev/shm cannot be written on {together(found)}.",
         nodes=tuple(found),

@@ -27,7 +27,7 @@ host/shared-memory-permission
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl, ranks_on, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl_group, rank_count, together
 
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
@@ -70,8 +70,10 @@ def small(node: Node) -> bool:
 
 def fails(node: Node) -> bool:
     """Whether NCCL will not find room for the segments of this node's ranks."""
-    shm, ranks = memory(node), ranks_on(node)
-    return shm is not None and shm.free is not None and plans_nccl(node) and ranks > 1 and shm.free < ranks * SEGMENT
+    shm, ranks = memory(node), rank_count(node)
+    return (
+        shm is not None and shm.free is not None and plans_nccl_group(node) and ranks > 1 and shm.free < ranks * SEGMENT
+    )
 
 
 def words(bad: list[Node]) -> str:
@@ -84,10 +86,10 @@ def words(bad: list[Node]) -> str:
 def line(node: Node) -> str:
     shm = memory(node)
     assert shm is not None and shm.size is not None and shm.free is not None
-    backend = "with NCCL" if plans_nccl(node) else "without NCCL"
+    backend = "with NCCL" if plans_nccl_group(node) else "without NCCL"
     return (
         f"{node.name}: /dev/shm has {shm.size / MIB:.0f} MiB, {shm.free / MIB:.0f} MiB of it free, for "
-        f"{ranks_on(node)} ranks {backend}"
+        f"{rank_count(node)} ranks {backend}"
     )
 
 

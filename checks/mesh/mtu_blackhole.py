@@ -31,18 +31,18 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
-    Edge,
+    FailingLink,
+    FilterHook,
     Finding,
     Fix,
-    Hook,
     Node,
     blamed_for_links,
     data_interface,
-    itself_too,
     link_graph,
-    opening_fix,
-    reached_elsewhere,
+    open_firewall_fix,
+    own_addresses_filtered,
     some_of,
+    source_addresses,
 )
 
 SEVERITY = "fail"
@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield finding(cluster, edges, common, unsure)
 
 
-def finding(cluster: Cluster, edges: list[Edge], common: tuple[Node, ...], unsure: bool) -> Finding:
+def finding(cluster: Cluster, edges: list[FailingLink], common: tuple[Node, ...], unsure: bool) -> Finding:
     ruled = {edge: node for edge in edges if (node := dropping(edge)) is not None}
     nodes, unsure = culprits(cluster, edges, ruled, common, unsure)
     used = any(set(edge.link.use) & {"gloo", "nccl"} for edge in edges)
@@ -81,20 +81,20 @@ def finding(cluster: Cluster, edges: list[Edge], common: tuple[Node, ...], unsur
     )
 
 
-def dropping(edge: Edge) -> Node | None:
+def dropping(edge: FailingLink) -> Node | None:
     """The end of a link whose packet filter drops by length."""
-    ends: tuple[tuple[Node, Hook], ...] = ((edge.target, "input"), (edge.source, "output"))
+    ends: tuple[tuple[Node, FilterHook], ...] = ((edge.target, "input"), (edge.source, "output"))
     return next((node for node, hook in ends if rules(node, hook)), None)
 
 
-def rules(node: Node, hook: Hook) -> tuple[str, ...]:
+def rules(node: Node, hook: FilterHook) -> tuple[str, ...]:
     filters = node.facts.network.firewall if node.facts.network else None
     chains = filters.chains if filters else ()
     return tuple(rule for c in chains if c.hook == hook for rule in c.blocking_rules if LENGTH.search(rule))
 
 
 def culprits(
-    cluster: Cluster, edges: list[Edge], ruled: dict[Edge, Node], common: tuple[Node, ...], unsure: bool
+    cluster: Cluster, edges: list[FailingLink], ruled: dict[FailingLink, Node], common: tuple[Node, ...], unsure: bool
 ) -> Blamed:
     """(nodes to blame, whether it cannot be told which): by filters, by an MTU above the others', by what is common."""
     accused = set(ruled.values())
@@ -107,7 +107,7 @@ def culprits(
     return common, unsure
 
 
-def evidence(edges: list[Edge], nodes: tuple[Node, ...]) -> Iterator[str]:
+def evidence(edges: list[FailingLink], nodes: tuple[Node, ...]) -> Iterator[str]:
     for edge in edges[:SHOWN]:
         size = f"{edge.link.swallowed} bytes" if edge.link.swallowed else "a large payload"
         yield f"{edge.source.name} to {edge.target.name}: {edge.link.address}: connected; {size} never arrived"
@@ -125,17 +125,17 @@ def evidence(edges: list[Edge], nodes: tuple[Node, ...]) -> Iterator[str]:
 
 
 def fixes(
-    cluster: Cluster, edges: list[Edge], nodes: tuple[Node, ...], ruled: dict[Edge, Node], unsure: bool
+    cluster: Cluster, edges: list[FailingLink], nodes: tuple[Node, ...], ruled: dict[FailingLink, Node], unsure: bool
 ) -> Iterator[Fix]:
     for number, node in enumerate(nodes[:MAX_LINKS], start=1):
         option = number if unsure else 1
         if node in ruled.values():
-            hook: Hook = "input" if rules(node, "input") else "output"
+            hook: FilterHook = "input" if rules(node, "input") else "output"
             pairs = [edge for edge in edges if node in (edge.source, edge.target)]
             others = dict.fromkeys(n for e in pairs for n in (e.source, e.target) if n is not node)
-            peers = dict.fromkeys(address for other in others for address in reached_elsewhere(cluster, other))
-            addresses = [*peers, *itself_too(cluster, node)]
-            yield opening_fix(node, node.name, hook, addresses, None, option)
+            peers = dict.fromkeys(address for other in others for address in source_addresses(cluster, other))
+            addresses = [*peers, *own_addresses_filtered(cluster, node)]
+            yield open_firewall_fix(node, node.name, hook, addresses, None, option)
             continue
         name, mtu = data_interface(node)
         wanted = usual_mtu(cluster, node) if mtu > ETHERNET else SMALLEST

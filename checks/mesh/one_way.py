@@ -27,11 +27,11 @@ mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    LUCK,
+    SPARED_BY_GLOO,
     Cluster,
     Finding,
-    arrows,
     how_links_fail,
+    link_arrows,
     link_culprits,
     link_finding,
     link_graph,
@@ -54,19 +54,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             f"{some_of(n.name for n in graph.mute)} {what} no other node on random ports, though others get there."
         )
         yield link_finding(
-            cluster, summary + ("" if severity == "fail" else LUCK), edges, graph.mute, severity=severity
+            cluster, summary + ("" if severity == "fail" else SPARED_BY_GLOO), edges, graph.mute, severity=severity
         )
     for star in graph.stars:
         if not star.one_way:
             continue
         blamed, unsure = link_culprits(cluster, star)
         severity = link_severity(cluster, star.edges)
-        summary = (
-            f"Connections from {arrows(star.edges)} {how_links_fail(star.edges)}; in the other direction they work."
-        )
+        how = how_links_fail(star.edges)
+        summary = f"Connections from {link_arrows(star.edges)} {how}; in the other direction they work."
         yield link_finding(
             cluster,
-            summary + ("" if severity == "fail" else LUCK),
+            summary + ("" if severity == "fail" else SPARED_BY_GLOO),
             star.edges,
             blamed,
             unsure=unsure,

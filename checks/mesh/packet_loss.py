@@ -30,16 +30,16 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
-    Measured,
+    MeasuredLink,
     Node,
     blamed_for_links,
     data_interface,
-    itself_too,
     lossy_links,
     measured_links,
-    opening_fix,
-    reached_elsewhere,
+    open_firewall_fix,
+    own_addresses_filtered,
     some_of,
+    source_addresses,
 )
 
 SEVERITY = "warn"
@@ -66,11 +66,11 @@ def rules(node: Node) -> tuple[str, ...]:
     return tuple(rule for chain in chains for rule in chain.blocking_rules if RANDOM.search(rule))
 
 
-def share(link: Measured) -> float:
+def share(link: MeasuredLink) -> float:
     return link.rate.retransmitted / max(link.rate.segments, link.rate.retransmitted, 1)
 
 
-def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[Measured], unsure: bool) -> Finding:
+def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool) -> Finding:
     worst = links[0]
     where = f"between {worst.source.name} and {worst.target.name}" if unsure else f"of {some_of(n.name for n in nodes)}"
     return Finding(
@@ -89,7 +89,7 @@ def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[Measured], un
     )
 
 
-def line(link: Measured) -> str:
+def line(link: MeasuredLink) -> str:
     trip = f", median round trip {1000 * link.rate.rtt:.1f} ms" if link.rate.rtt is not None else ""
     return (
         f"{link.source.name} to {link.target.name}: {link.rate.retransmitted} of {link.rate.segments} small segments "
@@ -99,9 +99,9 @@ def line(link: Measured) -> str:
 
 def fix(cluster: Cluster, node: Node, option: int) -> Fix:
     if rules(node):
-        peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in reached_elsewhere(cluster, peer)]
-        peers += itself_too(cluster, node)
-        return opening_fix(node, node.name, "input", peers, None, option)
+        peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
+        peers += own_addresses_filtered(cluster, node)
+        return open_firewall_fix(node, node.name, "input", peers, None, option)
     name = data_interface(node)[0] or "the interface"
     return Fix(
         f"On {node.name}, look at the errors and drops of {name} (ip -s link show dev {name}; ethtool -S {name}), at "

@@ -25,17 +25,17 @@ mesh/node-isolated, mesh/peer-ports-blocked, mesh/one-way
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    MAX_LINKS,
+    MAX_LINKS_LISTED,
     Cluster,
-    Edge,
+    FailingLink,
     Finding,
     Fix,
     LinkGraph,
     Node,
-    blocked_by_rules,
     link_finding,
     link_graph,
-    opening_between,
+    links_blocked_by_rules,
+    open_links_fixes,
     some_of,
 )
 
@@ -52,8 +52,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     equal = len(largest) == len(others[0])
     place = {node: number for number, group in enumerate(graph.groups) for node in group}
     edges = crossing(graph, smaller, place)
-    ruled, unknown = blocked_by_rules(edges)
-    if ruled and not any(e.source not in ruled and e.target not in ruled for e in unknown[:MAX_LINKS]):
+    ruled, unknown = links_blocked_by_rules(edges)
+    if ruled and not any(e.source not in ruled and e.target not in ruled for e in unknown[:MAX_LINKS_LISTED]):
         blamed, unsure = [node for node in cluster.nodes if node in ruled], False
     else:
         blamed, unsure = ([*largest, *smaller], True) if equal else (smaller, False)
@@ -68,15 +68,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def crossing(graph: LinkGraph, smaller: list[Node], place: dict[Node, int]) -> list[Edge]:
+def crossing(graph: LinkGraph, smaller: list[Node], place: dict[Node, int]) -> list[FailingLink]:
     """Failing links between the groups: enough of them to show, and all that touch the first nodes."""
-    edges = graph.edges_of(smaller, 4 * MAX_LINKS)
+    edges = graph.edges_of(smaller, 4 * MAX_LINKS_LISTED)
     return [e for e in edges if place.get(e.source, -1) != place.get(e.target, -2)]
 
 
-def fixes(cluster: Cluster, graph: LinkGraph, edges: list[Edge], ruled: set[Node], sides: str) -> Iterator[Fix]:
+def fixes(cluster: Cluster, graph: LinkGraph, edges: list[FailingLink], ruled: set[Node], sides: str) -> Iterator[Fix]:
     if ruled:
-        yield from opening_between(cluster, edges, [node for node in cluster.nodes if node in ruled], False)
+        yield from open_links_fixes(cluster, edges, [node for node in cluster.nodes if node in ruled], False)
     else:
         text = f"Let these groups through to each other on all TCP ports, in both directions: {sides}."
         yield Fix(text, tuple(node.name for group in graph.groups for node in group))

@@ -28,14 +28,14 @@ network/port-filtered, mesh/one-way, mesh/node-isolated, gloo/interface-unreacha
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    LUCK,
+    SPARED_BY_GLOO,
     Cluster,
     Finding,
     LinkGraph,
     Node,
-    arrows,
-    cut_off,
+    cut_after_accept,
     how_links_fail,
+    link_arrows,
     link_culprits,
     link_finding,
     link_graph,
@@ -58,15 +58,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         blamed, unsure = link_culprits(cluster, star)
         severity = link_severity(cluster, star.edges)
-        where = (
-            f"Connections from {arrows(star.edges)} {how_links_fail(star.edges)}, though the nodes meet on MASTER_PORT."
-        )
+        how = how_links_fail(star.edges)
+        where = f"Connections from {link_arrows(star.edges)} {how}, though the nodes meet on MASTER_PORT."
         if len(star.edges) > SAMPLE and star.hub is None:
             where = (
                 f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
                 "on random ports, with no node or group common to them."
             )
-        summary = where + ("" if severity == "fail" else LUCK)
+        summary = where + ("" if severity == "fail" else SPARED_BY_GLOO)
         yield link_finding(cluster, summary, star.edges, blamed, unsure=unsure, severity=severity)
 
 
@@ -77,6 +76,8 @@ def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]
     what = "accepts" if len(deaf) == 1 else "accept"
     names = some_of(n.name for n in deaf)
     summary = f"{names} {what} nothing on random ports from any other node."
-    if cut_off(edges):
+    if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
-    return link_finding(cluster, summary + ("" if severity == "fail" else LUCK), edges, deaf, severity=severity)
+    return link_finding(
+        cluster, summary + ("" if severity == "fail" else SPARED_BY_GLOO), edges, deaf, severity=severity
+    )

@@ -30,14 +30,14 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
-    Measured,
+    MeasuredLink,
     Node,
     blamed_for_links,
     data_interface,
     measured_links,
     slow_links,
     some_of,
-    usual_speed,
+    usual_link_speed,
 )
 
 SEVERITY = "warn"
@@ -47,13 +47,13 @@ MAX_LINKS = 64
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    usual = usual_speed(cluster)
+    usual = usual_link_speed(cluster)
     bad = slow_links(measured_links(cluster), usual)
     for nodes, links, unsure in blamed_for_links(cluster, bad):
         yield finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
 
 
-def finding(nodes: tuple[Node, ...], links: list[Measured], unsure: bool, usual: float | None) -> Finding:
+def finding(nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool, usual: float | None) -> Finding:
     slowest = links[0]
     against = f"{rate(usual)} is usual here" if usual is not None else "there is no third node to compare with"
     where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some_of(node.name for node in nodes)
@@ -74,7 +74,7 @@ def rate(speed: float | None) -> str:
     return f"{bits / 1e9:.1f} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.3g} Mbit/s"
 
 
-def line(link: Measured) -> str:
+def line(link: MeasuredLink) -> str:
     usual = link.source.facts.mesh.rate_median if link.source.facts.mesh else None
     median = f" (median of its links: {rate(usual)})" if usual is not None else ""
     return f"{link.source.name} to {link.target.name}: {rate(link.speed)}{median}"

@@ -23,7 +23,7 @@ gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, fallback_finding
+from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
@@ -48,4 +48,4 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     gpus = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
     planned = any("nccl" in node.plan.backends(gpus=gpus) for node in cluster.nodes)
     severity = "fail" if planned else "warn"
-    yield from fallback_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity)
+    yield from failed_stage_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity)

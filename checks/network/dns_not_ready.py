@@ -28,7 +28,7 @@ network/master-unresolvable, network/master-resolves-differently
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, give_address, names_loopback, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, hosts_file_commands, master_means_itself, together
 
 SEVERITY = "warn"
 MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
@@ -69,9 +69,9 @@ def line(node: Node) -> str:
 def fixes(node: Node) -> Iterator[Fix]:
     name = node.plan.master_addr or ""
     found = addresses(node)
-    if found and not names_loopback(node):
+    if found and not master_means_itself(node):
         text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
-        yield Fix(text, (node.name,), commands=give_address(node, found[0], name))
+        yield Fix(text, (node.name,), commands=hosts_file_commands(node, found[0], name))
     else:
         yield Fix(f"On {node.name}, wait for the name {name} before the launch.", (node.name,))
     wait = f"until getent hosts {name}; do sleep 1; done"

@@ -43,11 +43,11 @@ from distdoctor.check_api import (
     is_bridge,
     is_loopback,
     is_virtual,
-    makes_gloo,
-    master_fixes,
+    makes_gloo_group,
     parse_address,
     primary_interface,
-    shorten,
+    set_master_fixes,
+    shorten_error,
     some_of,
     together,
 )
@@ -112,14 +112,14 @@ def tried_first(nodes: list[Node]) -> Finding:
         ranks=tuple(rank for node in nodes for rank in node.ranks),
         severity="fail" if dropped else "warn",
         evidence=tuple(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
-        fixes=master_fixes(nodes, "Name node 0 by its IPv4 address.", address=working),
+        fixes=set_master_fixes(nodes, "Name node 0 by its IPv4 address.", address=working),
     )
 
 
 def gloo_family(node: Node) -> int | None:
     """4 or 6: the family of the address that gloo picks on this node; None where it makes no group, or for loopback."""
     parsed = parse_address(node.gloo_address)
-    if parsed is None or not makes_gloo(node) or is_loopback(node.gloo_address):
+    if parsed is None or not makes_gloo_group(node) or is_loopback(node.gloo_address):
         return None
     return parsed.version
 
@@ -154,7 +154,7 @@ def said(families: dict[Node, int]) -> Iterator[str]:
         for rank in node.facts.ranks:
             for entry in rank.stages:
                 if entry.error and SAID in entry.error:
-                    yield f"{node.name} rank {rank.rank}: {shorten(entry.error)}"
+                    yield f"{node.name} rank {rank.rank}: {shorten_error(entry.error)}"
                     return
 
 

@@ -34,11 +34,11 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    address_of,
     claims_node0,
     contact_text,
-    master_fixes,
-    names_loopback,
+    master_means_itself,
+    reachable_address,
+    set_master_fixes,
     together,
 )
 
@@ -89,7 +89,7 @@ def reaches_itself(node: Node) -> bool:
 def means_itself(cluster: Cluster, node: Node) -> bool:
     """Whether localhost on this node kept it from the others, who are on other hosts."""
     meeting = node.facts.meeting
-    if meeting is None or not meeting.ended or not names_loopback(node) or not several(node):
+    if meeting is None or not meeting.ended or not master_means_itself(node) or not several(node):
         return False
     if meeting.waited + 1 < meeting.wait_limit:
         return False  # the others may be on this host, and still to come
@@ -102,7 +102,7 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
         return node.plan.nnodes is not None and not alone_for_another_reason(node)
     # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too.
     peers = cluster.peers(node)
-    return bool(peers) and (not meeting.hosted or any(names_loopback(peer) for peer in peers))
+    return bool(peers) and (not meeting.hosted or any(master_means_itself(peer) for peer in peers))
 
 
 def alone_for_another_reason(node: Node) -> bool:
@@ -135,7 +135,7 @@ def nobody_hosts(cluster: Cluster) -> bool:
 def finding(cluster: Cluster, bad: list[Node]) -> Finding:
     names = tuple(node.name for node in bad)
     values = list(dict.fromkeys(str(node.plan.master_addr) for node in bad))
-    looped = all(names_loopback(node) for node in bad)
+    looped = all(master_means_itself(node) for node in bad)
     why = "means each host itself" if looped else "is not an address of node 0"
     return Finding(
         summary=f"MASTER_ADDR {together(values)} on {together(names)} {why}.",
@@ -162,13 +162,13 @@ def evidence(node: Node) -> Iterator[str]:
 
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     zero = right_node(cluster)
-    address = address_of(zero, cluster) if zero else None
+    address = reachable_address(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
         return (Fix(text, tuple(node.name for node in bad), unknown=("--master-addr",)),)
     assert zero is not None
     # The node that is node 0 takes the same value, so that all have one.
-    return master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)
+    return set_master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)
 
 
 def right_node(cluster: Cluster) -> Node | None:

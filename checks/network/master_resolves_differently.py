@@ -38,14 +38,14 @@ from distdoctor.check_api import (
     Fix,
     MasterTarget,
     Node,
-    address_of,
     append_hosts_line,
     is_loopback,
-    master_fixes,
     master_targets,
-    rightful_target,
-    shared_targets,
-    split_names,
+    names_leading_apart,
+    reachable_address,
+    rightful_master_target,
+    set_master_fixes,
+    shared_master_address,
     together,
 )
 
@@ -55,15 +55,15 @@ FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     found = master_targets(cluster)
-    for name, nodes in split_names(cluster, found).items():
+    for name, nodes in names_leading_apart(cluster, found).items():
         yield finding(cluster, name, nodes, found)
 
 
 def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, MasterTarget]) -> Finding:
-    right, sure = rightful_target(nodes, found)
+    right, sure = rightful_master_target(nodes, found)
     wrong = [node for node in nodes if found[node.name] != right]
     blamed = wrong if sure else nodes
-    mirrored = {node: at for node in wrong if (at := shared_targets(cluster, node, right)) is not None}
+    mirrored = {node: at for node in wrong if (at := shared_master_address(cluster, node, right)) is not None}
     if mirrored:
         return each_itself(cluster, name, nodes, mirrored, right)
     says = dict.fromkeys(", ".join(addresses(node)) for node in wrong)
@@ -85,7 +85,7 @@ def each_itself(
     at = next(iter(mirrored.values()))
     owner = next(node for node in cluster.nodes if node.host == right[0])
     others = {address for node in cluster.nodes if node.host != right[0] for address in node.addresses}
-    better = address_of(owner, cluster, but=others)
+    better = reachable_address(owner, cluster, but=others)
     who = together(node.name for node in mirrored)
     text = f"Name node 0 by an address that no other node has, on every node{f': {better}' if better else ''}."
     return Finding(
@@ -98,7 +98,7 @@ def each_itself(
             *(line for node in nodes for line in evidence(node)),
             *(f"{node.name}: {at} is its own ({node.interface_of(at)})" for node in (owner, *mirrored)),
         ),
-        fixes=master_fixes(nodes, text, address=better) if better else (Fix(text, tuple(n.name for n in nodes)),),
+        fixes=set_master_fixes(nodes, text, address=better) if better else (Fix(text, tuple(n.name for n in nodes)),),
     )
 
 
@@ -128,7 +128,7 @@ def fixes(
     text = f"Make {name} mean {address} in /etc/hosts."
     for node in wrong:
         yield Fix(text, (node.name,), commands=(in_hosts(node, name, address),))
-    yield from master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
+    yield from set_master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
 
 
 def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], right: MasterTarget) -> str | None:
@@ -138,7 +138,7 @@ def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], r
             return addresses(node)[0]
     owner = next((node for node in cluster.nodes if node.host == right[0]), None)
     own = [a for node in nodes if node is owner for a in addresses(node) if not is_loopback(a)]
-    return own[0] if own else address_of(owner, cluster) if owner else None
+    return own[0] if own else reachable_address(owner, cluster) if owner else None
 
 
 def in_hosts(node: Node, name: str, address: str) -> str:

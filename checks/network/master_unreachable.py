@@ -32,20 +32,20 @@ from distdoctor.check_api import (
     NODES_MISSING,
     STORE,
     Cluster,
+    FailedContact,
     Finding,
     Fix,
-    Shut,
-    address_of,
-    by_address,
     contact_text,
-    has_no_route,
-    is_up,
-    master_fixes,
-    misrouted,
+    failed_contacts,
+    grouped_by_address,
+    lacks_route,
+    master_known_up,
+    misrouted_finding,
     node0_name,
-    obstacles,
-    shut_nodes,
-    store_at,
+    reachable_address,
+    route_obstacles,
+    set_master_fixes,
+    store_host_tried,
     together,
 )
 
@@ -55,17 +55,17 @@ FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    shut = [one for one in shut_nodes(cluster, ("unreachable", "error")) if not has_no_route(one)]
-    found = obstacles(cluster, shut)
+    shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if not lacks_route(one)]
+    found = route_obstacles(cluster, shut)
     if found:
-        yield misrouted(cluster, [one for one in shut if one.node in found], found)
+        yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
     shut = [one for one in shut if one.node not in found]
-    for group in by_address(shut):
+    for group in grouped_by_address(shut):
         yield finding(cluster, group)
 
 
-def finding(cluster: Cluster, shut: list[Shut]) -> Finding:
-    zero = store_at(cluster, shut)
+def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
+    zero = store_host_tried(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     clients = tuple(one.node.name for one in shut)
     contact = shut[0].contact
@@ -80,7 +80,7 @@ def finding(cluster: Cluster, shut: list[Shut]) -> Finding:
     )
 
 
-def evidence(one: Shut) -> Iterator[str]:
+def evidence(one: FailedContact) -> Iterator[str]:
     yield f"{one.node.name}: {contact_text(one.contact)}"
     route = one.node.facts.network.route if one.node.facts.network else None
     if route is not None and route.error:
@@ -89,13 +89,13 @@ def evidence(one: Shut) -> Iterator[str]:
         yield f"{one.node.name}: the route to {route.target} leaves by {route.interface} from {route.source}"
 
 
-def fixes(cluster: Cluster, shut: list[Shut], name: str) -> tuple[Fix, ...]:
-    zero = store_at(cluster, shut)
-    other = address_of(zero, cluster) if zero else None
+def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, ...]:
+    zero = store_host_tried(cluster, shut)
+    other = reachable_address(zero, cluster) if zero else None
     if zero is not None and other is not None and other != shut[0].contact.address:
-        return master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
+        return set_master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
     names, address = tuple(one.node.name for one in shut), shut[0].contact.address
-    if is_up(cluster, shut):
+    if master_known_up(cluster, shut):
         text = (
             f"{name} is up: look at the way from {together(names)} to {address} (ip route get {address}; ip neigh), "
             "and at what is between the hosts."

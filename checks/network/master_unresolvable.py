@@ -30,17 +30,17 @@ network/master-not-node0, environment/invalid-variable, host/hostname-unresolvab
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    FILES_FIRST,
+    READ_HOSTS_FILE,
     Cluster,
     Finding,
     Fix,
     Node,
-    address_of,
-    give_address,
-    master_fixes,
-    own_names,
+    hosts_file_commands,
+    hosts_file_unread,
+    own_host_names,
+    reachable_address,
+    set_master_fixes,
     together,
-    unread_lines,
 )
 
 SEVERITY = "fail"
@@ -59,7 +59,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"{together(names)} cannot resolve MASTER_ADDR {together(masters)}.",
         nodes=names,
         ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=(*(evidence(node) for node in bad), *unread_lines(bad), *there(bad)),
+        evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad), *there(bad)),
         fixes=fixes(cluster, bad, masters),
     )
 
@@ -75,10 +75,12 @@ def evidence(node: Node) -> str:
 
 def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:
     names = tuple(node.name for node in bad)
-    if all(node.plan.one_node and not {*masters} & {*own_names(node)} for node in bad):
-        return master_fixes(bad, "With one node there is no other to name: let it name itself.", address="127.0.0.1")
+    if all(node.plan.one_node and not {*masters} & {*own_host_names(node)} for node in bad):
+        return set_master_fixes(
+            bad, "With one node there is no other to name: let it name itself.", address="127.0.0.1"
+        )
     address = next((a for a in (real_address(cluster, master) for master in masters) if a), None)
-    if address is None and len(masters) == 1 and all(give_address(node, None, masters[0]) for node in bad):
+    if address is None and len(masters) == 1 and all(hosts_file_commands(node, None, masters[0]) for node in bad):
         return tuple(in_hosts(bad, None, masters[0]))
     if address is None or len(masters) > 1:
         line = f"`<its address> {masters[0]}`"
@@ -87,18 +89,18 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
     added = tuple(in_hosts(bad, address, masters[0]))
     # On a node whose own plan takes it for node 0 the numeric address is right, too.
     if len({name for fix in added for name in fix.nodes}) < len(bad):
-        return master_fixes(bad, "Name node 0 by its address.", address=address)
-    return (*added, *master_fixes(bad, "Or name node 0 by its address.", address=address, option=2))
+        return set_master_fixes(bad, "Name node 0 by its address.", address=address)
+    return (*added, *set_master_fixes(bad, "Or name node 0 by its address.", address=address, option=2))
 
 
 def in_hosts(bad: list[Node], address: str | None, master: str) -> Iterator[Fix]:
     """The fixes on /etc/hosts, one for the nodes that need the same; none for a node that reads its line there."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for node in bad:
-        groups.setdefault(give_address(node, address, master), []).append(node.name)
+        groups.setdefault(hosts_file_commands(node, address, master), []).append(node.name)
     for commands, names in groups.items():
         if commands:
-            read = commands[-1] == FILES_FIRST
+            read = commands[-1] == READ_HOSTS_FILE
             text = f"Let {together(names)} read /etc/hosts" if read else f"Add {master} with its address to /etc/hosts"
             more = f", and add {master} with its address there" if read and len(commands) > 1 else ""
             yield Fix(f"{text}{more}.", tuple(names), commands=commands)
@@ -115,5 +117,5 @@ def real_address(cluster: Cluster, master: str) -> str | None:
     """Node 0's address, where its facts are here."""
     for node in cluster.nodes:
         if node.facts.identity.hostname in (master, master.partition(".")[0]):
-            return address_of(node, cluster)
-    return address_of(cluster.node0, cluster) if cluster.node0 else None
+            return reachable_address(node, cluster)
+    return reachable_address(cluster.node0, cluster) if cluster.node0 else None

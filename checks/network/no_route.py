@@ -31,34 +31,34 @@ from dataclasses import replace
 
 from distdoctor.check_api import (
     LAUNCH,
-    LUCK,
     NAMES,
     NODES_MISSING,
+    SPARED_BY_GLOO,
     STORE,
     Cluster,
-    Edge,
+    FailedContact,
+    FailingLink,
     Finding,
     Fix,
     Node,
-    Obstacle,
-    Shut,
-    add_route,
-    address_of,
+    RouteObstacle,
+    add_route_fix,
     by_luck,
     contact_text,
-    has_no_route,
+    failed_contacts,
+    lacks_route,
     link_graph,
+    link_needed,
     link_severity,
-    links_needed,
-    master_fixes,
+    master_address_owner,
     node0_name,
-    obstacle,
-    obstacles,
-    owner,
-    repair_route,
-    route_line,
-    shut_nodes,
-    store_at,
+    reachable_address,
+    repair_route_fix,
+    route_obstacle,
+    route_obstacle_seen,
+    route_obstacles,
+    set_master_fixes,
+    store_host_tried,
     together,
 )
 
@@ -70,42 +70,42 @@ SHOWN = 8
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    shut = [one for one in shut_nodes(cluster, ("unreachable", "error")) if has_no_route(one)]
+    shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if lacks_route(one)]
     if shut:
         yield to_the_master(cluster, shut)
     broken, harmless = parted(cluster)
     if broken:
         yield to_peers(cluster, broken)
     if harmless:
-        yield replace(to_peers(cluster, harmless, LUCK), severity="warn", matters=by_luck(cluster))
+        yield replace(to_peers(cluster, harmless, SPARED_BY_GLOO), severity="warn", matters=by_luck(cluster))
 
 
-def to_the_master(cluster: Cluster, shut: list[Shut]) -> Finding:
+def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     # Also of a node 0 whose store came too late: that the own kernel knows no way there is proof by itself.
-    zero = store_at(cluster, shut) or owner(cluster, shut)
+    zero = store_host_tried(cluster, shut) or master_address_owner(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     clients = tuple(one.node.name for one in shut)
     address = shut[0].contact.address
-    other = address_of(zero, cluster) if zero else None
-    found = obstacles(cluster, shut)
+    other = reachable_address(zero, cluster) if zero else None
+    found = route_obstacles(cluster, shut)
     fixes = tuple(repair(cluster, one.node, zero, address, found.get(one.node)) for one in shut)
     if zero is not None and other is not None and other != address:
         text = f"Name {name} by an address in a network that the others share."
         fixes = (
-            *master_fixes(cluster.nodes, text, address=other),
+            *set_master_fixes(cluster.nodes, text, address=other),
             *(Fix(f"Or: {fix.text[0].lower()}{fix.text[1:]}", fix.nodes, 2) for fix in fixes),
         )
     return Finding(
         summary=f"{together(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
         nodes=clients,
         links=tuple((client, name) for client in clients if client != name),
-        evidence=(*(text for one in shut for text in evidence(one)), *map(route_line, found.values())),
+        evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),
         fixes=fixes,
         because_of=None if zero else NODES_MISSING,
     )
 
 
-def evidence(one: Shut) -> Iterator[str]:
+def evidence(one: FailedContact) -> Iterator[str]:
     yield f"{one.node.name}: {contact_text(one.contact)}"
     route = one.node.facts.network.route if one.node.facts.network else None
     if route is not None and route.error:
@@ -124,35 +124,35 @@ def has(node: Node) -> str:
     return f"its interfaces are {', '.join(own) or 'loopback only'}"
 
 
-def repair(cluster: Cluster, node: Node, other: Node | None, address: str, found: Obstacle | None) -> Fix:
+def repair(cluster: Cluster, node: Node, other: Node | None, address: str, found: RouteObstacle | None) -> Fix:
     """The route that is wrong, where the node's own table shows it, else one that is added."""
     if found is not None and found.node is node:
-        return repair_route(cluster, found)
-    return add_route(cluster, node, other, address)
+        return repair_route_fix(cluster, found)
+    return add_route_fix(cluster, node, other, address)
 
 
-def parted(cluster: Cluster) -> tuple[list[Edge], list[Edge]]:
+def parted(cluster: Cluster) -> tuple[list[FailingLink], list[FailingLink]]:
     """(the links between peers without a route that the job needs, those that it does not need).
 
     A link is needed in the direction in which the backends connect; and where its other direction fails with it.
     """
     back = {(edge.target, edge.source): edge for edge in link_graph(cluster).no_way_back}
-    broken: list[Edge] = []
-    harmless: list[Edge] = []
+    broken: list[FailingLink] = []
+    harmless: list[FailingLink] = []
     for edge in link_graph(cluster).no_route:
         other = back.get((edge.source, edge.target))
-        (broken if links_needed(edge) or (other and links_needed(other)) else harmless).append(edge)
+        (broken if link_needed(edge) or (other and link_needed(other)) else harmless).append(edge)
     if harmless and link_severity(cluster, harmless) == "fail":
         return broken + harmless, []
     return broken, harmless
 
 
-def to_peers(cluster: Cluster, edges: list[Edge], luck: str = "") -> Finding:
+def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Finding:
     names = dict.fromkeys(edge.source.name for edge in edges)
     targets = dict.fromkeys(edge.target.name for edge in edges)
     sources = [node for node in cluster.nodes if node.name in names]
     first = {edge.source: edge for edge in reversed(edges)}
-    found = {node: obstacle(node, edge.target, edge.link.address) for node, edge in first.items()}
+    found = {node: route_obstacle(node, edge.target, edge.link.address) for node, edge in first.items()}
     return Finding(
         summary=f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.{luck}",
         nodes=tuple(names),
@@ -160,7 +160,7 @@ def to_peers(cluster: Cluster, edges: list[Edge], luck: str = "") -> Finding:
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
-            *(route_line(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
+            *(route_obstacle_seen(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
         ),
         fixes=tuple(
             repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources

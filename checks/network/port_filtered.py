@@ -26,16 +26,16 @@ network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, Cluster, Finding, Shut, judge_way
+from distdoctor.check_api import LAUNCH, Cluster, FailedContact, Finding, master_port_findings
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LAUNCH, "network/master-not-node0")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from judge_way(cluster, ("no-answer",), "gives no answer", host_is_up)
+    yield from master_port_findings(cluster, ("no-answer",), "gives no answer", host_is_up)
 
 
-def host_is_up(shut: Shut) -> bool:
+def host_is_up(shut: FailedContact) -> bool:
     """Whether the host answers on another port: then only this one is silent."""
     return shut.control is not None and shut.control.outcome in ("refused", "open", "reset")

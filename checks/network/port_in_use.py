@@ -36,10 +36,10 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
-    holder_line,
-    other_port_fixes,
+    end_leftover_fix,
+    other_master_port_fixes,
     other_run,
-    own_leftover,
+    port_holder_seen,
     together,
 )
 
@@ -70,7 +70,7 @@ def taken(node: Node) -> bool:
 def finding(cluster: Cluster, node: Node) -> Finding:
     assert node.facts.network and node.facts.network.bind
     bind = node.facts.network.bind
-    seen = [holder_line(holder, bind.port) for holder in bind.holders]
+    seen = [port_holder_seen(holder, bind.port) for holder in bind.holders]
     if not seen:
         seen = ["no process is shown as its holder: another network namespace or container, or one just ending"]
     if bind.answer is not None and bind.answer.kind == "silent":
@@ -80,7 +80,7 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         nodes=(node.name,),
         ranks=node.ranks,
         evidence=tuple(f"{node.name}: {line}" for line in seen),
-        fixes=(*other_port_fixes(cluster, bind.free_port), own_leftover(bind.holders, node, option=2)),
+        fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node, option=2)),
     )
 
 
@@ -103,10 +103,10 @@ def by_another_run(cluster: Cluster, node: Node) -> Finding:
         ranks=node.ranks,
         evidence=(
             f"{node.name}: {mark}",
-            *(f"{node.name}: {holder_line(holder, node.plan.master_port)}" for holder in holders),
+            *(f"{node.name}: {port_holder_seen(holder, node.plan.master_port)}" for holder in holders),
         ),
         fixes=(
-            *other_port_fixes(cluster, bind.free_port if bind else None),
+            *other_master_port_fixes(cluster, bind.free_port if bind else None),
             Fix(
                 f"Only if both are one job, started twice: end one of them{f' (the other is {who})' if who else ''}.",
                 (node.name,),

@@ -25,7 +25,7 @@ network/port-in-use
 import os
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Node, other_port_fixes
+from distdoctor.check_api import Cluster, Finding, Node, other_master_port_fixes
 
 SEVERITY = "fail"
 FOLLOWS = ("store/libuv-missing", "host/port-privileged")
@@ -48,5 +48,5 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         nodes=(node.name,),
         ranks=node.ranks,
         evidence=(f"{node.name}: {(bind.error or name)[:300]} (errno {bind.errno})",),
-        fixes=other_port_fixes(cluster, bind.free_port),
+        fixes=other_master_port_fixes(cluster, bind.free_port),
     )

@@ -26,7 +26,7 @@ store/nodes-missing, environment/master-mismatch, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, NAMES, STORE, Cluster, Finding, Shut, judge_way
+from distdoctor.check_api import LAUNCH, NAMES, STORE, Cluster, FailedContact, Finding, master_port_findings
 
 SEVERITY = "fail"
 FOLLOWS = NAMES
@@ -34,9 +34,9 @@ FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from judge_way(cluster, ("refused", "reset"), "refuses connections", never)
+    yield from master_port_findings(cluster, ("refused", "reset"), "refuses connections", never)
 
 
-def never(shut: Shut) -> bool:
+def never(shut: FailedContact) -> bool:
     """Refused is what a node 0 that is not started yet looks like, too."""
     return False

@@ -24,16 +24,16 @@ network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, Cluster, Finding, Shut, judge_way
+from distdoctor.check_api import LAUNCH, Cluster, FailedContact, Finding, master_port_findings
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LAUNCH, "network/master-not-node0")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from judge_way(cluster, ("rejected",), "is rejected by a firewall", answered)
+    yield from master_port_findings(cluster, ("rejected",), "is rejected by a firewall", answered)
 
 
-def answered(shut: Shut) -> bool:
+def answered(shut: FailedContact) -> bool:
     """An ICMP error came back: only a firewall answers so, whether or not a store is there."""
     return True

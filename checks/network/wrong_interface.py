@@ -33,18 +33,18 @@ gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
+    INTERFACE_VARIABLES,
     NO_GLOO,
-    VARIABLES,
     Cluster,
     Finding,
     Fix,
-    Pick,
+    PickedAddress,
     by_luck,
-    gloo_blames,
+    gloo_errors_name,
     primary_interface,
     some_of,
     together,
-    wrong_picks,
+    wrongly_picked,
 )
 
 SEVERITY = "fail"
@@ -53,14 +53,14 @@ SHOWN = 6
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    wrong = wrong_picks(cluster)
+    wrong = wrongly_picked(cluster)
     if not wrong:
         return
     nodes = tuple(dict.fromkeys(pick.node for pick in wrong))
     said = together(dict.fromkeys(f"{p.backend} picked {p.address} ({p.interface or 'no interface'})" for p in wrong))
     why = "which other hosts have, too" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
     fails = any(p.fails and (p.backend == "nccl" or cluster.gloo_planned) for p in wrong)
-    blamed = cluster.gloo_planned and gloo_blames(cluster, {p.address for p in wrong})
+    blamed = cluster.gloo_planned and gloo_errors_name(cluster, {p.address for p in wrong})
     yield Finding(
         summary=f"{said} on {some_of(node.name for node in nodes)}, {why}.",
         nodes=tuple(node.name for node in nodes),
@@ -73,11 +73,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def evidence(pick: Pick) -> Iterator[str]:
+def evidence(pick: PickedAddress) -> Iterator[str]:
     node, host = pick.node, pick.node.facts.host
     choice = (host.gloo if pick.backend == "gloo" else host.nccl) if host else None
     if choice is not None and choice.reason == "variable":
-        why = f"by {VARIABLES[pick.backend]}={choice.variable}"
+        why = f"by {INTERFACE_VARIABLES[pick.backend]}={choice.variable}"
     elif pick.backend == "gloo":
         why = f"the first address of its own name {host.own_name.name if host else ''}".rstrip()
     else:
@@ -92,10 +92,10 @@ def evidence(pick: Pick) -> Iterator[str]:
         yield f"{edge.source.name} to {node.name}: {edge.link.address}:{edge.link.port} {said}"
 
 
-def fix(pick: Pick) -> Fix:
+def fix(pick: PickedAddress) -> Fix:
     node, interface = pick.node, primary_interface(pick.node)
     if interface is None or interface == pick.interface:
         text = f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has."
         return Fix(text, (node.name,))
     text = f"On {node.name}, tell {pick.backend} the interface that reaches the other nodes."
-    return Fix(text, (node.name,), env={VARIABLES[pick.backend]: interface})
+    return Fix(text, (node.name,), env={INTERFACE_VARIABLES[pick.backend]: interface})

@@ -25,13 +25,13 @@ store/nodes-missing, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, fallback_finding
+from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (*LIMITS, *LAUNCH, *MASTER, *WAY, "network/ipv6-mismatch", "store/node-lost", "store/nodes-missing")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from fallback_finding(
+    yield from failed_stage_finding(
         cluster, "store", "The store cannot be used", "Read the error, and look at node 0 first."
     )

@@ -29,10 +29,10 @@ from distdoctor.check_api import (
     Finding,
     Node,
     claims_node0,
-    holder_line,
+    end_leftover_fix,
     node0_name,
-    other_port_fixes,
-    own_leftover,
+    other_master_port_fixes,
+    port_holder_seen,
 )
 
 SEVERITY = "fail"
@@ -66,11 +66,11 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
         nodes=(name,),
         evidence=(
             *(f"{node.name}: {evidence(node)}" for node in seen),
-            *(f"{name}: {holder_line(holder, port)}" for holder in holders),
+            *(f"{name}: {port_holder_seen(holder, port)}" for holder in holders),
         ),
         fixes=(
-            *other_port_fixes(cluster, bind.free_port if bind else None),
-            *((own_leftover(holders, owner, option=2),) if owner and holders else ()),
+            *other_master_port_fixes(cluster, bind.free_port if bind else None),
+            *((end_leftover_fix(holders, owner, option=2),) if owner and holders else ()),
         ),
     )
 

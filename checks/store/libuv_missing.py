@@ -26,7 +26,7 @@ store/failed, network/port-not-bindable
 import re
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, shorten, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, shorten_error, together
 
 SEVERITY = "fail"
 SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|supported))|buil[dt] without libuv")
@@ -42,7 +42,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"torch on {together(said)} is built without libuv, which its TCPStore asks for.",
         nodes=tuple(said),
         ranks=tuple(rank for node in nodes for rank in node.ranks),
-        evidence=tuple(f"{node.name}: torch {node.facts.identity.torch}: {shorten(said[node.name])}" for node in nodes),
+        evidence=tuple(
+            f"{node.name}: torch {node.facts.identity.torch}: {shorten_error(said[node.name])}" for node in nodes
+        ),
         fixes=(Fix("Tell the store, on every node, to do without libuv.", every, env={"USE_LIBUV": "0"}),),
     )
 

@@ -26,18 +26,7 @@ store/nodes-missing, barrier/rank-missing
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import (
-    LIMITS,
-    STORE,
-    WAY,
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    node0_name,
-    other_run,
-    together,
-)
+from distdoctor.check_api import LIMITS, STORE, WAY, Cluster, Finding, Fix, Node, node0_name, other_run, together
 
 SEVERITY = "fail"
 FOLLOWS = (

@@ -32,9 +32,9 @@ from distdoctor.check_api import (
     Finding,
     Node,
     claims_node0,
-    hosts_store,
     node0_name,
-    other_port_fixes,
+    other_master_port_fixes,
+    store_host,
     together,
 )
 
@@ -78,7 +78,7 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
     name = owner.name if owner else node0_name(cluster, seen[0])
     contact = seen[0].facts.network.contact if seen[0].facts.network else None
     where = f"{contact.address}:{contact.port}" if contact else f"port {seen[0].plan.master_port}"
-    hosted = ", though node 0 hosts its store" if hosts_store(cluster) else ""
+    hosted = ", though node 0 hosts its store" if store_host(cluster) else ""
     return Finding(
         summary=f"What accepts connections on {where} ({name}) never answers{hosted}.",
         nodes=(name,),
@@ -87,7 +87,7 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
             *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, {came_back(n)}" for n in seen),
             f"seen by {together(n.name for n in seen)} until waiting ended",
         ),
-        fixes=other_port_fixes(cluster, None),
+        fixes=other_master_port_fixes(cluster, None),
         # Without node 0's own word it may as well be a left-over there, or a node 0 that is not started yet.
         because_of=None if owner else NODES_MISSING,
     )

@@ -25,16 +25,7 @@ store/forged-message, store/foreign-store, store/nodes-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    master_fixes,
-    node0_name,
-    other_run,
-    together,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name, other_run, set_master_fixes, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("network/port-in-use",)
@@ -86,4 +77,4 @@ def another_port(cluster: Cluster, option: int) -> tuple[Fix, ...]:
     """For the case that the mark is that of another job's check."""
     port = cluster.plan.master_port % 65535 + 1
     text = f"Or, if it is another job that is checked there: use another port, the same on every node, such as {port}."
-    return master_fixes(cluster.nodes, text, port=port, option=option)
+    return set_master_fixes(cluster.nodes, text, port=port, option=option)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distdoctor.check_api.node_addresses import own_names
+from distdoctor.check_api.node_addresses import own_host_names
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Blame
@@ -93,7 +93,7 @@ def culprits(cluster: Cluster, reporter: Node, text: str) -> set[Node]:
     for place in addresses(text):
         found |= _owners(cluster, reporter, place)
     for name in _HOST.findall(text):
-        found |= {n for n in cluster.nodes if name in own_names(n)} or _owners(cluster, reporter, name)
+        found |= {n for n in cluster.nodes if name in own_host_names(n)} or _owners(cluster, reporter, name)
         if not found and name == reporter.plan.master_addr and cluster.node0 is not None:
             found.add(cluster.node0)
     for rank in map(int, _KEY.findall(text)):

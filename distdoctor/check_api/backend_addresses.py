@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from distdoctor.check_api.link_graph import Edge, link_graph
-from distdoctor.check_api.nodes import gloo_dials, makes_gloo
+from distdoctor.check_api.link_graph import FailingLink, link_graph
+from distdoctor.check_api.nodes import gloo_dials, makes_gloo_group
 from distdoctor.knowledge.interfaces import is_virtual
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
 Backend = Literal["gloo", "nccl"]
-VARIABLES: dict[Backend, str] = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
+INTERFACE_VARIABLES: dict[Backend, str] = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
 """The variable by which each is told its interface."""
 
 
 @dataclass(frozen=True)
-class Pick:
+class PickedAddress:
     """An address that a backend picks on a node, and that cannot be right."""
 
     node: Node
@@ -26,13 +26,13 @@ class Pick:
     interface: str | None
     shared_with: tuple[Node, ...]
     """Nodes on other hosts that have the same address."""
-    unreached: tuple[Edge, ...]
+    unreached: tuple[FailingLink, ...]
     """The links on which it was tried in vain."""
     fails: bool
     """Whether the job makes one of the connections that lead nowhere."""
 
 
-def wrong_picks(cluster: Cluster) -> tuple[Pick, ...]:
+def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
     """The picks that are on an interface which other hosts do not share, or whose address another host has, too."""
     if not cluster.multi_host or len(cluster.nodes) < 2:
         return ()
@@ -40,7 +40,7 @@ def wrong_picks(cluster: Cluster) -> tuple[Pick, ...]:
     for node in cluster.nodes:
         for address in node.addresses:
             owners.setdefault(parse_address(address), []).append(node)
-    missed: dict[tuple[Node, str], list[Edge]] = {}
+    missed: dict[tuple[Node, str], list[FailingLink]] = {}
     for edge in link_graph(cluster).misled:
         missed.setdefault((edge.target, edge.link.address), []).append(edge)
     found = []
@@ -52,14 +52,14 @@ def wrong_picks(cluster: Cluster) -> tuple[Pick, ...]:
             edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)
             if others or (edges and _odd(node, address)):
                 fails = _fails(backend, node, address, others, edges)
-                found.append(Pick(node, backend, address, node.interface_of(address), others, edges, fails))
+                found.append(PickedAddress(node, backend, address, node.interface_of(address), others, edges, fails))
     return tuple(found)
 
 
 def picks(node: Node) -> list[tuple[Backend, str]]:
     """What each backend that this node's job uses picks."""
     found: list[tuple[Backend, str]] = []
-    if makes_gloo(node):
+    if makes_gloo_group(node):
         found += [("gloo", address) for address in node.gloo_addresses]
     nccl = node.facts.host.nccl if node.facts.host else None
     if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
@@ -73,7 +73,9 @@ def _odd(node: Node, address: str) -> bool:
     return link_local or is_virtual(node.interface_of(address))
 
 
-def _fails(backend: Backend, node: Node, address: str, others: tuple[Node, ...], edges: tuple[Edge, ...]) -> bool:
+def _fails(
+    backend: Backend, node: Node, address: str, others: tuple[Node, ...], edges: tuple[FailingLink, ...]
+) -> bool:
     """gloo connects from the numerically larger address to the smaller, nccl from anywhere."""
     if backend == "nccl":
         return True

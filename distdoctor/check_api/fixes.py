@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from distdoctor.check_api.node_addresses import own_names
+from distdoctor.check_api.node_addresses import own_host_names
 from distdoctor.check_api.text import some_of, together
 from distdoctor.knowledge.packet_filter import open_commands, opening_port
-from distdoctor.knowledge.ruleset import Hook
+from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.addresses import endpoint, is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
@@ -50,7 +50,7 @@ def _endpoint_source(plan: Plan) -> str | None:
     return "--rdzv-endpoint" if plan.rdzv_backend == "c10d" else None
 
 
-def master_fixes(
+def set_master_fixes(
     nodes: Sequence[Node], text: str, address: str | None = None, port: int | None = None, option: int = 1
 ) -> tuple[Fix, ...]:
     """One fix per way in which the nodes are given their master, all of one option."""
@@ -63,12 +63,14 @@ def master_fixes(
     )
 
 
-def other_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]:
+def other_master_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]:
     """Another MASTER_PORT on all nodes."""
     if free_port is None:
         port = cluster.plan.master_port % 65535 + 1
-        return master_fixes(cluster.nodes, f"Use another port, the same on every node, for example {port}.", port=port)
-    return master_fixes(
+        return set_master_fixes(
+            cluster.nodes, f"Use another port, the same on every node, for example {port}.", port=port
+        )
+    return set_master_fixes(
         cluster.nodes, f"Use another port, the same on every node: {free_port} is free.", port=free_port
     )
 
@@ -77,10 +79,10 @@ def two_jobs(node: Node, option: int) -> tuple[Fix, ...]:
     """For two processes that have one place on one host, which may be of two jobs: another port for one of these."""
     port = node.plan.master_port % 65535 + 1
     text = f"Or, if they are two jobs: give one of them another port, such as {port}, on all of its nodes."
-    return master_fixes([node], text, port=port, option=option)
+    return set_master_fixes([node], text, port=port, option=option)
 
 
-def own_leftover(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
+def end_leftover_fix(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
     """The last resort for a port that is held: ending what holds it, if that is one's own left-over."""
     who = together(f"{h.name} (pid {h.pid})" for h in holders if h.pid is not None)
     return Fix(
@@ -90,8 +92,8 @@ def own_leftover(holders: Sequence[PortHolder], node: Node, option: int) -> Fix:
     )
 
 
-def opening_fix(
-    node: Node | None, name: str, hook: Hook, peers: Sequence[str], port: int | None, option: int = 1
+def open_firewall_fix(
+    node: Node | None, name: str, hook: FilterHook, peers: Sequence[str], port: int | None, option: int = 1
 ) -> Fix:
     """Let the peers through on ``node``: commands from its own rules, or text where those were not seen.
 
@@ -118,11 +120,11 @@ def append_hosts_line(address: str, name: str) -> str:
 
 WITHOUT_FILE = {"dns", "nis", "nisplus", "ldap", "hesiod", "wins", "myhostname", "mymachines"}
 """Sources of names that do not read /etc/hosts (nsswitch.conf(5), nss-myhostname(8)); systemd's ``resolve`` does."""
-FILES_FIRST = (
+READ_HOSTS_FILE = (
     "new=$(sed 's/^[[:space:]]*hosts:[[:space:]]*/&files /' /etc/nsswitch.conf) && "
     'printf "%s\\n" "$new" > /etc/nsswitch.conf'
 )
-"""It writes into the file, as :func:`replace_in_hosts` does."""
+"""It writes into the file, as :func:`correct_own_hosts_line` does."""
 
 
 LOCALHOST = ("localhost", "ip6-")
@@ -135,7 +137,7 @@ def reads_hosts_file(node: Node) -> bool:
     return not sources or any(s not in WITHOUT_FILE and not s.startswith("mdns") for s in sources)
 
 
-def unread_lines(nodes: Sequence[Node]) -> tuple[str, ...]:
+def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
     """For the evidence: whose look-ups do not read /etc/hosts."""
     return tuple(
         f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.facts.host.name_sources or ())}`: /etc/hosts is "
@@ -145,7 +147,7 @@ def unread_lines(nodes: Sequence[Node]) -> tuple[str, ...]:
     )
 
 
-def give_address(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
+def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
     """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
     there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
     host, network = node.facts.host, node.facts.network
@@ -154,17 +156,17 @@ def give_address(node: Node, address: str | None, *names: str) -> tuple[str, ...
     there = any(e and address in (None, e[0]) and names[0] in e[1:] for e in entries)
     added = () if there or address is None else (append_hosts_line(address, " ".join(names)),)
     read = reads_hosts_file(node) or not (there or added)
-    return added if read else (*added, FILES_FIRST)
+    return added if read else (*added, READ_HOSTS_FILE)
 
 
-def replace_in_hosts(node: Node, address: str) -> str:
+def correct_own_hosts_line(node: Node, address: str) -> str:
     """A command that gives the node's own name ``address`` in /etc/hosts in place of its loopback address there.
 
     Empty where it has it and the file is read, and for a host that is called localhost, which every host is to itself.
 
     It writes into the file instead of renaming a new one over it: in containers /etc/hosts is a mount point.
     """
-    names = own_names(node)
+    names = own_host_names(node)
     if "localhost" in names:
         return ""
     script: list[str] = []
@@ -182,7 +184,7 @@ def replace_in_hosts(node: Node, address: str) -> str:
             script.append(f"{line.number}c\\{address} {' '.join(fields[1:])}")
             placed = True
     if not script:
-        return " && ".join(give_address(node, address, *names))
+        return " && ".join(hosts_file_commands(node, address, *names))
     if not placed:
         # First: a line that is changed or deleted ends the script for that line, which may be the last.
         script.insert(0, f"$a\\{address} {' '.join(names)}")

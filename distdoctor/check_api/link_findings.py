@@ -5,30 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from distdoctor.check_api.fixes import opening_fix
-from distdoctor.check_api.link_graph import Edge, Star
-from distdoctor.check_api.node_addresses import address_of
+from distdoctor.check_api.fixes import open_firewall_fix
+from distdoctor.check_api.link_graph import FailingLink, Star
+from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import gloo_dials
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
-from distdoctor.check_api.rank_failures import by_luck, gloo_blames
-from distdoctor.check_api.routes import TITLE, Obstacle, obstacle, repair_route, route_line
+from distdoctor.check_api.rank_failures import by_luck, gloo_errors_name
+from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import some_of
-from distdoctor.knowledge.ruleset import Hook
+from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix, Severity
 
-MAX_LINKS = 64
+MAX_LINKS_LISTED = 64
 """Links that a finding lists; the others are counted."""
 MAX_LINES = 12
 """Links whose outcome a finding's evidence shows."""
 MAX_FIXES = 32
 _PLACE = re.compile(r"\b[io]if(?:name)?\b|\b[sd]addr\b|(?:^|\s)-[iosd] ")
 """What keeps a rule to some interfaces or addresses."""
-LUCK = " gloo does not connect in that direction; NCCL may."
+SPARED_BY_GLOO = " gloo does not connect in that direction; NCCL may."
 
 
-def links_needed(edge: Edge) -> bool:
+def link_needed(edge: FailingLink) -> bool:
     """Whether the job connects in this direction: nccl in any, gloo from the larger address to the smaller."""
     node, target, link = edge.source, edge.target, edge.link
     if "nccl" in node.plan.backends(gpus=node.gpus or target.gpus) and set(link.use) & {"nccl", "primary"}:
@@ -36,27 +37,27 @@ def links_needed(edge: Edge) -> bool:
     return "gloo" in link.use and gloo_dials(node, target, link.address)
 
 
-def link_severity(cluster: Cluster, edges: Sequence[Edge]) -> Severity:
+def link_severity(cluster: Cluster, edges: Sequence[FailingLink]) -> Severity:
     """``fail`` where the job makes one of these connections, or gloo said that one of them failed; else ``warn``."""
-    if any(links_needed(edge) for edge in edges) or gloo_blames(cluster, {edge.link.address for edge in edges}):
+    if any(link_needed(edge) for edge in edges) or gloo_errors_name(cluster, {edge.link.address for edge in edges}):
         return "fail"
     return "warn"
 
 
-def cut_off(edges: Sequence[Edge]) -> bool:
+def cut_after_accept(edges: Sequence[FailingLink]) -> bool:
     """Whether each of these connections was accepted, then cut: by something that answers in place of the node, since
     a packet filter accepts none."""
     return bool(edges) and all(edge.link.outcome == "reset" for edge in edges)
 
 
-def how_links_fail(edges: Sequence[Edge]) -> str:
+def how_links_fail(edges: Sequence[FailingLink]) -> str:
     """What became of these connections, for the summary."""
-    if cut_off(edges):
+    if cut_after_accept(edges):
         return "are accepted on random ports and then cut, by something that answers in place of the node"
     return "fail on random ports"
 
 
-def arrows(edges: Sequence[Edge]) -> str:
+def link_arrows(edges: Sequence[FailingLink]) -> str:
     """``host1 to host0 and host2 to host0``."""
     return some_of(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
 
@@ -66,7 +67,7 @@ def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]
 
     By their packet filters where these say so, else the node that is common to all of the links.
     """
-    ruled, unknown = blocked_by_rules(star.edges)
+    ruled, unknown = links_blocked_by_rules(star.edges)
     known = [node for node in cluster.nodes if node in ruled]
     # Links that a node already blamed takes part in need no other culprit.
     unknown = [edge for edge in unknown if edge.source not in ruled and edge.target not in ruled]
@@ -78,15 +79,15 @@ def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]
     return tuple(node for node in cluster.nodes if node in names), True
 
 
-def blocked_by_rules(edges: Sequence[Edge]) -> tuple[set[Node], list[Edge]]:
+def links_blocked_by_rules(edges: Sequence[FailingLink]) -> tuple[set[Node], list[FailingLink]]:
     """(the nodes whose packet filters block links, the links for which no rule says whose fault it is).
 
     Looks at the first MAX_LINKS only: rules that block a thousand links show in these.
     """
     known: set[Node] = set()
-    unknown: list[Edge] = []
-    for edge in edges[:MAX_LINKS]:
-        found = obstacle(edge.source, edge.target, edge.link.address)
+    unknown: list[FailingLink] = []
+    for edge in edges[:MAX_LINKS_LISTED]:
+        found = route_obstacle(edge.source, edge.target, edge.link.address)
         if found is not None:
             known.add(found.node)
             continue
@@ -95,13 +96,13 @@ def blocked_by_rules(edges: Sequence[Edge]) -> tuple[set[Node], list[Edge]]:
             unknown.append(edge)
         else:
             known.add(edge.target if side == "to" else edge.source)
-    return known, [*unknown, *edges[MAX_LINKS:]]
+    return known, [*unknown, *edges[MAX_LINKS_LISTED:]]
 
 
 def link_finding(
     cluster: Cluster,
     summary: str,
-    edges: Sequence[Edge],
+    edges: Sequence[FailingLink],
     blamed: Sequence[Node],
     *,
     unsure: bool = False,
@@ -111,25 +112,25 @@ def link_finding(
 ) -> Finding:
     """A finding about links. ``edges``: those that are shown; ``count``: how many there are of them in all."""
     total = len(edges) if count is None else count
-    found = obstacles(edges[:MAX_LINKS])
-    ruled = [edge for edge in edges[:MAX_LINKS] if edge not in found]
+    found = link_obstacles(edges[:MAX_LINKS_LISTED])
+    ruled = [edge for edge in edges[:MAX_LINKS_LISTED] if edge not in found]
     shown = [_line(edge) for edge in edges[:MAX_LINES]]
     if total > len(shown):
         shown.append(f"and {total - len(shown)} other links")
     return Finding(
         summary=summary,
         nodes=tuple(node.name for node in blamed),
-        links=tuple(dict.fromkeys((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS])),
+        links=tuple(dict.fromkeys((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS_LISTED])),
         blame="one-of" if unsure else "all",
         severity=severity,
         matters=by_luck(cluster),
-        title=TITLE if found and len(found) == len(edges[:MAX_LINKS]) else "",
-        evidence=tuple(dict.fromkeys((*shown, *map(route_line, found.values()), *_rules(ruled, blamed)))),
-        fixes=tuple(opening_between(cluster, edges, blamed, unsure)) if fixes is None else fixes,
+        title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else "",
+        evidence=tuple(dict.fromkeys((*shown, *map(route_obstacle_seen, found.values()), *_rules(ruled, blamed)))),
+        fixes=tuple(open_links_fixes(cluster, edges, blamed, unsure)) if fixes is None else fixes,
     )
 
 
-def _line(edge: Edge) -> str:
+def _line(edge: FailingLink) -> str:
     link = edge.link
     told = f" (errno {link.errno})" if link.errno else ""
     after = f" after {link.seconds:.1f} s" if link.seconds >= 0.1 else ""
@@ -137,29 +138,31 @@ def _line(edge: Edge) -> str:
     return f"{edge.source.name} to {edge.target.name}: {link.address}, {port}{said}{told}{after}"
 
 
-def _rules(edges: Sequence[Edge], blamed: Sequence[Node]) -> Iterator[str]:
+def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str]:
     """The chains that block these links, on the blamed nodes; each node's once."""
-    accused, told = set(blamed), set[tuple[Node, Hook]]()
+    accused, told = set(blamed), set[tuple[Node, FilterHook]]()
     for edge in edges:
-        sides: tuple[tuple[Node, Hook], ...] = ((edge.target, "input"), (edge.source, "output"))
+        sides: tuple[tuple[Node, FilterHook], ...] = ((edge.target, "input"), (edge.source, "output"))
         for node, hook in sides:
             if node in accused and (node, hook) not in told and len(told) < MAX_LINES:
                 told.add((node, hook))
                 yield from filter_evidence(node, hook, edge.link.port)
 
 
-def obstacles(edges: Sequence[Edge]) -> dict[Edge, Obstacle]:
+def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
     """What the nodes' own routing tables say about those of these links about which they say something."""
-    tried = {edge: obstacle(edge.source, edge.target, edge.link.address) for edge in edges}
+    tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address) for edge in edges}
     return {edge: found for edge, found in tried.items() if found is not None}
 
 
-def opening_between(cluster: Cluster, edges: Sequence[Edge], blamed: Sequence[Node], unsure: bool) -> Iterator[Fix]:
+def open_links_fixes(
+    cluster: Cluster, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool
+) -> Iterator[Fix]:
     """On each of the blamed nodes, let its peers' connections through; a route that is wrong is put right instead."""
-    found = obstacles(edges[:MAX_LINKS])
+    found = link_obstacles(edges[:MAX_LINKS_LISTED])
     first = {one.node: one for one in reversed(found.values())}
-    yield from (repair_route(cluster, one) for one in list(first.values())[:MAX_FIXES])
-    if cut_off(edges) and not blocked_by_rules(edges)[0]:
+    yield from (repair_route_fix(cluster, one) for one in list(first.values())[:MAX_FIXES])
+    if cut_after_accept(edges) and not links_blocked_by_rules(edges)[0]:
         targets = some_of(dict.fromkeys(edge.target.name for edge in edges))
         text = (
             f"Find what accepts these connections in place of {targets} (a service mesh's sidecar such as istio's, a "
@@ -168,27 +171,29 @@ def opening_between(cluster: Cluster, edges: Sequence[Edge], blamed: Sequence[No
         yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
         return
     peers: dict[Node, dict[str, None]] = {}
-    hooks: dict[Node, Hook] = {}
+    hooks: dict[Node, FilterHook] = {}
     for edge in edges:
         if edge in found:
             continue
         for node, peer in ((edge.target, edge.source), (edge.source, edge.target)):
-            peers.setdefault(node, {}).update(dict.fromkeys(reached_elsewhere(cluster, peer)))
+            peers.setdefault(node, {}).update(dict.fromkeys(source_addresses(cluster, peer)))
         hooks[edge.target] = "input"
         hooks.setdefault(edge.source, "output")
     left = [node for node in blamed if node in peers and node not in first]
     for number, node in enumerate(left[:MAX_FIXES], start=1):
-        addresses = [*peers[node], *itself_too(cluster, node)]
-        yield opening_fix(node, node.name, hooks.get(node, "input"), addresses, None, option=number if unsure else 1)
+        addresses = [*peers[node], *own_addresses_filtered(cluster, node)]
+        yield open_firewall_fix(
+            node, node.name, hooks.get(node, "input"), addresses, None, option=number if unsure else 1
+        )
 
 
-def itself_too(cluster: Cluster, node: Node) -> list[str]:
+def own_addresses_filtered(cluster: Cluster, node: Node) -> list[str]:
     """The node's own addresses, where its rules meet what its ranks send each other as well: they are peers, too."""
     filters = node.facts.network.firewall if node.facts.network else None
     rules = [rule for chain in (filters.chains if filters else ()) for rule in chain.blocking_rules]
-    return reached_elsewhere(cluster, node) if any(not _PLACE.search(rule) for rule in rules) else []
+    return source_addresses(cluster, node) if any(not _PLACE.search(rule) for rule in rules) else []
 
 
-def reached_elsewhere(cluster: Cluster, node: Node) -> list[str]:
+def source_addresses(cluster: Cluster, node: Node) -> list[str]:
     """The addresses that a node's connections come from."""
-    return [a for a in dict.fromkeys((address_of(node, cluster), node.gloo_address)) if a and not is_loopback(a)]
+    return [a for a in dict.fromkeys((reachable_address(node, cluster), node.gloo_address)) if a and not is_loopback(a)]

@@ -25,7 +25,7 @@ _GRAPHS: WeakKeyDictionary[Cluster, LinkGraph] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Edge:
+class FailingLink:
     """A failing link between two nodes."""
 
     source: Node
@@ -37,7 +37,7 @@ class Edge:
 class Star:
     """Scattered failing links that hang together. ``hub``: the node common to all of them, where there is one."""
 
-    edges: tuple[Edge, ...]
+    edges: tuple[FailingLink, ...]
     hub: Node | None
     one_way: bool
     """Each of its pairs fails in one direction only."""
@@ -49,11 +49,11 @@ class LinkGraph:
 
     nodes: tuple[Node, ...] = ()
     """Those that measured links."""
-    no_route: tuple[Edge, ...] = ()
-    no_way_back: tuple[Edge, ...] = ()
+    no_route: tuple[FailingLink, ...] = ()
+    no_way_back: tuple[FailingLink, ...] = ()
     """Links that fail since their target has no route for its answers: the other direction of some of ``no_route``."""
-    stalled: tuple[Edge, ...] = ()
-    misled: tuple[Edge, ...] = ()
+    stalled: tuple[FailingLink, ...] = ()
+    misled: tuple[FailingLink, ...] = ()
     """Links that fail for one address only, while the same node is reached at another."""
     isolated: tuple[Node, ...] = ()
     """Nodes that neither reach any other nor are reached, while others reach each other."""
@@ -67,20 +67,22 @@ class LinkGraph:
     bad: dict[int, dict[int, Link]] = field(default_factory=dict)
     """Failing links by the numbers of their nodes in ``nodes``: those that the fields from ``isolated`` on explain."""
 
-    def edges_of(self, nodes: Iterable[Node], limit: int, inward: bool = True, outward: bool = True) -> list[Edge]:
+    def edges_of(
+        self, nodes: Iterable[Node], limit: int, inward: bool = True, outward: bool = True
+    ) -> list[FailingLink]:
         """At most ``limit`` failing links into and out of these nodes."""
         wanted = {id(node) for node in nodes}
         numbers = [number for number, node in enumerate(self.nodes) if id(node) in wanted]
-        found: list[Edge] = []
+        found: list[FailingLink] = []
         for number in numbers:
             for source, targets in self.bad.items():
                 if inward and number in targets and len(found) < limit:
-                    found.append(Edge(self.nodes[source], self.nodes[number], targets[number]))
+                    found.append(FailingLink(self.nodes[source], self.nodes[number], targets[number]))
             if outward:
                 for target, link in self.bad.get(number, {}).items():
                     if len(found) >= limit:
                         return found
-                    found.append(Edge(self.nodes[number], self.nodes[target], link))
+                    found.append(FailingLink(self.nodes[number], self.nodes[target], link))
         return found
 
 
@@ -95,9 +97,9 @@ def _built(cluster: Cluster) -> LinkGraph:
     nodes = tuple(node for node in cluster.nodes if node.facts.mesh is not None)
     number_of = {key: number for number, node in enumerate(nodes) for key in node.keys}
     bad: dict[int, dict[int, Link]] = {}
-    no_route: list[Edge] = []
-    stalled: list[Edge] = []
-    misled: list[Edge] = []
+    no_route: list[FailingLink] = []
+    stalled: list[FailingLink] = []
+    misled: list[FailingLink] = []
     for number, node in enumerate(nodes):
         links = node.facts.mesh.bad if node.facts.mesh else ()
         if not links:
@@ -112,25 +114,25 @@ def _built(cluster: Cluster) -> LinkGraph:
             if link.accepted or link.errno in OWN_SHORTAGE:
                 continue  # whether its process answers, or the own one can ask, is no matter of the link
             if outcome == "stalled":
-                stalled.append(Edge(node, nodes[target], link))
+                stalled.append(FailingLink(node, nodes[target], link))
             elif is_loopback(link.address):
                 continue
             elif link.to not in lost and nodes[target].reached_at not in (None, link.address):
-                misled.append(Edge(node, nodes[target], link))
+                misled.append(FailingLink(node, nodes[target], link))
             elif outcome in BLOCKED and target not in mine:
                 if link.errno == ENETUNREACH and not link.icmp:
-                    no_route.append(Edge(node, nodes[target], link))
+                    no_route.append(FailingLink(node, nodes[target], link))
                 else:
                     mine[target] = link
         if mine:
             bad[number] = mine
     numbers = {node: number for number, node in enumerate(nodes)}
-    no_way_back: list[Edge] = []
+    no_way_back: list[FailingLink] = []
     for edge in no_route:
         # Its answers find no way back either.
         other = bad.get(numbers[edge.target], {})
         if numbers[edge.source] in other:
-            no_way_back.append(Edge(edge.target, edge.source, other.pop(numbers[edge.source])))
+            no_way_back.append(FailingLink(edge.target, edge.source, other.pop(numbers[edge.source])))
     return replace(
         _explained(nodes, bad),
         no_route=tuple(no_route),
@@ -219,7 +221,7 @@ def _stars(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]], left: list[
         components = [left]
     stars = []
     for pairs in components:
-        edges = tuple(Edge(nodes[s], nodes[t], bad[s][t]) for s, t in pairs)
+        edges = tuple(FailingLink(nodes[s], nodes[t], bad[s][t]) for s, t in pairs)
         hub = common(pairs)
         present = set(pairs)
         one_way = len(nodes) > 2 and all((t, s) not in present for s, t in pairs)

@@ -30,7 +30,7 @@ NEARLY_ALL = 0.75
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLink:
     """One direction of one link, as its sender measured it."""
 
     source: Node
@@ -46,29 +46,29 @@ class Measured:
         return max(self.rate.bytes_per_second, self.rate.delivery_rate or 0.0)
 
 
-def measured_links(cluster: Cluster) -> list[Measured]:
+def measured_links(cluster: Cluster) -> list[MeasuredLink]:
     """All links that the nodes list: their slowest and their lossiest ones."""
     found = []
     for node in cluster.nodes:
         for rate in node.facts.mesh.rates if node.facts.mesh else ():
             target = cluster.by_key.get(rate.to)
             if target is not None and target is not node:
-                found.append(Measured(node, target, rate))
+                found.append(MeasuredLink(node, target, rate))
     return found
 
 
-def usual_speed(cluster: Cluster) -> float | None:
+def usual_link_speed(cluster: Cluster) -> float | None:
     """Bytes per second of the usual link: the median of the nodes' medians; None below three nodes that measured."""
     medians = [m.rate_median for n in cluster.nodes if (m := n.facts.mesh) is not None and m.rate_median is not None]
     return statistics.median(medians) if len(medians) > 2 else None
 
 
-def slow_links(links: Sequence[Measured], usual: float | None) -> list[Measured]:
+def slow_links(links: Sequence[MeasuredLink], usual: float | None) -> list[MeasuredLink]:
     """The links that are far slower than the usual one, and not for want of processors."""
     return [link for link in links if _is_slow(link, usual)]
 
 
-def _is_slow(link: Measured, usual: float | None) -> bool:
+def _is_slow(link: MeasuredLink, usual: float | None) -> bool:
     speed = link.speed
     if speed is None or link.rate.receiver_limited > RECEIVER_LIMITED:
         return False
@@ -80,7 +80,7 @@ def _is_slow(link: Measured, usual: float | None) -> bool:
     return speed < usual / SLOWER
 
 
-def lossy_links(links: Sequence[Measured]) -> list[Measured]:
+def lossy_links(links: Sequence[MeasuredLink]) -> list[MeasuredLink]:
     """The links on which TCP had to send small messages again, more often than chance has it."""
     return [
         link

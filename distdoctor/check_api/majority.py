@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Split(Generic[T]):
+class Disagreement(Generic[T]):
     """Nodes that do not agree on a value."""
 
     values: Mapping[str, T]
@@ -47,12 +47,12 @@ class Split(Generic[T]):
         return "; ".join(parts)
 
 
-def split_by_value(values: Mapping[str, T]) -> Split[T] | None:
+def disagreement(values: Mapping[str, T]) -> Disagreement[T] | None:
     """How the nodes disagree; None where they do not."""
     said = Counter(values.values())
     if len(said) < 2:
         return None
     (usual, count), *_ = said.most_common()
     if count * 2 > len(values):
-        return Split(values, usual, True)
-    return Split(values, next(iter(values.values())), False)
+        return Disagreement(values, usual, True)
+    return Disagreement(values, next(iter(values.values())), False)

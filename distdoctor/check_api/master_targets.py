@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from distdoctor.check_api.node_addresses import names_loopback
+from distdoctor.check_api.node_addresses import master_means_itself
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
@@ -34,7 +34,7 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
         # A store client tries one address after the other: a name that means every node (a headless service) leads
         # each of them, its own address refused, to the one that hosts the store.
         addresses = (network.contact.address,)
-    if not addresses or (names_loopback(node) and cluster.multi_host):
+    if not addresses or (master_means_itself(node) and cluster.multi_host):
         return None
     numbers = [parse_address(address) for address in addresses]
     own = {parse_address(address) for address in node.addresses}
@@ -48,7 +48,7 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
     return frozenset(map(str, numbers))
 
 
-def shared_targets(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
+def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
     """The address that ``node`` takes for the master's and has itself, as the host at the right place has it, too."""
     network = node.facts.network
     own = {a for other in cluster.nodes if other.host == right[0] for a in other.addresses if not is_loopback(a)}
@@ -65,7 +65,7 @@ def _arrived(zero: Node, node: Node) -> bool:
     return bool(zero.facts.meeting and {*node.keys} & {*zero.facts.meeting.arrived})
 
 
-def split_names(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
+def names_leading_apart(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
     """Host names that lead to different places, each with the nodes that use them on one and the same port.
 
     And addresses that do: those that several hosts have.
@@ -78,7 +78,7 @@ def split_names(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str
     return {name: nodes for (name, _), nodes in groups.items() if len({found[node.name] for node in nodes}) > 1}
 
 
-def rightful_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
+def rightful_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarget]) -> tuple[MasterTarget, bool]:
     """(the place that is taken for the right one, whether that is sure)."""
     said = Counter(found[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()

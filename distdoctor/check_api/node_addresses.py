@@ -9,7 +9,7 @@ from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
 
-def address_of(node: Node, cluster: Cluster | None = None, but: Container[str] = ()) -> str | None:
+def reachable_address(node: Node, cluster: Cluster | None = None, but: Container[str] = ()) -> str | None:
     """The address by which other hosts reach ``node``: by its routes, else one in a network it shares with another
 
     node of the cluster, else the first that is neither loopback nor on a bridge of containers. None without any.
@@ -45,13 +45,13 @@ def primary_interface(node: Node) -> str | None:
     return network.primary.interface if network and network.primary else None
 
 
-def own_names(node: Node) -> tuple[str, ...]:
+def own_host_names(node: Node) -> tuple[str, ...]:
     """What a node is called: its host name and, where that has dots, the first label."""
     hostname = node.facts.identity.hostname
     return tuple(dict.fromkeys((hostname, hostname.partition(".")[0])))
 
 
-def names_loopback(node: Node) -> bool:
+def master_means_itself(node: Node) -> bool:
     """Whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1, or another
     host's name that resolves to one of these. A node's own name may: the store listens on every address."""
     master = node.plan.master_addr
@@ -61,7 +61,7 @@ def names_loopback(node: Node) -> bool:
         return True
     network = node.facts.network
     resolved = network.master.addresses if network and network.master else ()
-    return master not in own_names(node) and bool(resolved) and all(is_loopback(address) for address in resolved)
+    return master not in own_host_names(node) and bool(resolved) and all(is_loopback(address) for address in resolved)
 
 
 def data_interface(node: Node) -> tuple[str | None, int]:

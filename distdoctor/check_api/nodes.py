@@ -1,4 +1,4 @@
-"""What several checks need to say whom a failure is to be blamed on."""
+"""Who a node is in the job: node 0, one with other hosts beside it, one with so many ranks and these backends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def other_run(node: Node) -> bool:
     return bool(network.master_is_own) and meeting.ended and (meeting.host_lost or meeting.late is not None)
 
 
-def hosts_store(cluster: Cluster) -> Node | None:
+def store_host(cluster: Cluster) -> Node | None:
     """Node 0 where its facts are here and say that it hosts the store, else None."""
     node = cluster.node0
     if node is None or not node.facts.meeting or not node.facts.meeting.hosted:
@@ -57,7 +57,7 @@ def hosts_store(cluster: Cluster) -> Node | None:
     return node if bind is None or bind.ok else None
 
 
-def has_others(cluster: Cluster, node: Node) -> bool:
+def has_other_hosts(cluster: Cluster, node: Node) -> bool:
     """Whether other hosts take part, as far as is known: they, too, may have to reach this node's addresses."""
     if len(cluster.nodes) > 1:
         return bool(cluster.peers(node))
@@ -67,7 +67,7 @@ def has_others(cluster: Cluster, node: Node) -> bool:
     return cluster.multi_host and not local and node.reached_at is not None and not is_loopback(node.reached_at)
 
 
-def makes_gloo(node: Node) -> bool:
+def makes_gloo_group(node: Node) -> bool:
     """Whether a gloo group is planned, or was tried, on this node."""
     return node.plan.gloo_planned or any(s.stage == "gloo" and s.status != "skipped" for s in node.facts.stages)
 
@@ -95,24 +95,19 @@ def _unclaimed(claimed: Iterable[int | None], totals: Sequence[int | None]) -> t
     return tuple(sorted(set(range(min(total, 100_000))) - {rank for rank in claimed if rank is not None}))
 
 
-def has_gpus(node: Node) -> bool:
-    """Whether a rank of the node sees a device."""
-    return any(rank.gpu and rank.gpu.visible for rank in node.facts.ranks)
-
-
-def plans_nccl(node: Node) -> bool:
+def plans_nccl_group(node: Node) -> bool:
     """Whether the job makes an NCCL group on this node."""
-    return "nccl" in node.plan.backends(gpus=has_gpus(node))
+    return "nccl" in node.plan.backends(gpus=node.gpus)
 
 
-def ranks_on(node: Node) -> int:
+def rank_count(node: Node) -> int:
     """How many ranks the node has: planned where it was started once per node or that is known, else those seen."""
     return node.plan.nproc_per_node or len(node.facts.ranks)
 
 
-def ranks_planned(cluster: Cluster) -> int:
+def planned_rank_count(cluster: Cluster) -> int:
     """How many ranks the job has, as far as the plan or the nodes here tell; 1 at least."""
-    return max(cluster.plan.world_size or 0, sum(ranks_on(node) for node in cluster.nodes), 1)
+    return max(cluster.plan.world_size or 0, sum(rank_count(node) for node in cluster.nodes), 1)
 
 
 def gloo_dials(node: Node, peer: Node, at: str | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from distdoctor.knowledge.packet_filter import blocks, concerns
-from distdoctor.knowledge.ruleset import Hook
+from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import FirewallChain
 from distdoctor.model.findings import Blame
@@ -31,7 +31,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     return "either"
 
 
-def filter_evidence(node: Node, hook: Hook, port: int) -> tuple[str, ...]:
+def filter_evidence(node: Node, hook: FilterHook, port: int) -> tuple[str, ...]:
     """The chains and rules of a node that block the port, for the evidence; or that they could not be read."""
     rules = node.facts.network.firewall if node.facts.network else None
     if rules is None or not rules.readable:

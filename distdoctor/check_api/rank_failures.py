@@ -1,4 +1,4 @@
-"""What ranks said of a limit that they ran into."""
+"""Ranks whose stages failed: which they are, what they said, and the finding that tells it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from distdoctor.check_api.accused_peers import Accused, accused
 from distdoctor.check_api.error_remedies import said_fixes
-from distdoctor.check_api.text import shorten, together
+from distdoctor.check_api.text import shorten_error, together
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import RankFacts, RankStage
 from distdoctor.model.findings import Finding, Fix
 
 
-def complaints(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
+def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
     """Node name -> the errors of its ranks that hold one of ``words`` and not ``unless``, each once, as lines of
     evidence."""
     found: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
         errors = [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.error]
         errors = [error for error in errors if not (unless and unless in error)]
-        texts = dict.fromkeys(shorten(error) for error in errors if any(word in error for word in words))
+        texts = dict.fromkeys(shorten_error(error) for error in errors if any(word in error for word in words))
         if texts:
             found[node.name] = tuple(f"{node.name}: {text}" for text in texts)
     return found
@@ -36,7 +36,7 @@ STOPPED = ("T", "t")
 
 
 @dataclass(frozen=True)
-class Ended:
+class FailedRank:
     """One rank's stage that did not end well."""
 
     node: Node
@@ -44,10 +44,10 @@ class Ended:
     stage: RankStage
 
 
-def failed_ranks(cluster: Cluster, stage: str) -> list[Ended]:
+def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
     """The ranks for which ``stage`` failed."""
     return [
-        Ended(node, rank, entry)
+        FailedRank(node, rank, entry)
         for node in cluster.nodes
         for rank in node.facts.ranks
         for entry in rank.stages
@@ -55,25 +55,25 @@ def failed_ranks(cluster: Cluster, stage: str) -> list[Ended]:
     ]
 
 
-def stopped_ranks(cluster: Cluster) -> list[Ended]:
+def stopped_ranks(cluster: Cluster) -> list[FailedRank]:
     """The ranks whose process was stopped when a stage ended, in their first such stage."""
     return _first(cluster, lambda entry: entry.detail.get("state") in STOPPED)
 
 
-def died_ranks(cluster: Cluster) -> list[Ended]:
+def died_ranks(cluster: Cluster) -> list[FailedRank]:
     """The ranks whose process ended by itself or from outside, but not by the doctor's hand, in the stage it was in."""
     ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))
     return [one for one in ended if one.stage.detail.get("died")]
 
 
-def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[Ended]:
+def _first(cluster: Cluster, wanted: Callable[[RankStage], bool]) -> list[FailedRank]:
     """Each rank with the first of its stages that is wanted."""
     found = []
     for node in cluster.nodes:
         for rank in node.facts.ranks:
             entry = next((entry for entry in rank.stages if entry.detail and wanted(entry)), None)
             if entry is not None:
-                found.append(Ended(node, rank, entry))
+                found.append(FailedRank(node, rank, entry))
     return found
 
 
@@ -85,33 +85,33 @@ def by_luck(cluster: Cluster) -> str:
     return "" if ran or not cluster.gloo_planned else NOT_SEEN
 
 
-def own_rank_errors(ended: list[Ended]) -> list[Ended]:
+def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
     """Those with an error of their own; all of them where every one was only ended from outside."""
     return [one for one in ended if not one.stage.detail.get("killed")] or ended
 
 
-def gloo_blames(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
+def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:
     """Whether gloo failed on any rank with a text that names one of ``addresses``."""
     texts = [one.stage.error or "" for one in failed_ranks(cluster, "gloo")]
     return any(f"[{address}]" in text for address in addresses for text in texts)
 
 
-def rank_numbers(ended: list[Ended]) -> tuple[int, ...]:
+def ranks_of_failed(ended: list[FailedRank]) -> tuple[int, ...]:
     """The global ranks concerned, each once, in order."""
     return tuple(sorted({one.rank.rank for one in ended if one.rank.rank is not None}))
 
 
-def node_names(cluster: Cluster, ended: list[Ended]) -> tuple[str, ...]:
+def nodes_of_failed(cluster: Cluster, ended: list[FailedRank]) -> tuple[str, ...]:
     """The nodes concerned, each once, in the cluster's order."""
     names = {one.node.name for one in ended}
     return tuple(node.name for node in cluster.nodes if node.name in names)
 
 
-def rank_errors(ended: list[Ended]) -> tuple[str, ...]:
+def rank_errors_said(ended: list[FailedRank]) -> tuple[str, ...]:
     """What was said, each text once with the ranks that said it."""
-    groups: dict[str, list[Ended]] = {}
+    groups: dict[str, list[FailedRank]] = {}
     for one in ended:
-        groups.setdefault(shorten(one.stage.error or "no text"), []).append(one)
+        groups.setdefault(shorten_error(one.stage.error or "no text"), []).append(one)
     lines = []
     for text, ones in groups.items():
         who = together(
@@ -122,26 +122,28 @@ def rank_errors(ended: list[Ended]) -> tuple[str, ...]:
     return (*lines[:LINES], *((f"and {len(lines) - LINES} other texts",) if len(lines) > LINES else ()))
 
 
-def suspects(cluster: Cluster, ended: Sequence[Ended]) -> Accused:
+def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
     """Whom the errors of these ranks are to be blamed on (see :func:`distdoctor.check_api.accused_peers.accused`)."""
     return accused(cluster, [(one.node, one.stage.error or "") for one in ended])
 
 
-def ranks_of(ended: Sequence[Ended], blamed: Accused) -> tuple[int, ...]:
+def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, ...]:
     """The ranks to blame: those that failed on the blamed nodes; of a node that others name, all of its ranks."""
     found: list[int] = []
     for node in blamed.nodes:
-        found += rank_numbers([one for one in ended if one.node is node]) or node.ranks
+        found += ranks_of_failed([one for one in ended if one.node is node]) or node.ranks
     return tuple(sorted(found))
 
 
-def fallback_finding(cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail") -> Iterator[Finding]:
+def failed_stage_finding(
+    cluster: Cluster, stage: str, what: str, fix: str, severity: str = "fail"
+) -> Iterator[Finding]:
     """The finding about a stage that failed, for whatever reason. ``what`` completes ``... on rank 1 of host0``;
     ``fix`` is for what failed between ranks: an error of a rank's own has remedies of its own."""
-    ended = [one for one in own_rank_errors(failed_ranks(cluster, stage)) if not one.stage.detail.get("wrong")]
+    ended = [one for one in failed_by_themselves(failed_ranks(cluster, stage)) if not one.stage.detail.get("wrong")]
     if not ended:
         return  # wrong results have a check of their own
-    blamed = suspects(cluster, ended)
+    blamed = accused_by_errors(cluster, ended)
     names = tuple(node.name for node in blamed.nodes)
     told = [one for one in ended if one.node in (blamed.reporters or blamed.nodes)] or ended
     where = f"on {together(names)}"
@@ -150,19 +152,19 @@ def fallback_finding(cluster: Cluster, stage: str, what: str, fix: str, severity
         whom = [node.name for node in blamed.nodes if node not in blamed.reporters]
         where = f"with {together(whom)}{place}, say the ranks of {accusers}"
     yield Finding(
-        summary=f"{what} {where}: {shortened(shorten(told[0].stage.error or 'no text'), 160)}",
+        summary=f"{what} {where}: {shortened(shorten_error(told[0].stage.error or 'no text'), 160)}",
         nodes=names,
-        ranks=ranks_of(ended, blamed),
+        ranks=ranks_to_blame(ended, blamed),
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
         blame=blamed.blame,
-        evidence=rank_errors(ended),
+        evidence=rank_errors_said(ended),
         fixes=remedies(cluster, blamed, told, fix),
         severity="warn" if severity == "warn" else "fail",
         because_of=_ended_rank(cluster),
     )
 
 
-def remedies(cluster: Cluster, blamed: Accused, told: Sequence[Ended], fix: str) -> tuple[Fix, ...]:
+def remedies(cluster: Cluster, blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
     """What to do about these errors: by their own words where these say what it is, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:

@@ -26,7 +26,7 @@ def some_of(names: Iterable[str], limit: int = 8) -> str:
     return f"{', '.join(parts[: limit - 2])} and {len(parts) - limit + 2} more"
 
 
-def holder_line(holder: PortHolder, port: int) -> str:
+def port_holder_seen(holder: PortHolder, port: int) -> str:
     """Who has the port, for the evidence."""
     held = f"{endpoint(holder.address, port)} is "
     held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""
@@ -39,7 +39,7 @@ SHOWN = 300
 """Characters of an error's text that are shown."""
 
 
-def shorten(text: str) -> str:
+def shorten_error(text: str) -> str:
     """An error on one line of at most SHOWN characters, its gloo ports put right."""
     return shortened(ports_right(text), SHOWN)
 

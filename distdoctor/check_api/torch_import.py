@@ -11,7 +11,7 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import TorchFailure
 from distdoctor.model.findings import Fix
 
-Why = Literal[
+TorchImportCause = Literal[
     "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
     "dependency", "not-distributed", "other",
 ]  # fmt: skip
@@ -22,7 +22,7 @@ _WRONG_SYMBOL = re.compile(
 )
 
 
-def why(node: Node) -> Why | None:
+def why(node: Node) -> TorchImportCause | None:
     """Why torch cannot be imported on ``node``; None where it can, or where nobody has tried."""
     identity = node.facts.identity
     if identity.torch is not None or not identity.torch_error:
@@ -38,7 +38,7 @@ def why(node: Node) -> Why | None:
     return _by_facts(failure, f"{failure.text} {failure.said}")
 
 
-def _by_facts(failure: TorchFailure, text: str) -> Why:
+def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
     if failure.folder_gone:
         return "folder"
     if failure.oom_kills or failure.type == "MemoryError" or failure.errno == 12 or _NO_MEMORY.search(text):
@@ -54,7 +54,7 @@ def _by_facts(failure: TorchFailure, text: str) -> Why:
     return _by_text(text) or "other"
 
 
-def _by_text(text: str) -> Why | None:
+def _by_text(text: str) -> TorchImportCause | None:
     if _NO_LIBRARY.search(text):
         return "library"
     if _WRONG_SYMBOL.search(text):
@@ -62,15 +62,15 @@ def _by_text(text: str) -> Why | None:
     return "memory" if _NO_MEMORY.search(text) else None
 
 
-def missing_library(text: str) -> str:
+def missing_library_name(text: str) -> str:
     """The library that the loader did not find."""
     match = _NO_LIBRARY.search(text)
     return match[1].rpartition("/")[2] if match else "a library"
 
 
-def grouped_by_cause(cluster: Cluster, kinds: Iterable[Why]) -> Mapping[Why, list[Node]]:
+def nodes_by_torch_cause(cluster: Cluster, kinds: Iterable[TorchImportCause]) -> Mapping[TorchImportCause, list[Node]]:
     """The nodes of each of these kinds, in the cluster's order."""
-    wanted, found = set(kinds), dict[Why, list[Node]]()
+    wanted, found = set(kinds), dict[TorchImportCause, list[Node]]()
     for node in cluster.nodes:
         kind = why(node)
         if kind in wanted and kind is not None:
@@ -78,7 +78,7 @@ def grouped_by_cause(cluster: Cluster, kinds: Iterable[Why]) -> Mapping[Why, lis
     return found
 
 
-def still_importing(cluster: Cluster, seconds: float) -> list[Node]:
+def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
     """The nodes where the import of torch had not ended after so many seconds."""
     return [
         node
@@ -87,7 +87,7 @@ def still_importing(cluster: Cluster, seconds: float) -> list[Node]:
     ]
 
 
-def torch_error_line(node: Node) -> str:
+def torch_error_seen(node: Node) -> str:
     """What was seen on a node, with the Python in which it was."""
     identity = node.facts.identity
     python = f"Python {identity.python}"
@@ -95,21 +95,21 @@ def torch_error_line(node: Node) -> str:
     return f"{node.name}: {identity.torch_error} ({where})"
 
 
-def pip_of(node: Node, *words: str) -> str:
+def pip_command(node: Node, *words: str) -> str:
     """pip's command line for the node's own Python."""
     return shlex.join([node.facts.identity.executable or "python3", "-m", "pip", *words])
 
 
-def install_fix(cluster: Cluster, node: Node, *flags: str) -> str:
+def install_torch_command(cluster: Cluster, node: Node, *flags: str) -> str:
     """The command that installs the torch of the other nodes, or any, into the node's own Python."""
     versions = [other.facts.identity.torch for other in cluster.nodes if other.facts.identity.torch]
     failure = node.facts.identity.torch_failure
     version = (failure.version if failure else None) or (versions[0] if versions else None)
-    words = shlex.split(install_torch(version))[2:] if version else ["torch"]
-    return pip_of(node, "install", *flags, *words)
+    words = shlex.split(install_torch_version(version))[2:] if version else ["torch"]
+    return pip_command(node, "install", *flags, *words)
 
 
-def python_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str], option: int = 1) -> tuple[Fix, ...]:
+def fixes_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str], option: int = 1) -> tuple[Fix, ...]:
     """One fix for all nodes with the same command (by their names)."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
@@ -117,7 +117,7 @@ def python_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, st
     return tuple(Fix(text, tuple(names), option, commands=(line,)) for line, names in groups.items())
 
 
-def install_torch(version: str) -> str:
+def install_torch_version(version: str) -> str:
     """The command that installs this version of torch, from the index of its build where it names one (+cu126)."""
     release, _, build = version.partition("+")
     words = ["pip", "install", f"torch=={release}"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from distdoctor.knowledge.variables import meant
+from distdoctor.knowledge.variables import variable_meant
 from distdoctor.model.cluster import Node
 
 
-def misspelled(node: Node, variable: str) -> tuple[str, ...]:
+def misspellings_of(node: Node, variable: str) -> tuple[str, ...]:
     """The variables of this node that look like ``variable`` misspelled."""
-    return tuple(name for name in node.facts.near_misses if meant(name) == variable)
+    return tuple(name for name in node.facts.near_misses if variable_meant(name) == variable)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from distdoctor.knowledge.shared_settings import devices
+from distdoctor.knowledge.shared_settings import gloo_device_names
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Resolution
 
@@ -28,7 +28,7 @@ def predict(
     127.0.0.1.
     """
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
-    names = devices(variable)
+    names = gloo_device_names(variable)
     if names:
         first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
         if not all(name in first_of for name in names):
@@ -47,7 +47,7 @@ def further(variables: Mapping[str, str], interfaces: Sequence[Interface]) -> tu
     """What gloo's other devices will advertise: it makes one for each name in GLOO_SOCKET_IFNAME."""
     variable = variables.get("GLOO_SOCKET_IFNAME", "")
     first_of = {i.name: i.addresses[0] for i in reversed(interfaces) if i.addresses}
-    names = devices(variable)
+    names = gloo_device_names(variable)
     if not all(name in first_of for name in names):
         return ()
     return tuple(AddressChoice(first_of[name], name, "variable", variable) for name in names[1:])

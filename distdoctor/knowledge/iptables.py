@@ -6,10 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from distdoctor.knowledge.ruleset import BadRuleset, Hook
+from distdoctor.knowledge.ruleset import BadRuleset, FilterHook
 from distdoctor.model.facts import FirewallChain
 
-_BUILT_IN: dict[str, Hook] = {"PREROUTING": "input", "INPUT": "input", "OUTPUT": "output", "POSTROUTING": "output"}
+_BUILT_IN: dict[str, FilterHook] = {
+    "PREROUTING": "input",
+    "INPUT": "input",
+    "OUTPUT": "output",
+    "POSTROUTING": "output",
+}
 
 
 def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[FirewallChain, ...]:

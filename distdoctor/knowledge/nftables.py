@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from distdoctor.knowledge.ruleset import BadRuleset, Hook
+from distdoctor.knowledge.ruleset import BadRuleset, FilterHook
 from distdoctor.model.facts import FirewallChain
 
-_HOOKS: dict[str, Hook] = {
+_HOOKS: dict[str, FilterHook] = {
     "ingress": "input",
     "prerouting": "input",
     "input": "input",

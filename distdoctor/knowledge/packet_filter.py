@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from distdoctor.knowledge.ruleset import Direction, Hook
+from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import Firewall, FirewallChain
 
@@ -27,14 +27,16 @@ def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -
     return any(_rule_concerns(rule, port, way) for rule in chain.blocking_rules)
 
 
-def blocks(firewall: Firewall | None, hook: Hook, port: int | None, way: Direction = "dport") -> bool | None:
+def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: Direction = "dport") -> bool | None:
     """Whether a chain of ``hook`` can block that port (see :func:`concerns`); None: the rules were not readable."""
     if firewall is None or not firewall.readable:
         return None
     return any(chain.hook == hook and concerns(chain, port, way) for chain in firewall.chains)
 
 
-def open_commands(firewall: Firewall | None, hook: Hook, peers: Sequence[str], port: int | None) -> tuple[str, ...]:
+def open_commands(
+    firewall: Firewall | None, hook: FilterHook, peers: Sequence[str], port: int | None
+) -> tuple[str, ...]:
     """Commands that accept TCP between this host and ``peers`` in every chain that blocks it.
 
     ``hook`` input: connections from the peers to this host's ``port``; output: from this host to the peers' ``port``.
@@ -74,7 +76,7 @@ def _command(chain: FirewallChain, peers: Sequence[str], version: int, port: int
     return f"{chain.tool}-legacy {table}-I {shlex.quote(chain.name)} {address} -p tcp{match} -j ACCEPT"
 
 
-def opening_port(firewall: Firewall | None, hook: Hook, port: int) -> int | None:
+def opening_port(firewall: Firewall | None, hook: FilterHook, port: int) -> int | None:
     """``port`` where rules for that port alone are what blocks; None where whatever blocks it blocks other ports too,
 
     so that the random ports of gloo and NCCL need opening with it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Hook = Literal["input", "output"]
+FilterHook = Literal["input", "output"]
 Direction = Literal["dport", "sport"]
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 
 _TRUE = ("y", "yes", "t", "true", "1")
-DEBUG, BARRIER, INTERFACES = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
+DEBUG, BARRIER, GLOO_INTERFACES = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
 LAZY, TRANSPORT, SEQUENCE = "TORCH_GLOO_LAZY_INIT", "GLOO_DEVICE_TRANSPORT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"
 EVERY_BACKEND = (DEBUG, BARRIER)
-GLOO = (INTERFACES, LAZY, TRANSPORT, SEQUENCE)
-FATAL = (DEBUG, BARRIER, INTERFACES)
+GLOO_SETTINGS = (GLOO_INTERFACES, LAZY, TRANSPORT, SEQUENCE)
+FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES)
 """Where these differ a job hangs, with every version of torch that has them. The others are newer, or of one build:
 a version that does not read them runs."""
 TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT", "TORCH_NCCL_USE_COMM_NONBLOCKING")
@@ -30,18 +30,18 @@ _LOCAL = re.compile(
 """NCCL's variables whose values may rightly differ from node to node, or that do not concern the others."""
 
 
-def compared(name: str, nccl: bool, gloo: bool) -> bool:
+def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
     """Whether nodes whose job uses these backends must have this setting alike."""
     if name in EVERY_BACKEND:
         return nccl or gloo
-    if name in GLOO:
+    if name in GLOO_SETTINGS:
         return gloo
     if name in TORCH_NCCL:
         return nccl
     return nccl and name.startswith("NCCL_") and not _LOCAL.fullmatch(name)
 
 
-def effect(name: str, value: str | None) -> str | None:
+def setting_effect(name: str, value: str | None) -> str | None:
     """What a value amounts to; None where that is what a variable that is not set amounts to."""
     if not value:
         return None
@@ -55,13 +55,13 @@ def effect(name: str, value: str | None) -> str | None:
         return "1" if value in ("1", "True") else None
     if name == TRANSPORT:
         return None if value in ("TCP", "LINUX") else value
-    if name == INTERFACES:
-        count = len(devices(value))
+    if name == GLOO_INTERFACES:
+        count = len(gloo_device_names(value))
         return None if count == 1 else str(count)
     return value
 
 
-def devices(value: str) -> tuple[str, ...]:
+def gloo_device_names(value: str) -> tuple[str, ...]:
     """The names in GLOO_SOCKET_IFNAME: gloo makes a device, and connects all ranks, for each of them.
 
     As std::getline() takes a list apart: a comma at the end ends the last name and begins no other. A value of one

@@ -33,7 +33,7 @@ def may_announce(plan: Plan) -> bool:
     return plan.nnodes == 1 and not endpoint and plan.sources.get("master_port") not in _GIVEN
 
 
-def announcer(cluster: Cluster) -> Node | None:
+def announcing_node(cluster: Cluster) -> Node | None:
     """The node whose name is announced; None where that is not known, or none is."""
     nodes = cluster.nodes
     if not nodes or not all(announces(node) for node in nodes) or len(nodes) < (cluster.plan.nnodes or 1):

@@ -88,20 +88,20 @@ NCCL_TOPO_FILE NCCL_TOPO_SPLIT_MLOPART NCCL_TREE_THRESHOLD NCCL_TUNER_CONFIG_PAT
 NCCL_UID_STAGGER_RATE NCCL_UID_STAGGER_THRESHOLD NCCL_UNPACK_DOUBLE_NCHANNELS NCCL_USE_CMAKE NCCL_WIN_ENABLE
 NCCL_WIN_STRIDE NCCL_WORK_ARGS_BYTES NCCL_WORK_FIFO_BYTES
 """
-DEPRECATED = {
+DEPRECATED_VARIABLES = {
     "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
     "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
     "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
 }
 """Old name -> the name since torch 2.2 (ProcessGroupNCCL.hpp warns of the old one)."""
-KNOWN = frozenset([*f"{_LAUNCH} {_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED])
+KNOWN = frozenset([*f"{_LAUNCH} {_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
 SIMILAR = 0.86
 """difflib's ratio from which a name counts as another one misspelled."""
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "MASTER_", "WORLD_", "LOCAL_", "PET_")
 
 
-def meant(name: str) -> str | None:
+def variable_meant(name: str) -> str | None:
     """The known variable that ``name`` most probably stands for, or None where it is known itself or like none."""
     if name in KNOWN or len(name) < 5:
         return None
@@ -116,6 +116,6 @@ def near_misses(names: Iterable[str]) -> tuple[str, ...]:
         likely = name.isupper() and any(
             difflib.SequenceMatcher(None, name[: len(prefix)], prefix).ratio() > 0.7 for prefix in _PREFIXES
         )
-        if likely and meant(name) is not None:
+        if likely and variable_meant(name) is not None:
             found.append(name)
     return tuple(sorted(found))

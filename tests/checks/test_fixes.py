@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.check_api.fixes import FILES_FIRST, append_hosts_line, replace_in_hosts
+from distdoctor.check_api.fixes import READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.resolve import resolve
 from distdoctor.model.cluster import build
@@ -90,7 +90,7 @@ def test_the_hosts_command_works_in_a_shell(tmp_path: Path, before: str, after: 
         if "host0" in line.partition("#")[0].split()[1:]
     )
     one = with_host_lines(loopback_name(node("host0")), *lines)
-    command = replace_in_hosts(build([one]).nodes[0], "10.77.0.10").replace("/etc/hosts", str(hosts))
+    command = correct_own_hosts_line(build([one]).nodes[0], "10.77.0.10").replace("/etc/hosts", str(hosts))
     subprocess.run(["sh", "-c", command], check=True)
     assert hosts.read_text() == after
 
@@ -101,7 +101,7 @@ def test_a_hostile_line_of_the_hosts_file_runs_nothing(tmp_path: Path) -> None:
     line = "127.0.1.1 host0 $(touch${IFS}PWNED) ';touch' `id`"
     hosts.write_text(line + "\n")
     one = with_host_lines(loopback_name(node("host0")), HostsLine(1, line))
-    command = replace_in_hosts(build([one]).nodes[0], "10.77.0.10").replace("/etc/hosts", str(hosts))
+    command = correct_own_hosts_line(build([one]).nodes[0], "10.77.0.10").replace("/etc/hosts", str(hosts))
     subprocess.run(["sh", "-c", command], check=True, cwd=tmp_path)
     assert hosts.read_text() == line.replace("127.0.1.1", "10.77.0.10") + "\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hosts"]
@@ -110,7 +110,7 @@ def test_a_hostile_line_of_the_hosts_file_runs_nothing(tmp_path: Path) -> None:
 def test_localhost_stays_with_the_loopback_address() -> None:
     """Whoever calls a host localhost loses the loopback address by a line that gives the name another one."""
     one = with_host_lines(loopback_name(node("localhost")), HostsLine(1, "127.0.0.1 localhost"))
-    assert replace_in_hosts(build([one]).nodes[0], "10.77.0.10") == ""
+    assert correct_own_hosts_line(build([one]).nodes[0], "10.77.0.10") == ""
 
 
 def test_append_quotes_the_name(tmp_path: Path) -> None:
@@ -278,9 +278,9 @@ LINE = "echo '10.77.0.10 host0' >> /etc/hosts"
 @pytest.mark.parametrize(
     ("looked_in", "line", "commands"),
     [
-        ("dns", "10.77.0.10 host0", (FILES_FIRST,)),
-        ("dns mdns4_minimal myhostname", "", (LINE, FILES_FIRST)),
-        ("dns", "10.77.0.99 host0", (LINE, FILES_FIRST)),
+        ("dns", "10.77.0.10 host0", (READ_HOSTS_FILE,)),
+        ("dns mdns4_minimal myhostname", "", (LINE, READ_HOSTS_FILE)),
+        ("dns", "10.77.0.99 host0", (LINE, READ_HOSTS_FILE)),
         ("files dns", "", (LINE,)),
         ("resolve dns", "", (LINE,)),
         ("sss dns", "", (LINE,)),
@@ -296,7 +296,7 @@ def test_no_line_is_added_that_is_there_and_the_file_is_read(
 
 
 def test_without_node_0s_facts_a_line_that_is_there_is_read() -> None:
-    assert first(rows_master.file_not_read("dns")[1])[0].commands == (FILES_FIRST,)
+    assert first(rows_master.file_not_read("dns")[1])[0].commands == (READ_HOSTS_FILE,)
     assert first(rows_master.file_not_read("dns", line="")[1])[0].commands == ()
 
 
@@ -305,7 +305,7 @@ def test_the_files_come_first_in_nsswitch(tmp_path: Path) -> None:
     for line in ("hosts: dns", "hosts:\t\tdns [!UNAVAIL=return]", "  hosts:dns"):
         file.write_text(f"passwd: files\n{line}\nnetworks: files # hosts: x\n")
         before = sources(str(file))
-        subprocess.run(["sh", "-ec", FILES_FIRST.replace("/etc/nsswitch.conf", str(file))], check=True)
+        subprocess.run(["sh", "-ec", READ_HOSTS_FILE.replace("/etc/nsswitch.conf", str(file))], check=True)
         assert before == ("dns",) and sources(str(file)) == ("files", "dns")
         assert file.read_text().splitlines()[0::2] == ["passwd: files", "networks: files # hosts: x"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from distdoctor.check_api.majority import split_by_value
-from distdoctor.check_api.torch_import import install_torch
-from distdoctor.knowledge.variables import KNOWN, meant, near_misses
+from distdoctor.check_api.majority import disagreement
+from distdoctor.check_api.torch_import import install_torch_version
+from distdoctor.knowledge.variables import KNOWN, near_misses, variable_meant
 from distdoctor.model.facts import SharedMemory
 from distdoctor.model.findings import Fix
 from tests.checks import rows_host as rows
@@ -152,15 +152,18 @@ def test_without_a_master_of_ones_own_the_file_is_replaced_by_node_0s_address() 
 
 
 def test_a_build_is_installed_from_its_own_index() -> None:
-    assert install_torch("2.7.0+cu126") == "pip install torch==2.7.0 --index-url https://download.pytorch.org/whl/cu126"
-    assert install_torch("2.7.0") == "pip install torch==2.7.0"
-    assert install_torch("2.7.0a0+git;rm") == "pip install torch==2.7.0a0"
+    assert (
+        install_torch_version("2.7.0+cu126")
+        == "pip install torch==2.7.0 --index-url https://download.pytorch.org/whl/cu126"
+    )
+    assert install_torch_version("2.7.0") == "pip install torch==2.7.0"
+    assert install_torch_version("2.7.0a0+git;rm") == "pip install torch==2.7.0a0"
 
 
 def test_half_and_half_is_no_majority() -> None:
-    found = split_by_value({"a": 1, "b": 2, "c": 2, "d": 1})
+    found = disagreement({"a": 1, "b": 2, "c": 2, "d": 1})
     assert found is not None and found.blamed == ("a", "b", "c", "d") and found.blame == "one-of"
-    assert split_by_value({"a": 1, "b": 1}) is None
+    assert disagreement({"a": 1, "b": 1}) is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_what_others_set_is_not_misspelled(name: str) -> None:
 
 def test_no_known_name_is_another_one_misspelled() -> None:
     assert near_misses(KNOWN) == ()
-    assert meant("NCCL_SOCKET_IFNAM") == "NCCL_SOCKET_IFNAME"
+    assert variable_meant("NCCL_SOCKET_IFNAM") == "NCCL_SOCKET_IFNAME"
 
 
 def test_healthy_nodes_differ_in_nothing() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distdoctor.knowledge.variables import DEPRECATED, KNOWN, meant, near_misses
+from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, KNOWN, near_misses, variable_meant
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from distdoctor.knowledge.variables import DEPRECATED, KNOWN, meant, near_misses
     ],
 )
 def test_misspelled(name: str, expected: str) -> None:
-    assert meant(name) == expected
+    assert variable_meant(name) == expected
     assert near_misses([name]) == (name,)
 
 
@@ -57,11 +57,11 @@ def test_names_of_their_own_are_left_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_no_known_name_is_a_misspelling(name: str) -> None:
-    assert meant(name) is None
+    assert variable_meant(name) is None
 
 
 def test_every_new_name_of_a_deprecated_variable_is_known() -> None:
-    assert set(DEPRECATED.values()) <= KNOWN
+    assert set(DEPRECATED_VARIABLES.values()) <= KNOWN
 
 
 @given(st.dictionaries(st.text(max_size=40), st.text(max_size=40), max_size=5))

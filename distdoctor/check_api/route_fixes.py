@@ -1,0 +1,116 @@
+"""What to say and do about a route, a netmask or a reverse path filter that keeps two nodes apart."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+
+from distdoctor.check_api.routes import NO_ENTRY, RouteObstacle, in_network, lookup, nearer, netmask, networks, sleeping
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.findings import Fix
+
+TITLE = "Packets between two nodes have no way, or the wrong one"
+
+
+def route_obstacle_seen(one: RouteObstacle) -> str:
+    """The evidence."""
+    who, where = one.node.name, f"{one.address} ({one.other.name})"
+    if one.kind == "none":
+        mask = netmask(one.node, one.other, one.address)
+        if mask is not None:
+            return (
+                f"{who}: {mask.address}/{mask.length} on {mask.interface} leaves out {where}, which has it in its own "
+                f"/{mask.right}; there is no other route"
+            )
+        return f"{who}: its routing table has no way to {where}"
+    asleep, near = sleeping(one.node, one.address), nearer(one.node, one.address)
+    if one.kind == "down" and asleep is not None:
+        return f"{who}: {asleep.interface} is down, whose network {asleep.address}/{asleep.length} has {where} in it"
+    if one.kind == "detour" and near is not None:
+        return (
+            f"{who}: it sends to {where} by {one.route.interface} ({one.route.network}), though "
+            f"{near.address}/{near.length} on {near.interface} has that in its own network"
+        )
+    if one.kind == "reject":
+        return f"{who}: its routing table rejects {one.route.network}, and so {where}"
+    if one.kind == "gateway":
+        return (
+            f"{who}: it sends to {where} by the gateway {one.route.gateway} ({one.route.network}), though both are in "
+            "one network"
+        )
+    return (
+        f"{who}: what comes from {where} on {one.interface} is dropped: the answer would leave by "
+        f"{one.route.interface}, and rp_filter of {one.interface} is 1 (strict)"
+    )
+
+
+def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
+    """What to do about it."""
+    who, names = one.node.name, (one.node.name,)
+    network = shlex.quote(one.route.network)
+    if one.kind == "reverse-path":
+        text = f"On {who}, let {one.interface} take in what is answered by another interface (rp_filter: loose)."
+        setting = shlex.quote(f"net.ipv4.conf.{one.interface}.rp_filter=2")
+        return Fix(text, names, option, commands=(f"sysctl -w {setting}",))
+    family = "-6 " if ":" in one.address else ""
+    if one.kind == "reject":
+        text = f"On {who}, take the route away that rejects it."
+        return Fix(text, names, option, commands=(f"ip {family}route del {network}",))
+    if one.kind == "gateway":
+        via = shlex.quote(one.route.gateway or "")
+        text = f"On {who}, take the route away that leads to a neighbour by a gateway."
+        return Fix(text, names, option, commands=(f"ip {family}route del {network} via {via}",))
+    if one.kind == "detour":
+        device = shlex.quote(one.route.interface or "")
+        text = f"On {who}, take the route away that leads to a neighbour by {one.route.interface} (a VPN client's?)."
+        return Fix(text, names, option, commands=(f"ip {family}route del {network} dev {device}",))
+    return add_route_fix(cluster, one.node, one.other, one.address, option)
+
+
+def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str, option: int = 1) -> Fix:
+    """A way from ``node`` to ``address``: by an interface that is down, the netmask that is right, else the route that
+    a peer's table speaks for."""
+    names, family = (node.name,), "-6 " if ":" in address else ""
+    asleep = sleeping(node, address)
+    if asleep is not None:
+        text = f"On {node.name}, bring {asleep.interface} up: {address} is in its network."
+        return Fix(text, names, option, commands=(f"ip link set dev {shlex.quote(asleep.interface)} up",))
+    mask = netmask(node, other, address) if other is not None else None
+    if mask is not None:
+        device = shlex.quote(mask.interface)
+        text = (
+            f"Give {mask.address} on {node.name} the netmask of the others, /{mask.right}, here and in the interface's "
+            "configuration."
+        )
+        command = (
+            f"ip {family}address add {mask.address}/{mask.right} dev {device} && "
+            f"ip {family}address del {mask.address}/{mask.length} dev {device}"
+        )
+        return Fix(text, names, option, commands=(command,))
+    known = _known_way(cluster, node, other, address)
+    if known is not None:
+        text = f"Give {node.name} a route to {address}, as its peers have one."
+        return Fix(text, names, option, commands=(f"ip {family}route add {known}",))
+    text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
+    return Fix(text, names, option)
+
+
+def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> str | None:
+    """``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` where the other has the
+    node on its own link."""
+    mine = list(networks(node))
+    for peer in cluster.nodes:
+        entry = lookup(peer, address) if peer is not node else None
+        if entry is None or entry.gateway is None or entry.reject:
+            continue
+        if any(in_network(own, length, entry.gateway) for _, own, length in mine):
+            return f"{shlex.quote(entry.network)} via {shlex.quote(entry.gateway)}"
+    for interface, own, _ in mine if other is not None else ():
+        back = lookup(other, own) if other is not None else None
+        if back is None or back is NO_ENTRY or back.reject or back.gateway is not None:
+            continue
+        length = next((n for _, a, n in networks(other) if a == address), None) if other is not None else None
+        if length is not None:
+            network = ipaddress.ip_network(f"{address}/{length}", strict=False)
+            return f"{network} dev {shlex.quote(interface.name)}"
+    return None
