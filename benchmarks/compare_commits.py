@@ -76,7 +76,7 @@ def seconds(cluster: Cluster, checkout: Path, nproc: int) -> float:
 def compare(checkouts: list[Path], hosts: int, nproc: int, pairs: int) -> tuple[list[float], list[float]]:
     """The seconds of each commit, pair by pair, after one run of each that does not count (compiled files, caches)."""
     measured: list[list[float]] = [[], []]
-    with Cluster(hosts) as cluster:
+    with Cluster(hosts, shown=checkouts) as cluster:
         for pair in range(-1, pairs):
             for which in (0, 1) if pair % 2 else (1, 0):
                 taken = seconds(cluster, checkouts[which], nproc)

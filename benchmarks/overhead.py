@@ -11,7 +11,6 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -50,24 +49,22 @@ def main(pairs: int) -> int:
         sys.stderr.write(f"no lab here: {reason}\n")
         return 2
     too_slow = False
-    with tempfile.TemporaryDirectory() as folder:
-        job = Path(folder) / "job.py"
-        job.write_text(JOB)
-        for hosts, nproc, limit in SHAPES:
-            with Cluster(hosts) as cluster:
-                measured = []
-                for _ in range(pairs):
-                    check = seconds(cluster, (*DISTDOCTOR, "check"), nproc)
-                    torchrun = seconds(cluster, (sys.executable, "-m", "torch.distributed.run"), nproc, str(job))
-                    measured.append((check, torchrun))
-            ratio = statistics.median(check / torchrun for check, torchrun in measured)
-            too_slow |= ratio > limit
-            sys.stdout.write(
-                f"{hosts} host(s) x {nproc} ranks: check {statistics.median(c for c, _ in measured):.2f} s, "
-                f"torchrun {statistics.median(t for _, t in measured):.2f} s, "
-                f"median ratio of {pairs} pairs {ratio:.2f} (at most {limit})\n"
-            )
-            sys.stdout.flush()
+    for hosts, nproc, limit in SHAPES:
+        with Cluster(hosts) as cluster:
+            job = cluster.put("job.py", JOB)
+            measured = []
+            for _ in range(pairs):
+                check = seconds(cluster, (*DISTDOCTOR, "check"), nproc)
+                torchrun = seconds(cluster, (sys.executable, "-m", "torch.distributed.run"), nproc, job)
+                measured.append((check, torchrun))
+        ratio = statistics.median(check / torchrun for check, torchrun in measured)
+        too_slow |= ratio > limit
+        sys.stdout.write(
+            f"{hosts} host(s) x {nproc} ranks: check {statistics.median(c for c, _ in measured):.2f} s, "
+            f"torchrun {statistics.median(t for _, t in measured):.2f} s, "
+            f"median ratio of {pairs} pairs {ratio:.2f} (at most {limit})\n"
+        )
+        sys.stdout.flush()
     return int(too_slow)
 
 

@@ -1,7 +1,7 @@
 """A cluster of real hosts on this machine.
 
 Every host is a set of Linux namespaces: its own interfaces, addresses, packet filter, host name, processes,
-/etc/hosts, /etc/resolv.conf, /dev/shm and temporary folder. A switch, in namespaces of its own, holds the bridges
+/etc/hosts, /etc/resolv.conf, /dev/shm and temporary folders. A switch, in namespaces of its own, holds the bridges
 that join them. The machine's own network is never touched, and everything is gone when the context ends, also when
 the process that built it is killed.
 
@@ -33,6 +33,8 @@ PRIVATE = "/run"
 """Where each host has a file system in memory of its own: its files live there and die with it."""
 SHARED = "/mnt"
 """A file system in memory that all hosts of one cluster have in common, as a network file system is."""
+TEMPORARY = Path("/tmp")
+"""Each host has one of its own: what is made there, by a fix for instance, stays in the lab."""
 PREFIX = 24
 FIRST = 10
 """The number of host 0 in every subnet."""
@@ -81,6 +83,7 @@ class Host:
         self.addresses: list[str] = []
         """Its addresses on the cluster's networks, in the order in which they were added."""
         self._own: list[Process] = []
+        self._kept = [path for path in (ROOT, *_PREFIXES, *cluster.shown) if TEMPORARY in path.parents]
         self._prepare()
 
     def _prepare(self) -> None:
@@ -96,6 +99,7 @@ class Host:
             "mount -t tmpfs -o mode=1777 lab /dev/shm",
             f"mkdir -m 1777 {PRIVATE}/tmp {PRIVATE}/lock",
             f"mkdir {PRIVATE}/lab",
+            *_cover(TEMPORARY, self._kept),
             "ip link set lo up",
             f"{quote(sys.executable)} -S -E -c 'import socket; socket.sethostname(\"{self.name}\")'",
             *(
@@ -258,12 +262,17 @@ class Host:
         return ports
 
     def files(self) -> list[str]:
-        """The files in its temporary folder and /dev/shm."""
-        folders = (f"{PRIVATE}/tmp", "/dev/shm")
-        found = []
-        for folder in folders:
-            base = self.anchor.path(folder)
-            found += [f"{folder}/{path.relative_to(base)}" for path in base.rglob("*")]
+        """The files in its temporary folders and /dev/shm, without those out here that it may see."""
+        known = {*self._kept, *(folder for path in self._kept for folder in path.parents)}
+        found, folders = [], [Path(f"{PRIVATE}/tmp"), Path("/dev/shm"), TEMPORARY]
+        while folders:
+            folder = folders.pop()
+            for entry in os.scandir(self.anchor.path(str(folder))):
+                path = folder / entry.name
+                if path not in known:
+                    found.append(str(path))
+                if entry.is_dir(follow_symlinks=False) and path not in self._kept:
+                    folders.append(path)
         return sorted(found)
 
     def leftovers(self) -> list[str]:
@@ -282,12 +291,25 @@ class Host:
                     stream.close()
 
 
+def _cover(folder: Path, kept: Sequence[Path]) -> list[str]:
+    """The commands after which ``folder`` is empty but for what lies at the ``kept`` paths below it."""
+    outermost = [path for path in dict.fromkeys(kept) if not set(kept) & set(path.parents)]
+    aside = [(quote(str(path)), f"{PRIVATE}/lab/kept{number}") for number, path in enumerate(outermost)]
+    return [
+        *(f"mkdir {place} && mount --rbind {path} {place}" for path, place in aside),
+        f"mount -t tmpfs -o mode=1777 lab {folder}",
+        *(f"mkdir -p {path} && mount --rbind {place} {path}" for path, place in aside),
+    ]
+
+
 class Cluster:
     """``hosts`` hosts (a number, or their names) on one network; a context manager.
 
     ``subnets``: every host gets number 10 + its index in each, IPv4 or IPv6. ``interface``: the name of the network
     interface, one for all or one per host. ``peers_in_hosts_file`` writes every host's first address into every
-    host's /etc/hosts; without it only its own is there. Raises LabUnavailable where no lab can be built.
+    host's /etc/hosts; without it only its own is there. ``shown``: folders that the hosts see, though they lie below
+    /tmp, where each host has its own; without it only this checkout and this Python are. Raises LabUnavailable where
+    no lab can be built.
     """
 
     def __init__(
@@ -297,11 +319,13 @@ class Cluster:
         subnets: Sequence[str] = ("10.77.0.0/24",),
         interface: str | Sequence[str] = "eth0",
         peers_in_hosts_file: bool = True,
+        shown: Sequence[Path] = (),
     ) -> None:
         self.names = [f"host{i}" for i in range(hosts)] if isinstance(hosts, int) else list(hosts)
         self.subnets = [ipaddress.ip_network(subnet) for subnet in subnets]
         self.interfaces = [interface] * len(self.names) if isinstance(interface, str) else list(interface)
         self.peers_in_hosts_file = peers_in_hosts_file
+        self.shown = shown
         self.hosts: list[Host] = []
         self._switch: Anchor | None = None
         self._bridges: dict[str, int] = {}
@@ -384,6 +408,17 @@ class Cluster:
         run([*switch, "ip", "link", "add", port, "type", "veth", *peer])
         run([*switch, "ip", "link", "set", port, "master", bridge, "up"])
         host.inside(f"ip link set {interface} up")
+
+    def put(self, name: str, text: str) -> str:
+        """Write a file that every host may read. Gives its path inside."""
+        self.shared.joinpath(name).write_text(text)
+        return f"{SHARED}/{name}"
+
+    @property
+    def shared(self) -> Path:
+        """Where this process finds the folder that all hosts have in common, ``SHARED`` in there."""
+        assert self._switch is not None
+        return self._switch.path(SHARED)
 
     def in_switch(self, script: str) -> str:
         """Run a shell script as root in the switch, whose bridges join the hosts. Raises RuntimeError."""

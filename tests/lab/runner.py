@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.cases import NODES_MISSING, Case
-from tests.lab.cluster import ROOT, Cluster, Process, clean_environment
+from tests.lab.cluster import ROOT, SHARED, Cluster, Process, clean_environment
 from tests.lab.launch import Launch, Start
 from tests.lab.speed import slowness
 from tests.programs import missing
@@ -97,15 +97,15 @@ def summary(report: JSON) -> str:
 
 def run(launch: Launch, diagnose: bool = True) -> Run:
     """Start everything that is to be started, wait for its end and collect what it said. Kills what takes too long."""
-    folder = Path(tempfile.mkdtemp(prefix="lab-"))
-    folder.chmod(0o777)
+    place = Path(tempfile.mkdtemp(prefix="saved-", dir=launch.cluster.shared))
+    place.chmod(0o777)
     try:
-        ended = _run(launch, folder)
-        files = sorted(folder.glob("*"))
+        ended = _run(launch, f"{SHARED}/{place.name}/")
+        files = sorted(place.glob("*"))
         saved = {file.name: file.read_bytes() for file in files}
         return Run(ended, diagnosed(files) if diagnose and files else None, saved)
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(place)
 
 
 def diagnosed(files: Sequence[Path]) -> JSON:
@@ -120,7 +120,7 @@ def diagnosed(files: Sequence[Path]) -> JSON:
     return document
 
 
-def _run(launch: Launch, folder: Path) -> list[Ended]:
+def _run(launch: Launch, place: str) -> list[Ended]:
     starts = sorted((s for s in launch.starts if s.started), key=lambda s: s.delay)
     began = time.monotonic()
     running: list[tuple[Process, Ended]] = []
@@ -128,7 +128,7 @@ def _run(launch: Launch, folder: Path) -> list[Ended]:
     # Reading starts before the time of the last start is known: times are taken absolute and shifted at the end.
     for start in starts:
         time.sleep(max(0.0, began + start.delay - time.monotonic()))
-        process, ended = launch.popen(start, "--json", "--save", f"{folder}/"), Ended(start)
+        process, ended = launch.popen(start, "--json", "--save", place), Ended(start)
         running.append((process, ended))
         for reader in (_read_report, _read_lines):
             threads.append(threading.Thread(target=reader, args=(process, ended), daemon=True))

@@ -137,14 +137,14 @@ def test_kill_9_of_a_rank(pair: Cluster, on: int) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("turns", [5, pytest.param(20, marks=pytest.mark.scoreboard)])
-def test_the_job_starts_on_the_same_port_right_after(pair: Cluster, tmp_path: Path, turns: int) -> None:
+def test_the_job_starts_on_the_same_port_right_after(pair: Cluster, turns: int) -> None:
     """``distdoctor check && torchrun ...`` on two nodes, many times in a row."""
-    (tmp_path / "job.py").write_text(JOB)
+    job = pair.put("job.py", JOB)
     for turn in range(turns):
         flags = f"--nnodes 2 --nproc-per-node 1 --master-addr host0 --master-port {PORT}"
         line = (
             f"{shlex.join(DISTDOCTOR)} check {flags} --node-rank %d && "
-            f"{shlex.quote(sys.executable)} -m torch.distributed.run {flags} --node-rank %d {tmp_path}/job.py"
+            f"{shlex.quote(sys.executable)} -m torch.distributed.run {flags} --node-rank %d {job}"
         )
         both = [host.popen(["sh", "-c", line % (host.index, host.index)]) for host in pair]
         ended = [(process.communicate(timeout=60), process.returncode) for process in both]

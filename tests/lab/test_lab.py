@@ -94,6 +94,23 @@ def test_leftovers_are_seen(pair: Cluster) -> None:
     assert [line for line in pair.leftovers() if "file" not in line] == []
 
 
+def test_each_host_has_temporary_folders_of_its_own(pair: Cluster, tmp_path: Path) -> None:
+    """What a fix makes there stays in the lab; of what lies there out here, a host sees what it is told to."""
+    name = f"lab-{os.getpid()}-here"
+    pair[0].sh(f"mkdir /tmp/{name}; touch /tmp/{name}/file")
+    assert [line for line in pair.leftovers() if "file" in line] == [
+        f"host0: file /tmp/{name}",
+        f"host0: file /tmp/{name}/file",
+    ]
+    assert not Path(f"/tmp/{name}").exists() and pair[1].sh(f"[ -e /tmp/{name} ]").returncode == 1
+    (tmp_path / "seen").touch()
+    with Cluster(1, shown=[tmp_path]) as cluster:
+        assert cluster[0].sh(f"[ -e {tmp_path}/seen ]").returncode == 0
+        assert cluster.leftovers() == []
+    if Path("/tmp") in tmp_path.parents:
+        assert pair[0].sh(f"[ -e {tmp_path}/seen ]").returncode == 1
+
+
 def test_a_signal_reaches_the_process_inside(pair: Cluster) -> None:
     process = pair[0].popen(["sh", "-c", "trap 'echo got it; exit 7' INT; echo up; while :; do sleep 0.05; done"])
     assert process.stdout is not None and process.stdout.readline() == "up\n"
@@ -130,20 +147,20 @@ def test_nothing_outlives_the_process_that_built_it(number: signal.Signals) -> N
 
 @pytest.mark.long
 @pytest.mark.timeout(90)
-def test_a_real_job_runs_and_127_0_1_1_breaks_it(tmp_path: Path) -> None:
+def test_a_real_job_runs_and_127_0_1_1_breaks_it() -> None:
     """The case this project began with, by PyTorch alone."""
-    (tmp_path / "job.py").write_text(JOB)
     with Cluster(2, subnets=("192.168.7.0/24",)) as cluster:
-        assert [code for code, _ in torchrun(cluster, tmp_path / "job.py")] == [0, 0]
+        assert [code for code, _ in torchrun(cluster)] == [0, 0]
         for host in cluster:
             host.hosts_file = host.hosts_file.replace(f"{host.address} {host.name}", f"127.0.1.1 {host.name}")
-        ended = torchrun(cluster, tmp_path / "job.py")
+        ended = torchrun(cluster)
         assert all(code != 0 for code, _ in ended)
         assert any("[127.0.1.1]" in err for _, err in ended)
 
 
-def torchrun(cluster: Cluster, script: Path) -> list[tuple[int, str]]:
+def torchrun(cluster: Cluster) -> list[tuple[int, str]]:
     """Run a job of one rank per host; the first host's failure ends the others. Gives (status, stderr) per host."""
+    script = cluster.put("job.py", JOB)
     processes = [
         host.popen(
             [
@@ -156,7 +173,7 @@ def torchrun(cluster: Cluster, script: Path) -> list[tuple[int, str]]:
                     "--nproc-per-node",
                     "1",
                 ),
-                *("--node-rank", str(host.index), "--master-addr", cluster[0].address, str(script)),
+                *("--node-rank", str(host.index), "--master-addr", cluster[0].address, script),
             ],
             stdout=subprocess.DEVNULL,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,18 +16,16 @@ HANGS = 15.0
 """Seconds after which a start that takes some five counts as hanging."""
 
 
-def statuses(cluster: Cluster, script: Path, c10d: tuple[int, ...], seconds: float) -> list[int | None]:
+def statuses(cluster: Cluster, c10d: tuple[int, ...], seconds: float) -> list[int | None]:
     """How torchrun ends on each host, None where it has not after ``seconds``; the hosts of ``c10d`` use that."""
-    processes = []
+    processes, script = [], cluster.put("job.py", JOB)
     for host in cluster:
         if host.index in c10d:
             flags = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{cluster[0].address}:{PORT}"]
         else:
             flags = ["--node-rank", str(host.index), "--master-addr", cluster[0].address]
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
-        processes.append(
-            host.popen([*torchrun, *flags, str(script)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        )
+        processes.append(host.popen([*torchrun, *flags, script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     end = time.monotonic() + seconds
     while any(p.poll() is None for p in processes) and time.monotonic() < end:
         time.sleep(0.05)
@@ -40,12 +37,10 @@ def statuses(cluster: Cluster, script: Path, c10d: tuple[int, ...], seconds: flo
 
 @pytest.mark.long
 @pytest.mark.parametrize("c10d", [(0,), (1,)])
-def test_nodes_with_different_rendezvous_backends_hang(c10d: tuple[int, ...], tmp_path: Path) -> None:
-    (tmp_path / "job.py").write_text(JOB)
-    tmp_path.chmod(0o755)
+def test_nodes_with_different_rendezvous_backends_hang(c10d: tuple[int, ...]) -> None:
     with Cluster(2) as cluster:
-        assert 0 not in statuses(cluster, tmp_path / "job.py", c10d, HANGS)
+        assert 0 not in statuses(cluster, c10d, HANGS)
     with Cluster(2) as cluster:
-        assert statuses(cluster, tmp_path / "job.py", (), 60) == [0, 0]
+        assert statuses(cluster, (), 60) == [0, 0]
     with Cluster(2) as cluster:
-        assert statuses(cluster, tmp_path / "job.py", (0, 1), 60) == [0, 0]
+        assert statuses(cluster, (0, 1), 60) == [0, 0]
