@@ -47,6 +47,12 @@ def test_few_modules_lie_flat() -> None:
     assert {path.stem for path in PACKAGE.glob("*.py")} == FLAT
 
 
+def test_every_package_has_its_floor() -> None:
+    assert {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")} - {
+        f"{name}.py" for name in FLAT
+    } == set().union(*FLOORS)
+
+
 def test_imports_go_down() -> None:
     for name, path in modules().items():
         package, dot, _ = name.partition(".")
