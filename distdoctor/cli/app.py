@@ -22,6 +22,7 @@ from distdoctor.cli import completion, ending
 from distdoctor.cli.argv import COMMANDS, did_you_mean, normalized, without_secrets
 from distdoctor.cli.help_texts import CHECK_HELP, HELP
 from distdoctor.interrupts import Interrupted
+from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
 
 app = typer.Typer(
@@ -136,7 +137,7 @@ def check(
         typer.Option(
             metavar="STAGE", help="Last stage to run; up to network needs no torch.", autocompletion=completion.stages
         ),
-    ] = "collective",
+    ] = STAGES[-1],
     try_fixes: Annotated[
         bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")
     ] = True,

@@ -92,7 +92,7 @@ class CheckCommand:
     telling: Telling
     wait: float | None = None
     timeout: float = 60.0
-    until: str = "collective"
+    until: str = STAGES[-1]
     try_fixes: bool = True
     ignore: Sequence[str] = ()
     folders: Sequence[Path] = ()

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from distdoctor import __version__
-from distdoctor.judge.engine import Judgement
+from distdoctor.judge.engine import Judgement, only_probed
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NodeFacts, StageFacts
 from distdoctor.model.findings import SEVERITIES, Finding, at_least
 from distdoctor.model.report import INCOMPLETE, Report, ReportNode, ReportStage, Verdict
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import BY_NAME, COLLECTIVE, STAGES, position
 
 _STATUS = {"ok": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
 _WORST_FIRST = ("error", "failed", "ok", "skipped")
@@ -155,7 +155,7 @@ def _raised(cluster: Cluster, node: Node, stage: str, status: str, findings: Seq
         return status
     if worst in ("warn", "fail"):
         return str(worst)
-    if status == "fail" and stage == "gloo" and not cluster.gloo_planned:
+    if status == "fail" and only_probed(cluster, stage):
         return "warn"
     return status
 
@@ -166,7 +166,7 @@ def _of_stage(node: Node, stage: str, findings: Sequence[Finding]) -> list[Findi
 
 def _of_links(cluster: Cluster, node: Node, stage: str, findings: Sequence[Finding]) -> list[Finding]:
     """With the mesh: those of other stages (a route, an interface) that say why a link from that node does not work."""
-    if stage != "mesh" or node.facts.mesh is None:
+    if not BY_NAME[stage].links or node.facts.mesh is None:
         return []
     targets = {cluster.by_key[link.to].name for link in node.facts.mesh.bad if link.to in cluster.by_key}
     return [f for f in findings if any(source == node.name and target in targets for source, target in f.links)]
@@ -227,6 +227,6 @@ def _node_details(node: Node) -> dict[str, Any]:
     }
     for rank in node.facts.ranks:
         for stage in rank.stages:
-            if stage.stage == "collective" and stage.detail:
-                values.setdefault("collective", {})[str(rank.rank)] = stage.detail
+            if stage.stage == COLLECTIVE.name and stage.detail:
+                values.setdefault(stage.stage, {})[str(rank.rank)] = stage.detail
     return {name: value for name, value in values.items() if value is not None}

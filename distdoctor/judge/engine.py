@@ -11,7 +11,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, at_least, capped
 from distdoctor.model.report import INCOMPLETE, Verdict
-from distdoctor.model.stages import position
+from distdoctor.model.stages import BY_NAME, position
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,15 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken))
 
 
+def only_probed(cluster: Cluster, stage: str) -> bool:
+    """Whether ``stage`` tries a backend that the job does not use: what fails there cannot make the job fail."""
+    return BY_NAME[stage].even_unplanned and not cluster.gloo_planned
+
+
 def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
     severity, matters = finding.severity or check.severity, finding.matters
     # A backend that the job does not use is probed all the same, but cannot make the job fail.
-    if check.stage == "gloo" and not cluster.gloo_planned:
+    if only_probed(cluster, check.stage):
         severity, matters = capped(severity, "warn"), matters or NO_GLOO
     if severity == "warn":
         matters = matters or check.matters

@@ -1,37 +1,141 @@
-"""The ladder: the names of the stages, in the order in which they are run."""
+"""The ladder: one record per stage, in the order in which they are run.
+
+A new stage is a row of this table, its work in ``distdoctor.session.local_stages`` (what each process does by itself)
+or ``distdoctor.session.rank_stages`` (what node 0 opens for all), and a folder of checks.
+"""
 
 from __future__ import annotations
 
-STAGES: tuple[str, ...] = (
-    "environment",
-    "host",
-    "gpu",
-    "network",
-    "store",
-    "mesh",
-    "gloo",
-    "nccl",
-    "barrier",
-    "collective",
+from dataclasses import dataclass
+from typing import Literal
+
+Lack = Literal["torch", "GPU", "other nodes", "plan"]
+"""torch that can be imported; a device for every rank; a second node; a plan that uses the stage's backend."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is known of a stage before it is run. Times in seconds."""
+
+    name: str
+    """Fixed: users give it to ``--until``, and it is the folder of its checks."""
+    about: str
+    """What it looks at, in a few words."""
+    opened: bool = False
+    """Node 0 opens it for all, once they have met; else each process climbs it by itself."""
+    climbs: Literal["process", "node"] = "process"
+    """Every started process, with its ranks; or one process of each node for them all."""
+    needs: tuple[str, ...] = ()
+    """Stages it is not climbed without: where one of them, or one that they need, failed."""
+    skips_without: tuple[Lack, ...] = ()
+    """What it is left out without, on all nodes; that is no failure."""
+    seconds: float | None = None
+    """The most it may take, of an opened one beside SECONDS_PER_RANK; None: ``--wait``, or its own probes' bounds."""
+    doomed_seconds: float | None = None
+    """The same where the facts say already that the job will fail: it is climbed for the real error. None: no less."""
+    ends_everywhere: bool = True
+    """An error in one place ends it on all nodes: the others would wait for their full time."""
+    links: bool = False
+    """It measures the links between the nodes: whether one that does not work matters is for its checks to say."""
+    backend: str | None = None
+    """The backend whose process group is made."""
+    even_unplanned: bool = False
+    """It is tried also where the job does not use that backend; a failure is then a warning."""
+    tries_fixes: bool = False
+    """After it, what fixes would change is tried (TRIAL)."""
+    after_torch: bool = False
+    """The import of torch, which goes on beside the stages below, is shown before it: node 0 opens the store with it.
+    """
+    spoken: str = ""
+    """What it is called in a sentence, where its name alone would not do."""
+
+
+LADDER = (
+    Stage("environment", "launch variables, and the plan they make"),
+    Stage("host", "names, limits, shared memory, clock", climbs="node"),
+    Stage("gpu", "the devices that the ranks see", skips_without=("torch",), seconds=30.0),
+    Stage("network", "MASTER_ADDR and the way there, what answers on MASTER_PORT", after_torch=True),
+    Stage(
+        "store",
+        "the nodes meet; every rank uses PyTorch's store",
+        opened=True,
+        needs=("network",),
+        seconds=15.0,
+        doomed_seconds=3.0,
+    ),
+    Stage(
+        "mesh",
+        "connections between all nodes, on the ports that backends use",
+        opened=True,
+        climbs="node",
+        needs=("store",),
+        skips_without=("other nodes",),
+        seconds=8.0,
+        ends_everywhere=False,
+        links=True,
+    ),
+    Stage(
+        "gloo",
+        "the gloo process group",
+        opened=True,
+        needs=("mesh",),
+        seconds=20.0,
+        doomed_seconds=3.0,
+        backend="gloo",
+        even_unplanned=True,
+        tries_fixes=True,
+        spoken="gloo init",
+    ),
+    Stage(
+        "nccl",
+        "the NCCL process group",
+        opened=True,
+        needs=("mesh",),
+        skips_without=("GPU", "plan"),
+        seconds=30.0,
+        doomed_seconds=3.0,
+        backend="nccl",
+    ),
+    Stage(
+        "barrier",
+        "which ranks are missing",
+        opened=True,
+        needs=("gloo", "nccl"),
+        seconds=8.0,
+        doomed_seconds=3.0,
+    ),
+    Stage(
+        "collective",
+        "right results, and who is slow",
+        opened=True,
+        needs=("barrier",),
+        seconds=15.0,
+        doomed_seconds=3.0,
+    ),
 )
-"""Every stage, lowest first. Fixed: users name them with ``--until``."""
+"""Every stage, lowest first."""
 
-ABOUT: dict[str, str] = {
-    "environment": "launch variables, and the plan they make",
-    "host": "names, limits, shared memory, clock",
-    "gpu": "the devices that the ranks see",
-    "network": "MASTER_ADDR and the way there, what answers on MASTER_PORT",
-    "store": "the nodes meet; every rank uses PyTorch's store",
-    "mesh": "connections between all nodes, on the ports that backends use",
-    "gloo": "the gloo process group",
-    "nccl": "the NCCL process group",
-    "barrier": "which ranks are missing",
-    "collective": "right results, and who is slow",
-}
+ENVIRONMENT, HOST, GPU, NETWORK, STORE, MESH, GLOO, NCCL, BARRIER, COLLECTIVE = LADDER
+
+TRIAL = Stage(
+    "trial",
+    "gloo and barrier once more, with the variables that a fix sets",
+    opened=True,
+    seconds=5.0,
+)
+"""No rung of the ladder: opened like one, in the middle of it."""
+TRIED_AGAIN = (GLOO.name, BARRIER.name)
+"""The stages that a trial climbs."""
+
+SECONDS_PER_RANK = 0.05
+
+STAGES = tuple(stage.name for stage in LADDER)
+"""The names, lowest first."""
+ABOUT = {stage.name: stage.about for stage in LADDER}
 """What each stage looks at, in a few words."""
-
-ALONE: tuple[str, ...] = STAGES[:4]
-"""The stages that each node climbs by itself, before the nodes meet."""
+ALONE = tuple(stage.name for stage in LADDER if not stage.opened)
+"""Those that each process climbs by itself, before the nodes meet."""
+BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL)}
 
 
 def position(stage: str) -> int:
@@ -39,6 +143,22 @@ def position(stage: str) -> int:
     return STAGES.index(stage)
 
 
+def opened_up_to(until: str) -> tuple[Stage, ...]:
+    """The stages that node 0 opens, as high as ``until``."""
+    return tuple(stage for stage in LADDER[: position(until) + 1] if stage.opened)
+
+
+def stands_on(stage: Stage) -> frozenset[str]:
+    """The names of all stages that ``stage`` needs, also those that they need."""
+    below = (stands_on(BY_NAME[name]) | {name} for name in stage.needs)
+    return frozenset().union(*below)
+
+
 def needs_torch(until: str) -> bool:
     """Whether climbing as high as ``until`` takes torch."""
-    return position(until) > position(ALONE[-1])
+    return bool(opened_up_to(until))
+
+
+def spoken(stage: str) -> str:
+    """What a stage is called in a sentence."""
+    return (BY_NAME[stage].spoken if stage in BY_NAME else "") or stage

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
+from distdoctor.model.stages import spoken
 from distdoctor.render.evidence import OWN, with_names, without_own_name
 from distdoctor.render.page import Page
 from distdoctor.render.words import fold
@@ -92,7 +93,7 @@ def _tried(report: Report, finding: Finding, option: int, fixes: Sequence[Fix]) 
     keep = f"keep {'these lines' if several else 'this line'} in the job's script"
     for trial in report.details.get("trials", ()):
         if (trial.get("check"), trial.get("option")) == (finding.check, option) and trial.get("stages"):
-            stages = [clean("gloo init" if stage == "gloo" else stage) for stage in trial["stages"]]
+            stages = [clean(spoken(stage)) for stage in trial["stages"]]
             joined = " and ".join(part for part in (", ".join(stages[:-1]), stages[-1]) if part)
             return "green", f"verified: {joined} {'pass' if len(stages) > 1 else 'passes'} with it; {keep}"
     return "green", f"verified: tried here, and what failed passes with it; {keep}"

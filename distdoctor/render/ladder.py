@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from distdoctor.model.error_text import shortened
 from distdoctor.model.report import Report, ReportStage
 from distdoctor.model.sanitize import clean
-from distdoctor.model.stages import STAGES
+from distdoctor.model.stages import BY_NAME, STAGES
 from distdoctor.render.marks import STYLES
 from distdoctor.render.page import Page
 from distdoctor.render.words import fold
@@ -38,7 +38,7 @@ def write_ladder(page: Page, report: Report, marks: dict[str, str], *, whole: bo
 def _lines(report: Report, whole: bool) -> Iterable[Line]:
     several = len({stage.node for stage in report.stages}) > 1
     for name in STAGES:
-        if name == "network":
+        if BY_NAME[name].after_torch:
             yield from _torch(report)
         groups: dict[tuple[str, str], list[ReportStage]] = {}
         for stage in report.stages:

@@ -13,6 +13,7 @@ from distdoctor.mesh.measurement import Measurement
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import BadFacts, StageStatus
 from distdoctor.model.report import Report
+from distdoctor.model.stages import BARRIER, BY_NAME, COLLECTIVE, GLOO, MESH, NCCL, STORE, TRIAL, Stage
 from distdoctor.probes.asker import HURRIED
 from distdoctor.ranks.calls import LATE_SECONDS, RankCalls
 from distdoctor.ranks.supervisor import Child, Died
@@ -40,6 +41,14 @@ class Follower:
         self.not_listening = ""
         self.abort = asyncio.Event()
         self.store_host = member.facts.plan.master_addr or seat.address
+        self._works: dict[Stage, Callable[[Command], Awaitable[tuple[StageStatus, str]]]] = {
+            STORE: self._store,
+            MESH: self._mesh,
+            GLOO: self._gloo,
+            NCCL: self._nccl,
+            BARRIER: self._barrier,
+            COLLECTIVE: self._collective,
+        }
 
     @property
     def number(self) -> int:
@@ -135,7 +144,7 @@ class Follower:
 
     async def _stage(self, command: Command) -> None:
         try:
-            if command.stage == "trial":
+            if command.stage == TRIAL.name:
                 ok, error = await self._trial(command)
             else:
                 status = await self.member.run_stage(command.stage, self._work(command), command.seconds + LATE_SECONDS)
@@ -145,20 +154,7 @@ class Follower:
             return  # the loop that reads commands sees it, too
 
     def _work(self, command: Command) -> Awaitable[tuple[StageStatus, str]]:
-        if command.stage == "mesh":
-            return self._mesh(command)
-        if command.stage == "store":
-            return self._store(command)
-        if command.stage == "gloo":
-            return self._ranks(
-                command, "gloo", self.children, lambda i: {"prefix": self.key("gloo/0"), "timeout": command.seconds}
-            )
-        if command.stage == "barrier":
-            return self._ranks(command, "barrier", self.children, lambda i: {"timeout": command.seconds})
-        if command.stage == "collective":
-            ranks = self.member.facts.plan.nproc_per_node or 1
-            return self._ranks(command, "collective", self.children, lambda i: {"ranks": ranks})
-        return self._nccl(command)
+        return self._works[BY_NAME[command.stage]](command)
 
     async def _mesh(self, command: Command) -> tuple[StageStatus, str]:
         if self.not_listening:
@@ -177,7 +173,7 @@ class Follower:
         if self.member.facts.identity.torch is None:
             return "failed", "torch cannot be imported"
         self.children = self._spawn(command, {})
-        result = await self._ranks(command, "store", self.children, self._store_arguments(command, "store/0"))
+        result = await self._ranks(command, STORE, self.children, self._store_arguments(command, "store/0"))
         self.member.note_pids(self.children)
         return result
 
@@ -199,13 +195,25 @@ class Follower:
             "timeout": command.seconds,
         }
 
+    async def _gloo(self, command: Command) -> tuple[StageStatus, str]:
+        return await self._ranks(
+            command, GLOO, self.children, lambda i: {"prefix": self.key("gloo/0"), "timeout": command.seconds}
+        )
+
+    async def _barrier(self, command: Command) -> tuple[StageStatus, str]:
+        return await self._ranks(command, BARRIER, self.children, lambda i: {"timeout": command.seconds})
+
+    async def _collective(self, command: Command) -> tuple[StageStatus, str]:
+        ranks = self.member.facts.plan.nproc_per_node or 1
+        return await self._ranks(command, COLLECTIVE, self.children, lambda i: {"ranks": ranks})
+
     async def _nccl(self, command: Command) -> tuple[StageStatus, str]:
         children = self._spawn(command, {})
         arguments = self._store_arguments(command, "nccl/0")
         try:
             return await self._ranks(
                 command,
-                "nccl",
+                NCCL,
                 children,
                 lambda i: {**arguments(i), "device": self._device(i)},
             )
@@ -229,12 +237,12 @@ class Follower:
 
         try:
             children = self._spawn(command, command.env.get(str(self.number), {}))
-            for op, arguments in (
-                ("store", self._store_arguments(command, f"store/{attempt}")),
-                ("gloo", lambda i: {"prefix": self.key(f"gloo/{attempt}"), "timeout": left()}),
-                ("barrier", lambda i: {"timeout": left()}),
+            for stage, arguments in (
+                (STORE, self._store_arguments(command, f"store/{attempt}")),
+                (GLOO, lambda i: {"prefix": self.key(f"gloo/{attempt}"), "timeout": left()}),
+                (BARRIER, lambda i: {"timeout": left()}),
             ):
-                calls = [child.call(op, **arguments(i)) for i, child in enumerate(children)]
+                calls = [child.call(stage.name, **arguments(i)) for i, child in enumerate(children)]
                 answers = await asyncio.wait_for(asyncio.gather(*calls), left())
                 failed = [answer for answer in answers if not answer["ok"]]
                 if failed:
@@ -246,14 +254,14 @@ class Follower:
         return True, ""
 
     async def _ranks(
-        self, command: Command, op: str, children: list[Child], arguments: Callable[[int], dict[str, Any]]
+        self, command: Command, stage: Stage, children: list[Child], arguments: Callable[[int], dict[str, Any]]
     ) -> tuple[StageStatus, str]:
         """One call in every rank's process, noted in the facts."""
 
         async def trouble() -> None:
             await self.send(Event("trouble", stage=command.stage, attempt=command.attempt))
 
-        entries = await RankCalls(op, children, command.seconds, self.abort, trouble).run(arguments)
+        entries = await RankCalls(stage.name, children, command.seconds, self.abort, trouble).run(arguments)
         self.member.note_rank_stages(entries)
         failed = [entry for entry in entries.values() if entry.status != "ok"]
         if failed:

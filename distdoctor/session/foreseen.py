@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import Cluster
-from distdoctor.model.stages import ALONE
+from distdoctor.model.stages import ALONE, BY_NAME, ENVIRONMENT
 from distdoctor.session.options import Options
 
 
@@ -21,7 +21,7 @@ class Foreseen:
 
     def conflicts(self, cluster: Cluster) -> bool:
         """Whether the plans contradict each other: the job would fail whoever else comes."""
-        return self._fails(cluster, lambda check: check.stage == "environment")
+        return self.fails(cluster, ENVIRONMENT.name)
 
     def fails(self, cluster: Cluster, stage: str) -> bool:
         """Whether something of that stage makes the job fail."""
@@ -33,7 +33,7 @@ class Foreseen:
         What each node sees alone is asked when the nodes have met, and again once the links are known, which say more
         of the same: nothing else changes it.
         """
-        again = not self._asked_alone or after == "mesh"
+        again = not self._asked_alone or BY_NAME[after].links
         self._asked_alone = True
         if not self._doomed:
             self._doomed = self._fails(cluster, lambda check: again or check.stage not in ALONE)

@@ -14,7 +14,16 @@ from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
-from distdoctor.model.stages import ALONE, STAGES, position
+from distdoctor.model.stages import (
+    ALONE,
+    BY_NAME,
+    SECONDS_PER_RANK,
+    TRIAL,
+    TRIED_AGAIN,
+    Stage,
+    opened_up_to,
+    stands_on,
+)
 from distdoctor.session.fix_trial import choose
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.inbox import OWN, Heartbeats, Inbox, Participant
@@ -23,10 +32,6 @@ from distdoctor.session.protocol import Command
 from distdoctor.session.rank_assignment import Numbering, assign_ranks
 from distdoctor.session.roll_call import RollCall
 
-STAGE_SECONDS = {"store": 15.0, "mesh": 8.0, "gloo": 20.0, "nccl": 30.0, "barrier": 8.0, "collective": 15.0}
-DOOMED_SECONDS = 3.0
-"""For a stage of a job that the facts already say will fail: it is climbed for the real error."""
-TRIAL_SECONDS = 5.0
 LEAST_SECONDS = 2.0
 """A stage is not opened with less than this left of ``--timeout``: it would fail for want of time, which is no fault.
 """
@@ -128,51 +133,51 @@ class Leader:
         numbering = assign_ranks(
             [m for m in self.mail.present if m.number in self.roll.in_time], self.plan, self.mail.own
         )
-        blocked: str | None = None
-        for stage in STAGES[len(ALONE) : position(self.options.until) + 1]:
+        failed: list[str] = []
+        for stage in opened_up_to(self.options.until):
             if self.deadline - time.monotonic() < LEAST_SECONDS:
                 self.timed_out = True
                 await self._skip(stage, f"no time left: --timeout {self.options.timeout:g}")
                 continue
             reason = self._not_needed(stage)
-            needs = blocked if blocked and not (stage == "nccl" and blocked == "gloo") else None
+            needs = next((name for name in failed if name in stands_on(stage)), None)
             if reason is None and needs is not None:
                 reason = f"needs {needs}"
             if reason is not None:
                 await self._skip(stage, reason, needs)
                 continue
-            if not await self._stage(stage, numbering) and (
-                stage != "mesh" or self.foreseen.fails(self.cluster(), "mesh")
-            ):
-                blocked = blocked or stage
-            self.climbed = stage
-            if stage == "gloo":
+            passed = await self._stage(stage, numbering)
+            if not passed and (not stage.links or self.foreseen.fails(self.cluster(), stage.name)):
+                failed.append(stage.name)
+            self.climbed = stage.name
+            if stage.tries_fixes:
                 await self._try_fixes(numbering)
 
-    async def _skip(self, stage: str, reason: str, needs: str | None = None) -> None:
+    async def _skip(self, stage: Stage, reason: str, needs: str | None = None) -> None:
         """Leave ``stage`` out on all nodes."""
-        self.skipped.append(StageFacts(stage, "skipped", 0.0, reason, needs))
-        await self.mail.send(Command("skip", stage, reason=reason, blocked_by=needs))
+        self.skipped.append(StageFacts(stage.name, "skipped", 0.0, reason, needs))
+        await self.mail.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
 
-    def _not_needed(self, stage: str) -> str | None:
-        nodes = build([m.facts for m in self.mail.members.values()]).nodes
-        if stage == "mesh" and len(nodes) == 1:
+    def _not_needed(self, stage: Stage) -> str | None:
+        """What the job lacks that ``stage`` is left out without."""
+        everyone = self.mail.members.values()
+        if "other nodes" in stage.skips_without and len(build([m.facts for m in everyone]).nodes) == 1:
             return "one node: there are no links"
-        if stage == "nccl":
-            without = next((m.facts for m in self.mail.members.values() if not m.gpus), None)
+        if "GPU" in stage.skips_without:
+            without = next((m.facts for m in everyone if not m.gpus), None)
             if without is not None:
                 gpu = without.ranks[0].gpu if without.ranks else None
                 return f"no GPU: {gpu.reason if gpu else 'not looked at'}"
-            if "nccl" not in self.plan.backends(gpus=True):
-                return f"--backend {self.plan.backend} does not use it"
+        if "plan" in stage.skips_without and stage.backend not in self.plan.backends(gpus=True):
+            return f"--backend {self.plan.backend} does not use it"
         return None
 
-    async def _stage(self, stage: str, numbering: Numbering) -> bool:
-        seconds = STAGE_SECONDS[stage] + 0.05 * numbering.world
-        if stage != "mesh" and self.foreseen.doomed(self.cluster(), self.climbed):
-            seconds = DOOMED_SECONDS + 0.05 * numbering.world
-        command = _opening(stage, numbering, seconds=seconds)
-        if stage == "mesh":
+    async def _stage(self, stage: Stage, numbering: Numbering) -> bool:
+        seconds = stage.seconds or 0.0
+        if stage.doomed_seconds is not None and self.foreseen.doomed(self.cluster(), self.climbed):
+            seconds = stage.doomed_seconds
+        command = _opening(stage, numbering, seconds + SECONDS_PER_RANK * numbering.world)
+        if stage.links:
             command = replace(command, targets=self._targets(), lead=OWN)
         return await self._run(command)
 
@@ -193,7 +198,7 @@ class Leader:
                 mark in m.troubled or m.left or m.lost or (mark in m.results and not m.results[mark].ok)
                 for m in waiting
             )
-            if failed and not aborted and open_ and command.stage != "mesh":
+            if failed and not aborted and open_ and BY_NAME[command.stage].ends_everywhere:
                 # The others would wait for their full timeout.
                 aborted = True
                 await self.mail.send(Command("abort", command.stage))
@@ -238,23 +243,23 @@ class Leader:
             if (node := cluster.by_key.get(m.facts.key)) is not None and node.name in choice.env
         }
         started = time.monotonic()
-        command = _opening("trial", numbering, seconds=TRIAL_SECONDS)
+        command = _opening(TRIAL, numbering, TRIAL.seconds or 0.0)
         await self._run(replace(command, attempt=1, env=by_number))
-        results = [m.results.get(("trial", 1)) for m in self.mail.members.values() if not m.left]
+        results = [m.results.get((TRIAL.name, 1)) for m in self.mail.members.values() if not m.left]
         errors = [result.error for result in results if result is not None and not result.ok]
         passed = not errors and all(result is not None for result in results)
         seconds = round(time.monotonic() - started, 2)
         error = errors[0] if errors else None
         self.trials = [
-            Trial(check, option, choice.env, ("gloo", "barrier"), passed, seconds, error)
+            Trial(check, option, choice.env, TRIED_AGAIN, passed, seconds, error)
             for check, option in choice.options.items()
         ]
 
 
-def _opening(stage: str, numbering: Numbering, *, seconds: float) -> Command:
+def _opening(stage: Stage, numbering: Numbering, seconds: float) -> Command:
     return Command(
         "stage",
-        stage,
+        stage.name,
         seconds=seconds,
         world=numbering.world,
         ranks=dict(numbering.ranks),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from distdoctor.judge.catalog import Check
 from distdoctor.model.plan import Plan
+from distdoctor.model.stages import STAGES
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Options:
     """Bounds the meeting of the nodes."""
     timeout: float = 60.0
     """Bounds everything after the meeting."""
-    until: str = "collective"
+    until: str = STAGES[-1]
     """The last stage to climb."""
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()

@@ -20,13 +20,14 @@ from distdoctor.model.bounds import (
     within,
 )
 from distdoctor.model.facts import BadFacts
-from distdoctor.model.stages import ALONE, STAGES
+from distdoctor.model.stages import BY_NAME, LADDER, TRIAL
 from distdoctor.session.fix_trial import check_env
 from distdoctor.session.protocol import Command
 
-TRIAL = "trial"
-ORDER = tuple(step for stage in STAGES[len(ALONE) :] for step in ((stage, TRIAL) if stage == "gloo" else (stage,)))
-"""The stages that node 0 opens, in order; after gloo it tries fixes, once."""
+ORDER = tuple(
+    step.name for stage in LADDER if stage.opened for step in ((stage, TRIAL) if stage.tries_fixes else (stage,))
+)
+"""The stages that node 0 opens, in order."""
 SURPLUS = 64
 """Processes beyond those planned that are still looked at: whoever starts too many is told so."""
 
@@ -60,7 +61,8 @@ class Orders:
         place = ORDER.index(command.stage)
         if place < self._place:
             raise BadFacts(f"the stage {command.stage} was opened before, or its turn is over")
-        within("attempt", command.attempt, int(command.stage == TRIAL), int(command.stage == TRIAL))
+        attempt = int(command.stage == TRIAL.name)
+        within("attempt", command.attempt, attempt, attempt)
         self._place = place + 1
 
     def _stage(self, command: Command) -> None:
@@ -74,11 +76,11 @@ class Orders:
         if mine in command.ranks:
             self._own_ranks(command.ranks[mine], command.group_ranks[mine], command.world)
             within("node rank", command.node_ranks.get(mine), 0, MAX_NODES)
-        if command.stage == "mesh":
+        if BY_NAME[command.stage].links:
             self._targets(command)
         elif command.targets:
             raise BadFacts(f"the stage {command.stage} connects to nobody")
-        if command.stage == TRIAL:
+        if command.stage == TRIAL.name:
             check_env(command.env.get(mine, {}))
         elif command.env:
             raise BadFacts(f"the stage {command.stage} sets no variables")

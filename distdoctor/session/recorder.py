@@ -31,7 +31,7 @@ from distdoctor.model.facts import (
 )
 from distdoctor.model.observer import Observer
 from distdoctor.model.sanitize import encodable, environment
-from distdoctor.model.stages import needs_torch, position
+from distdoctor.model.stages import GPU, NETWORK, needs_torch, position
 from distdoctor.probes import (
     firewall,
     host,
@@ -51,7 +51,6 @@ from distdoctor.session.options import Options
 
 SLOW_SECONDS = 1.0
 """A look-up that is answered takes milliseconds."""
-GPU_SECONDS = 30.0
 
 
 TORCH = "importing torch"
@@ -159,16 +158,16 @@ class Recorder:
         """The devices this process's ranks see, asked in a process of its own."""
         if self.zygote is None:
             return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
-        torch = await self.torch(self.zygote, "gpu")
+        torch = await self.torch(self.zygote, GPU.name)
         if torch.version is None:
             return "skipped", "torch cannot be imported"
         child = self.zygote.spawn("distdoctor:gpu")
         try:
-            answer = await asyncio.wait_for(child.call("gpu"), GPU_SECONDS)
+            answer = await asyncio.wait_for(child.call(GPU.name), GPU.seconds)
         except (asyncio.TimeoutError, Died) as err:
             child.kill()
             error = (
-                f"no answer from the driver within {GPU_SECONDS:.0f} s"
+                f"no answer from the driver within {GPU.seconds:.0f} s"
                 if isinstance(err, asyncio.TimeoutError)
                 else str(err)
             )
@@ -233,7 +232,7 @@ class Recorder:
     def _look_up_early(self) -> None:
         """Begin now what the network stage needs: a name server that does not answer costs seconds each time."""
         name = self.options.plan.master_addr
-        if name is None or position(self.options.until) < position("network"):
+        if name is None or position(self.options.until) < position(NETWORK.name):
             return
         master = asyncio.ensure_future(names.resolve(name))
 

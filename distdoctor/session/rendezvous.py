@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.model.facts import Answer, BadFacts, Contact, NetworkFacts
 from distdoctor.model.plan import Plan
+from distdoctor.model.stages import NETWORK
 from distdoctor.probes.connect import connect
 from distdoctor.ranks.supervisor import Child
 from distdoctor.session.protocol import Marker, marker_key, read_marker
@@ -79,7 +80,9 @@ class Rendezvous:
             self.member.update_meeting(waited=round(now - self.started, 2), joined=seat is not None)
             if seat is not None:
                 if refused is not None and seat.host is None:
-                    self.member.put_down("network", now - refused)  # until node 0 had started: no time of the network's
+                    self.member.put_down(
+                        NETWORK.name, now - refused
+                    )  # until node 0 had started: no time of the stage's
                 return seat
             contact = self.network.contact
             if refused is None and contact is not None and contact.outcome == "refused":

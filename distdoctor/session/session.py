@@ -19,7 +19,7 @@ from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import StageStatus, files
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
-from distdoctor.model.stages import position
+from distdoctor.model.stages import ENVIRONMENT, GPU, HOST, NETWORK, needs_torch, opened_up_to, position
 from distdoctor.probes.connect import connect
 from distdoctor.probes.look_up import ASKER
 from distdoctor.ranks.supervisor import Zygote, adopt_orphans
@@ -32,7 +32,7 @@ from distdoctor.session.leader import Leader
 from distdoctor.session.options import Options
 from distdoctor.session.post import OwnPost, StorePost, TooLate, Untrusted
 from distdoctor.session.protocol import Event
-from distdoctor.session.recorder import GPU_SECONDS, Recorder
+from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore, Rendezvous
 from distdoctor.session.roll_call import planned
 from distdoctor.session.seal import VARIABLE
@@ -70,7 +70,7 @@ def run(options: Options, observer: Observer, tell: Callable[[Report], None]) ->
     os.environ.pop(VARIABLE, None)  # it is in the options: no process of ours needs to inherit it
     adopt_orphans()
     interrupts.hold()  # until the event loop has handlers of its own
-    zygote = Zygote() if position(options.until) > position("network") else None
+    zygote = Zygote() if needs_torch(options.until) else None
     with suppress(OSError):  # look-ups then have threads
         ASKER.start()
     guard = None
@@ -158,20 +158,20 @@ class CheckSession:
 
     async def _climb(self) -> None:
         member, until = self.member, position(self.options.until)
-        await member.run_stage("environment", member.environment())
-        if until >= position("host"):
+        await member.run_stage(ENVIRONMENT.name, member.environment())
+        if until >= position(HOST.name):
             if member.leads_node:
-                await member.run_stage("host", member.host())
+                await member.run_stage(HOST.name, member.host())
             else:
-                member.skip("host", "another process of this node does it")
-        if self.options.plan.announce and until > position("network"):
+                member.skip(HOST.name, "another process of this node does it")
+        if self.options.plan.announce and needs_torch(self.options.until):
             self.observer.announce(line_for_others(self.options), self.options.plan.nnodes or 1)
         gpu = (
-            asyncio.ensure_future(member.run_stage("gpu", member.gpu(), GPU_SECONDS))
-            if until >= position("gpu")
+            asyncio.ensure_future(member.run_stage(GPU.name, member.gpu(), GPU.seconds))
+            if until >= position(GPU.name)
             else None
         )
-        if until >= position("network"):
+        if until >= position(NETWORK.name):
             await self._network(gpu)
         elif gpu is not None:
             await gpu
@@ -180,19 +180,18 @@ class CheckSession:
 
     async def _network(self, gpu: asyncio.Future[StageStatus] | None) -> None:
         member = self.member
-        if position(self.options.until) == position("network"):
+        if not needs_torch(self.options.until):
             if gpu is not None:
                 await gpu
-            await member.run_stage("network", self._network_alone())
+            await member.run_stage(NETWORK.name, self._network_alone())
             return
         self.meeting = Rendezvous(member)
-        await member.run_stage("network", self._join(self.meeting), self.options.wait)
+        await member.run_stage(NETWORK.name, self._join(self.meeting), self.options.wait)
         if gpu is not None:
             await gpu
         if self.seat is None:
-            for stage in ("store", "mesh", "gloo", "nccl", "barrier", "collective"):
-                if position(stage) <= position(self.options.until):
-                    member.skip(stage, "needs network", "network")
+            for stage in opened_up_to(self.options.until):
+                member.skip(stage.name, f"needs {NETWORK.name}", NETWORK.name)
             return
         await self._meet()
 

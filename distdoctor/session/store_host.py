@@ -14,6 +14,7 @@ from typing import Any
 from distdoctor import __version__
 from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
+from distdoctor.model.stages import NETWORK
 from distdoctor.probes import ports
 from distdoctor.probes.proc import listening
 from distdoctor.ranks.supervisor import Child, Died
@@ -117,7 +118,7 @@ class StoreHost:
         zygote = self.member.zygote
         if zygote is None:
             return False
-        torch = await self.member.torch(zygote, "network")
+        torch = await self.member.torch(zygote, NETWORK.name)
         if torch.version is None:
             return False
         child = zygote.spawn("distdoctor:sto")
