@@ -18,6 +18,7 @@ from distdoctor.model.facts import (
     Gpu,
     GpuFacts,
     HostFacts,
+    HostsLine,
     Identity,
     Interface,
     MeetingFacts,
@@ -184,6 +185,28 @@ def with_host(facts: NodeFacts, **changes: Any) -> NodeFacts:
             ranks=tuple(replace(r, stages=tuple(s for s in r.stages if s.stage == "store")) for r in facts.ranks),
         )
     return facts
+
+
+def with_identity(facts: NodeFacts, **changes: Any) -> NodeFacts:
+    """The facts of another build or version."""
+    return replace(facts, identity=replace(facts.identity, **changes))
+
+
+def with_variables(facts: NodeFacts, **values: str) -> NodeFacts:
+    """The facts with these variables set, too."""
+    return replace(facts, variables={**facts.variables, **values})
+
+
+def with_mesh(facts: NodeFacts, **changes: Any) -> NodeFacts:
+    """The facts with another mesh."""
+    assert facts.mesh is not None
+    return replace(facts, mesh=replace(facts.mesh, **changes))
+
+
+def with_host_lines(facts: NodeFacts, *lines: HostsLine) -> NodeFacts:
+    """The facts with these lines of /etc/hosts."""
+    assert facts.host is not None
+    return replace(facts, host=replace(facts.host, hosts_lines=lines))
 
 
 def with_master(

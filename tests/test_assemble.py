@@ -14,7 +14,8 @@ from distdoctor.model.facts import NodeFacts, StageFacts, Trial
 from distdoctor.model.findings import Finding, Severity
 from distdoctor.model.report import Report, Verdict
 from distdoctor.model.stages import STAGES
-from tests.checks import rows_net, rows_routes
+from tests.checks.network import test_no_route as no_route
+from tests.checks.network import test_wrong_interface as wrong_interface
 from tests.checks.row import Facts
 from tests.facts_builder import CHECKS, healthy, judged, rank_node, with_plan
 
@@ -198,7 +199,7 @@ def test_the_checks_are_there() -> None:
 
 @pytest.mark.parametrize(
     "facts",
-    [rows_routes.behind_nat("172.28.0.2"), rows_net.vpn_on_one("100.64.0.6")],
+    [no_route.behind_nat("172.28.0.2"), wrong_interface.vpn_on_one("100.64.0.6")],
     ids=["a route that gloo does not need", "an interface that dials"],
 )
 def test_a_link_that_a_check_of_another_stage_explains_is_no_riddle(facts: Facts) -> None:

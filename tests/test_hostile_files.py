@@ -25,12 +25,12 @@ from distdoctor.model.facts.files import BadFile, read
 from distdoctor.model.stages import STAGES
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
-from tests.checks.test_roots import ROWS
+from tests.checks.tables import ROWS
 from tests.facts_builder import CHECKS, healthy
 from tests.test_cli import doctor
 
 RECORDED = Path(__file__).parent / "recorded"
-BASES = [json.loads(encode(FactsFile(facts, "0.1.0"))) for facts in (healthy(2), *(row.facts() for row in ROWS))]
+BASES = [json.loads(encode(FactsFile(facts, "0.1.0"))) for facts in (healthy(2), *(row.facts() for _, row in ROWS))]
 SECONDS = 20.0
 """For one file, also on a machine that is busy with other things."""
 

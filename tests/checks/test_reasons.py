@@ -10,7 +10,7 @@ from distdoctor.check_api.rank_failures import NOT_SEEN
 from distdoctor.judge.catalog import Check
 from distdoctor.model.findings import NO_GLOO
 from distdoctor.model.stages import position
-from tests.checks.test_roots import ROWS
+from tests.checks.tables import ROWS
 from tests.facts_builder import CHECKS, healthy, judged, loopback_name, outside, with_meeting
 
 WARN = [check for check in CHECKS if '"warn"' in check.path.read_text()]
@@ -25,7 +25,7 @@ def test_a_check_that_warns_has_a_reason(check: Check) -> None:
 
 def test_every_warning_says_its_own_reason_and_nothing_else_does() -> None:
     """Also the findings about a backend that the job does not use."""
-    found = [finding for row in ROWS for finding in judged(*row.facts()).findings]
+    found = [finding for _, row in ROWS for finding in judged(*row.facts()).findings]
     warnings = [finding for finding in found if finding.severity == "warn"]
     assert len({finding.check for finding in warnings}) > 20
     assert [finding.check for finding in warnings if not finding.matters] == []
@@ -52,7 +52,7 @@ BY_LUCK = {
 def test_that_gloo_runs_by_luck_is_said_only_where_it_was_seen_to_run(last: str) -> None:
     """The same facts from a check that was interrupted, or that ended with ``--until``, below gloo's stage."""
     found: dict[str, set[str]] = {}
-    for row in ROWS:
+    for _, row in ROWS:
         climbed = [replace(one, stages=one.stages[: position(last) + 1]) for one in row.facts()]
         for finding in judged(*climbed).findings:
             if finding.severity == "warn" and finding.matters != NO_GLOO:

@@ -13,8 +13,8 @@ from distdoctor.model.plan import Plan
 from distdoctor.model.stages import ALONE
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.options import Options
-from tests.checks.rows_gloo import loopback_both
-from tests.checks.rows_launch import two_node_1
+from tests.checks.environment.test_duplicate_node_rank import two_node_1
+from tests.checks.gloo.test_loopback_address import loopback_both
 from tests.facts_builder import CHECKS, healthy
 
 LOOPBACK = "gloo/loopback-address"

@@ -1,0 +1,42 @@
+"""environment/backend-not-built: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each
+from tests.clusters.gpus import gpus
+from tests.facts_builder import healthy, with_gpus, with_identity, with_plan
+
+CHECK = "environment/backend-not-built"
+
+
+def cpu_builds(*which: int) -> Facts:
+    """--backend nccl, and a CPU build on some nodes: no GPU is seen there, and no NCCL can be made."""
+    facts = [with_plan(one, backend="nccl") for one in gpus()]
+    for number in which:
+        one = with_gpus(facts[number], 0)
+        facts[number] = with_identity(one, torch="2.13.0+cpu", backends=("gloo",), cuda=None, nccl=None)
+    return tuple(facts)
+
+
+def mpi() -> Facts:
+    return tuple(with_plan(with_identity(one, backends=("gloo",)), backend="mpi") for one in healthy(2))
+
+
+ROWS = [
+    Row("no NCCL on one", lambda: cpu_builds(1), ("host1",), together=True),
+    Row("no NCCL anywhere", lambda: cpu_builds(0, 1), BOTH, together=True),
+    Row("no MPI", mpi, BOTH, together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("built everywhere", lambda: gpus(3)),
+]
+
+CURES = [
+    Cure("gloo for all", lambda: cpu_builds(0, 1), on_each(BOTH, {"flags": {"--backend": "gloo"}})),
+    Cure("the other's build", lambda: cpu_builds(1), {"host1": {"commands": ("pip install torch==2.13.0",)}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,0 +1,102 @@
+"""environment/invalid-variable: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.resolve import resolve
+from distdoctor.model.facts import Bind
+from distdoctor.model.plan import PlanProblem
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
+from tests.clusters.launch import no_rank, per_rank, problem, url_master
+from tests.facts_builder import (
+    PORT,
+    healthy,
+    judged,
+    met,
+    node,
+    outside,
+    waited_in_vain,
+    with_master,
+    with_network,
+    with_plan,
+)
+
+CHECK = "environment/invalid-variable"
+
+
+def bracketed_master_elsewhere() -> Facts:
+    """MASTER_ADDR has brackets everywhere, and within them is nobody's address."""
+    wrong = problem("MASTER_ADDR", "[10.77.0.200]", "has brackets, which belong into URLs only", "10.77.0.200")
+    a, b = (
+        with_plan(outside(with_master(one, "10.77.0.200"), "unreachable", errno=113), problems=wrong)
+        for one in per_rank()
+    )
+    return with_network(a, bind=Bind(True, PORT)), b
+
+
+def broken_port() -> Facts:
+    a, b = per_rank(2, (1, {"problems": problem("MASTER_PORT", "abc", "is not a whole number")}))
+    a = with_plan(a, master_port=29700)
+    return waited_in_vain(a), outside(b)
+
+
+def broken_nnodes() -> Facts:
+    a, b = node("host0", 0, declared=True), node("host1", 1)
+    problems = (PlanProblem("PET_NNODES", "two", "not a number of nodes"), *problem("PET_NODE_RANK", "1", "0 to 0"))
+    b = with_plan(
+        b, nnodes=1, node_rank=0, problems=problems, sources={"nnodes": "PET_NNODES", "node_rank": "PET_NODE_RANK"}
+    )
+    return met(a, b)
+
+
+def rank_beyond() -> Facts:
+    a, b = per_rank(
+        2, (1, {"rank": None, "problems": problem("RANK", "2", "RANK must be below WORLD_SIZE, which is 2")})
+    )
+    return met(a, replace(b, ranks=(replace(b.ranks[0], rank=None),)))
+
+
+ROWS = [
+    Row("MASTER_ADDR is a URL", url_master, ("host1",), together=True),
+    Row("MASTER_ADDR has brackets, nobody's address", bracketed_master_elsewhere, BOTH),
+    Row("MASTER_PORT is no number", broken_port, ("host1",)),
+    Row("PET_NNODES is no number", broken_nnodes, ("host1",), together=True),
+    Row("RANK beyond WORLD_SIZE", rank_beyond, ("host1",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("not set at all", no_rank, "environment/missing-variable"),
+]
+
+CURES = [
+    Cure("URL", url_master, {"host1": {"env": {"MASTER_ADDR": "host0"}}}),
+    Cure("port", broken_port, {"host1": {"env": {"MASTER_PORT": "29700"}}}),
+    Cure("PET_NNODES", broken_nnodes, {"host1": {"env": {"PET_NNODES": "2"}}}),
+    Cure("RANK beyond", rank_beyond, {"host1": {"env": {"RANK": "1"}}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_a_left_over_c10d_is_unset_where_all_have_it_and_told_as_a_difference_else() -> None:
+    """torchrun reads no --master-addr with it: its agents then look for node 0 each on its own host."""
+    flags = Flags(nnodes="2", master_addr="10.77.0.10")
+    plans = [resolve(flags, {"PET_RDZV_BACKEND": kind}, int, lambda: 2) for kind in ("c10d", "static")]
+    a, b = healthy(2)
+    both = judged(*(replace(one, plan=plans[0]) for one in (a, b)))
+    (root,) = both.roots
+    assert (root.check, root.nodes) == (CHECK, ("host0", "host1"))
+    assert [fix.env for fix in root.fixes] == [{"PET_RDZV_BACKEND": None}] * 2
+    mixed = judged(replace(a, plan=plans[1]), replace(b, plan=plans[0]))
+    assert [root.check for root in mixed.roots] == ["environment/rendezvous-backend-mismatch"]
+
+
+def test_what_was_meant_is_not_advised_where_it_was_tried_and_is_not_node_0() -> None:
+    """The doctor tries what is within the brackets: where that is no address of node 0, it would not cure anything."""
+    facts = bracketed_master_elsewhere()
+    assert [fix.env for fix in fixes(*facts)] == [{"MASTER_ADDR": "10.77.0.10"}] * 2
+    assert [fix.env for fix in fixes(*url_master())] == [{"MASTER_ADDR": "host0"}]

@@ -1,0 +1,63 @@
+"""environment/master-mismatch: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Bind
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.odd import other_spellings
+from tests.facts_builder import (
+    PORT,
+    healthy,
+    outside,
+    waited_in_vain,
+    with_master,
+    with_meeting,
+    with_network,
+    with_plan,
+)
+
+CHECK = "environment/master-mismatch"
+
+
+def other_port() -> Facts:
+    a, b = healthy(2)
+    return waited_in_vain(a), outside(with_plan(b, master_port=29501, sources={"master_port": "--master-port"}))
+
+
+def other_address() -> Facts:
+    a, b = healthy(2, declared=True)
+    return waited_in_vain(a), outside(with_master(b, "host1", own=True, resolved=["10.77.0.11"]))
+
+
+def nobodys_address_on_one() -> Facts:
+    a, b = healthy(2)
+    return waited_in_vain(a), outside(with_master(b, "host0", resolved=["10.77.0.99"]), "unreachable", errno=113)
+
+
+def own_addresses() -> Facts:
+    """Each names itself, no node rank given: two stores, and nobody comes to either."""
+    a, b = healthy(2)
+    b = with_meeting(waited_in_vain(with_master(b, "10.77.0.11", own=True)), hosted=True)
+    return waited_in_vain(a), with_network(b, bind=Bind(True, PORT))
+
+
+ROWS = [
+    Row("another port", other_port, ("host1",)),
+    Row("another address", other_address, ("host1",)),
+    Row("another meaning", nobodys_address_on_one, ("host1",)),
+    Row("each names itself", own_addresses, BOTH, blame="one-of"),
+]
+
+LOOK_ALIKES = [
+    LookAlike("other spellings of one master", other_spellings),
+]
+
+CURES = [
+    Cure("another port", other_port, {"host1": {"flags": {"--master-port": "29500"}}}),
+    Cure("another address", other_address, {"host1": {"flags": {"--master-addr": "10.77.0.10"}}}),
+    Cure("each names itself", own_addresses, {"host1": {"flags": {"--master-addr": "10.77.0.10"}}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

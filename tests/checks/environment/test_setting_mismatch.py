@@ -1,0 +1,120 @@
+"""environment/setting-mismatch: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.gpus import gpus
+from tests.clusters.interfaces import interfaces
+from tests.facts_builder import failing, healthy, with_gpus, with_variables
+
+CHECK = "environment/setting-mismatch"
+
+
+def settings(*values: str | None, name: str = "NCCL_IB_DISABLE") -> Facts:
+    facts = gpus(len(values))
+    return tuple(one if v is None else with_variables(one, **{name: v}) for one, v in zip(facts, values, strict=True))
+
+
+def lazy_on_one() -> Facts:
+    a, b = healthy(2)
+    a = failing(a, "gloo", "ended after 8 s: it did not return", killed=True)
+    return a, with_variables(failing(b, "gloo", "Connection reset", killed=True), TORCH_GLOO_LAZY_INIT="1")
+
+
+def own_settings() -> Facts:
+    """What may differ from node to node, and settings of a backend that is not used."""
+    a, b = gpus()
+    a = with_variables(
+        a,
+        NCCL_SOCKET_IFNAME="eth0",
+        NCCL_IB_HCA="mlx5_0",
+        NCCL_DEBUG="INFO",
+        NCCL_TOPO_FILE="/a",
+        GLOO_SOCKET_IFNAME="eth0",
+    )
+    return a, with_variables(b, NCCL_SOCKET_IFNAME="ens5", NCCL_IB_HCA="mlx5_1", NCCL_IB_GID_INDEX="3")
+
+
+DEBUG, BARRIER, IFNAME = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
+
+
+def set_on(name: str, *values: str | None, gpus: int = 0, failed: bool = False) -> Facts:
+    """The variable on each node (None: not set); ``failed``: gloo then failed, too."""
+    facts = []
+    for one, value in zip(healthy(len(values)), values, strict=True):
+        one = with_gpus(one, gpus) if gpus else one
+        one = replace(one, variables={**one.variables, name: value}) if value is not None else one
+        facts.append(failing(one, "gloo", "ended after 8 s: it did not return", killed=True) if failed else one)
+    return tuple(facts)
+
+
+ROWS = [
+    Row("NCCL_IB_DISABLE on one", lambda: settings(None, "1", None), ("host1",), "warn", together=True),
+    Row("NCCL_IB_DISABLE on one of two", lambda: settings(None, "1"), BOTH, "warn", "one-of", together=True),
+    Row(
+        "NCCL_ALGO differs",
+        lambda: settings("Ring", "Tree", "Ring", name="NCCL_ALGO"),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
+    Row("lazy gloo on one", lazy_on_one, BOTH, blame="one-of", together=True),
+    Row("DETAIL on one", lambda: set_on(DEBUG, None, "DETAIL"), BOTH, blame="one-of", together=True),
+    Row("detail on one of three", lambda: set_on(DEBUG, None, "INFO", "detail"), ("host2",), together=True),
+    Row("DETAIL on one, nccl", lambda: set_on(DEBUG, "DETAIL", None, None, gpus=2), ("host0",), together=True),
+    Row("a barrier after init on one", lambda: set_on(BARRIER, None, "1", None), ("host1",), together=True),
+    Row(
+        "ranks as numbers on one, and gloo failed",
+        lambda: set_on("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", None, "1", None, failed=True),
+        ("host1",),
+        together=True,
+    ),
+    Row(
+        "ranks as numbers on one",
+        lambda: set_on("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", None, "1", None),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
+    Row(
+        "TLS on one",
+        lambda: set_on("GLOO_DEVICE_TRANSPORT", None, "TCP_TLS", "TCP", failed=True),
+        ("host1",),
+        together=True,
+    ),
+    Row("two interfaces on one", lambda: interfaces("eth0", "eth0,eth1"), BOTH, blame="one-of", together=True),
+    Row(
+        "two interfaces on two of three", lambda: interfaces("eth0,eth1", "eth1,eth0", None), ("host2",), together=True
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("own settings per node", own_settings),
+    LookAlike(
+        "NCCL's settings without NCCL", lambda: (healthy(2)[0], with_variables(healthy(2)[1], NCCL_IB_DISABLE="1"))
+    ),
+    LookAlike("INFO on one", lambda: set_on(DEBUG, "INFO", None)),
+    LookAlike("DETAIL everywhere, spelled differently", lambda: set_on(DEBUG, "DETAIL", "detail")),
+    LookAlike("a barrier that is not made", lambda: set_on(BARRIER, "0", None)),
+    LookAlike("lazy said not to be", lambda: set_on("TORCH_GLOO_LAZY_INIT", "0", None)),
+    LookAlike("lazy, spelled differently", lambda: set_on("TORCH_GLOO_LAZY_INIT", "1", "true")),
+    LookAlike("the usual transport named on one", lambda: set_on("GLOO_DEVICE_TRANSPORT", "TCP", None)),
+    LookAlike("no connection retries on one", lambda: set_on("GLOO_DISABLE_CONNECTION_RETRIES", "1", None)),
+    LookAlike("another store API on one", lambda: set_on("GLOO_ENABLE_STORE_V2_API", "1", None)),
+    LookAlike(
+        "a timeout of NCCL's watchdog on one", lambda: set_on("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "60", None, gpus=2)
+    ),
+    LookAlike("checks of NCCL on one", lambda: set_on("NCCL_CHECK_POINTERS", "1", None, gpus=2)),
+    LookAlike("two interfaces on both", lambda: interfaces("eth0,eth1", "eth1,eth0")),
+    LookAlike("the usual interface named on one", lambda: interfaces("eth0", None)),
+]
+
+CURES = [
+    Cure("the usual setting", lambda: settings(None, "1", None), {"host1": {"env": {"NCCL_IB_DISABLE": None}}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

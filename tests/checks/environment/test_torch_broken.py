@@ -1,0 +1,151 @@
+"""environment/torch-broken: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distdoctor.model.facts import TorchFailure
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.torch_import import HIDDEN, NO_CUDA, no_torch, torch_fails, torch_root
+from tests.facts_builder import judged
+
+CHECK = "environment/torch-broken"
+
+FOUND = TorchFailure("ImportError", found="/site/torch", looked=True, version="2.9.0+cpu")
+
+
+def failure_of(text: str, kind: str = "ImportError", **more: Any) -> TorchFailure:
+    return replace(FOUND, type=kind, text=text, **more)
+
+
+TABLE = [
+    (NO_CUDA, "a library that it needs is not found", "libcudart.so.12 is of CUDA", ""),
+    (
+        failure_of("libgomp.so.1: cannot open shared object file: No such file or directory"),
+        "not found",
+        "libgomp.so.1",
+        "apt-get install libgomp1",
+    ),
+    (
+        failure_of("libfoo.so.3: cannot open shared object file: No such file or directory"),
+        "not found",
+        "LD_LIBRARY_PATH",
+        "",
+    ),
+    (
+        failure_of("/x/libc10.so: undefined symbol: _ZN3c10", loader=("LD_LIBRARY_PATH",)),
+        "another version, or damaged",
+        "without them",
+        "",
+    ),
+    (
+        failure_of("/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found"),
+        "another version",
+        "Install torch again",
+        "/opt/py/bin/python3 -m pip install --force-reinstall torch==2.9.0",
+    ),
+    (
+        failure_of(
+            "No module named 'torch._C'",
+            "ModuleNotFoundError",
+            module="torch._C",
+            built_for=("cpython-312-x86_64-linux-gnu",),
+        ),
+        "built for another Python",
+        "Python 3.12",
+        "",
+    ),
+    (
+        failure_of("No module named 'torch._C'", "ModuleNotFoundError", module="torch._C"),
+        "not complete",
+        "Install it again",
+        "/opt/py/bin/python3 -m pip install --force-reinstall --no-deps torch==2.9.0",
+    ),
+    (
+        failure_of("No module named 'torch.version'", "ModuleNotFoundError", module="torch.version"),
+        "not complete",
+        "Install it again",
+        "",
+    ),
+    (
+        failure_of("No module named 'sympy'", "ModuleNotFoundError", module="sympy"),
+        "a package that it needs",
+        "pip check",
+        "/opt/py/bin/python3 -m pip install sympy",
+    ),
+    (
+        failure_of("", "MemoryError", address_space=1 << 29),
+        "not enough memory",
+        "limit on address space",
+        "ulimit -v unlimited",
+    ),
+    (failure_of("[Errno 12] Cannot allocate memory", "OSError", errno=12), "not enough memory", "kernel log", "dmesg"),
+    (TorchFailure(signal=9, memory_limit=1 << 29), "killed (signal 9)", "kernel log", "dmesg"),
+    (TorchFailure(signal=9, oom_kills=1, memory_limit=1 << 29), "not enough memory", "kernel log", "dmesg"),
+    (TorchFailure(signal=4), "crashes", "processor", "-c 'import torch'"),
+    (TorchFailure(signal=11, loader=("LD_PRELOAD",)), "crashes", "LD_PRELOAD", "-c 'import torch'"),
+    (
+        TorchFailure(status=2, said="Cannot load libtorch_cpu.so", folder_gone=True),
+        "working folder has been deleted",
+        "cd ",
+        "",
+    ),
+    (
+        failure_of("[Errno 2] No such file or directory", "FileNotFoundError", errno=2, folder_gone=True),
+        "working folder has been deleted",
+        "cd ",
+        "",
+    ),
+    (failure_of("torch 2.9.0 was built without torch.distributed"), "without torch.distributed", "Install a build", ""),
+    (failure_of("invalid syntax", "SyntaxError"), "it fails", "whole error", "-c 'import torch'"),
+    (HIDDEN, "/job/random.py hides", "Rename /job/random.py", "mv /job/random.py /job/my_random.py"),
+]
+
+ROWS = [
+    Row("torch broken on node 1", lambda: torch_fails(NO_CUDA), ("host1",), together=True),
+    Row("torch broken on node 0", lambda: torch_fails(NO_CUDA, which=0), ("host0",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike("hidden by a file", lambda: torch_fails(HIDDEN), "environment/torch-shadowed"),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+@pytest.mark.parametrize(("failure", "what", "cure", "command"), TABLE)
+@pytest.mark.parametrize("which", [0, 1])
+def test_each_reason_has_its_own_cure(failure: TorchFailure, what: str, cure: str, command: str, which: int) -> None:
+    found = torch_root(failure, which)
+    assert what in found.summary and found.nodes == (f"host{which}",)
+    assert any(cure in fix.text for fix in found.fixes), found.fixes
+    commands = [line for fix in found.fixes for line in fix.commands]
+    assert any(command in line for line in commands) if command else True, commands
+    assert not any("pip install torch" in line for line in commands)
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("ModuleNotFoundError: No module named 'torch'", "environment/torch-missing"),
+        ("ImportError: libcudart.so.12: cannot open shared object file: No such file", CHECK),
+        ("the process that imports torch ended (status -9)", CHECK),
+    ],
+)
+def test_facts_of_an_older_version(text: str, check: str) -> None:
+    a, b = no_torch(1)
+    (found,) = judged(a, replace(b, identity=replace(b.identity, torch_error=text))).roots
+    assert found.check == check
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(5.0, False), (62.0, True)])
+def test_an_import_that_takes_a_minute_is_told(seconds: float, told: bool) -> None:
+    a, b = no_torch(1)
+    b = replace(b, identity=replace(b.identity, torch_error=None, torch_importing=True, torch_seconds=seconds))
+    found = [f for f in judged(a, b).findings if f.check == CHECK]
+    assert [(f.severity, f.nodes) for f in found] == ([("warn", ("host1",))] if told else [])
+    assert not told or "62 s" in found[0].evidence[0]

@@ -1,0 +1,32 @@
+"""environment/torch-shadowed: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.torch_import import HIDDEN, SHADOW, no_torch, torch_fails, torch_root
+
+CHECK = "environment/torch-shadowed"
+
+
+ROWS = [
+    Row("torch hidden on node 1", lambda: torch_fails(HIDDEN), ("host1",), together=True),
+    Row("torch hidden on node 0", lambda: torch_fails(HIDDEN, which=0), ("host0",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike("not installed", lambda: no_torch(1), "environment/torch-missing"),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_a_folder_of_pythonpath_can_be_taken_out_of_it() -> None:
+    shadow = replace(SHADOW, file="/other/torch", module="torch", entry="/other", by="PYTHONPATH", pythonpath="/rest")
+    found = torch_root(replace(HIDDEN, shadows=(shadow,)), 1)
+    assert [(fix.option, fix.env, fix.commands) for fix in found.fixes] == [
+        (1, {"PYTHONPATH": "/rest"}, ()),
+        (2, {}, ("mv /other/torch /other/my_torch",)),
+    ]

@@ -1,0 +1,42 @@
+"""environment/version-mismatch: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.clusters.gpus import gpus
+from tests.facts_builder import healthy, with_identity
+
+CHECK = "environment/version-mismatch"
+
+
+def other_version() -> Facts:
+    a, b, c = healthy(3)
+    return a, b, replace(c, identity=replace(c.identity, distdoctor="0.0.9"))
+
+
+def versions(**changes: str) -> Facts:
+    a, b, c = gpus(3)
+    return a, b, with_identity(c, **changes)
+
+
+ROWS = [
+    Row("another version", other_version, ("host2",), "warn", together=True),
+    Row("another torch", lambda: versions(torch="2.6.0"), ("host2",), "warn", together=True),
+    Row(
+        "another build",
+        lambda: versions(torch="2.6.0+cu124", cuda="12.4", nccl="2.21.5"),
+        ("host2",),
+        "warn",
+        together=True,
+    ),
+    Row("another NCCL", lambda: versions(nccl="2.26.2"), ("host2",), "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("a version that is not known on one", lambda: versions(torch="")),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

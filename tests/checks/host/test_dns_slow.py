@@ -1,0 +1,54 @@
+"""host/dns-slow: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Resolution
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import healthy, with_master, with_network
+
+CHECK = "host/dns-slow"
+
+
+def slow_reverse(*which: int) -> Facts:
+    silent = Resolution("10.77.0.10", error="no answer within 4 s", seconds=4.0, timed_out=True)
+    return tuple(with_network(one, reverse=silent) if n in which else one for n, one in enumerate(healthy(2)))
+
+
+def slow_master() -> Facts:
+    a, b = healthy(2)
+    b = with_master(b, "host0", resolved=["10.77.0.10"])
+    return a, with_network(b, master=Resolution("host0", ("10.77.0.10",), seconds=3.1))
+
+
+ROWS = [
+    Row("reverse look-up dead", lambda: slow_reverse(0, 1), BOTH, "warn", together=True),
+    Row("master found after 3 s", slow_master, ("host1",), "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike(
+        "a name found after a second",
+        lambda: tuple(
+            with_network(one, reverse=Resolution("10.77.0.10", ("host0",), seconds=0.9)) for one in healthy(2)
+        ),
+    ),
+    LookAlike(
+        "no reverse name",
+        lambda: tuple(
+            with_network(one, reverse=Resolution("10.77.0.10", error="Name or service not known")) for one in healthy(2)
+        ),
+    ),
+]
+
+CURES = [
+    Cure(
+        "a line for the reverse look-up",
+        lambda: slow_reverse(1),
+        {"host1": {"commands": ("echo '::ffff:10.77.0.10 host0-store' >> /etc/hosts",)}},
+    ),
+    Cure("a line for the master", slow_master, {"host1": {"commands": ("echo '10.77.0.10 host0' >> /etc/hosts",)}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

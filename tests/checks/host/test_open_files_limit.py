@@ -1,0 +1,74 @@
+"""host/open-files-limit: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from distdoctor.model.facts import Link, MeshFacts
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, first, found, left_alone
+from tests.clusters.limits import on, roots_and_fixes_when_told
+from tests.facts_builder import failing
+
+CHECK = "host/open-files-limit"
+
+
+def many_files() -> Facts:
+    """gloo ran out of descriptors on one node; the other only saw it go."""
+    a, b = on((1,), open_files=24)
+    return failing(a, "gloo", "Connection closed by peer"), failing(b, "gloo", "socket: Too many open files")
+
+
+def files_in_store() -> Facts:
+    a, b = on((1,), open_files=16)
+    return failing(a, "store", "ended", killed=True), failing(b, "store", "OSError: [Errno 24] Too many open files")
+
+
+def files_in_mesh() -> Facts:
+    """The node had none left to try the link with: no firewall's doing."""
+    a, b = on((1,), open_files=16)
+    link = Link(a.key, "10.77.0.10", 40000, ("gloo", "primary"), "error", 24)
+    return a, replace(b, mesh=MeshFacts(good=0, bad=(link,)))
+
+
+ROWS = [
+    Row("16 files", files_in_store, ("host1",), together=True),
+    Row("too many open files", many_files, ("host1",), together=True),
+    Row("no file left for a link", files_in_mesh, ("host1",), together=True),
+    Row("22 files, not tried", lambda: on((1,), open_files=22), ("host1",), together=True),
+    Row("100 files", lambda: on((1,), open_files=100), ("host1",), "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("usual limits", lambda: on((0, 1))),
+]
+
+CURES = [
+    Cure("more descriptors", files_in_store, {"host1": {"commands": ("ulimit -n 65536",)}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_a_hard_limit_too_low_is_raised_in_its_file(tmp_path: Path) -> None:
+    (fix,) = first(*on((1,), open_files=16, open_files_hard=16))
+    limits = tmp_path / "limits.conf"
+    subprocess.run(["sh", "-c", fix.commands[0].replace("/etc/security/limits.conf", str(limits))], check=True)
+    assert limits.read_text() == "* soft nofile 65536\n* hard nofile 65536\n"
+
+
+def test_a_hard_limit_between_is_used_up() -> None:
+    (fix,) = first(*on((1,), open_files=16, open_files_hard=4096))
+    assert fix.commands == ("ulimit -n 4096",)
+
+
+def test_the_kernels_own_table_of_files_is_no_limit_of_the_shell() -> None:
+    checks, fixes = roots_and_fixes_when_told(
+        "OSError: Too many open files in system", open_files=65536, open_files_hard=65536
+    )
+    assert checks == ["gloo/init-failed"] and "fs.file-max" in fixes and "ulimit" not in fixes
+    checks, fixes = roots_and_fixes_when_told("OSError: Too many open files", open_files=65536, open_files_hard=-1)
+    assert checks == [CHECK] and "ulimit -n 131072" in fixes

@@ -1,0 +1,42 @@
+"""host/ports-exhaustible: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.limits import on, roots_and_fixes_when_told
+from tests.facts_builder import failing
+
+CHECK = "host/ports-exhaustible"
+
+
+def no_ports() -> Facts:
+    a, b = on((1,), port_range=(50000, 50007))
+    return failing(a, "gloo", "Connection closed"), failing(b, "gloo", "connect: Cannot assign requested address")
+
+
+ROWS = [
+    Row("4 ports", lambda: on((1,), port_range=(50000, 50003)), ("host1",), together=True),
+    Row("8 ports, and none left", no_ports, ("host1",), together=True),
+    Row("20 ports", lambda: on((0, 1), port_range=(50000, 50019)), BOTH, "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("usual limits, 8 nodes", lambda: on((), of=8)),
+]
+
+CURES = [
+    Cure(
+        "the wide range", no_ports, {"host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="32768 60999"',)}}
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_an_address_that_a_host_lacks_is_no_lack_of_ports() -> None:
+    checks, fixes = roots_and_fixes_when_told("bind: Cannot assign requested address", port_range=(32768, 60999))
+    assert checks == ["gloo/init-failed"] and "ip_local_port_range" not in fixes
+    checks, fixes = roots_and_fixes_when_told("connect: Cannot assign requested address", port_range=(32768, 60999))
+    assert checks == [CHECK] and "ip_local_port_range" in fixes

@@ -1,0 +1,90 @@
+"""host/rendezvous-name: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distdoctor.model.facts import Resolution
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import healthy, met, node, with_host, with_identity, with_plan
+
+CHECK = "host/rendezvous-name"
+
+
+def one_node(
+    announced: Resolution | None = None, reached: bool | None = None, torch: str = "2.13.0", **plan: Any
+) -> Facts:
+    """One node alone, started as the bare ``distdoctor check``, whose own name has no address unless told."""
+    one = with_identity(with_plan(node("host0", 0, of=1), nnodes=1), torch=torch)
+    sources = {
+        "nnodes": "default",
+        "nproc_per_node": "default",
+        "master_addr": "default",
+        "master_port": "any free port",
+    }
+    one = with_plan(one, **{"master_addr": "127.0.0.1", "master_port": 0, "sources": sources, **plan})
+    none = Resolution("host0", error="Temporary failure in name resolution")
+    return met(with_host(one, own_name=none, announced=announced or none, announced_reached=reached))
+
+
+def stale_own_name(reached: bool) -> Facts:
+    return one_node(Resolution("host0", ("10.9.9.9",)), reached)
+
+
+def standalone(torch: str = "2.4.0", given: str = "--standalone") -> Facts:
+    sources = {"master_addr": given, "master_port": "any free port"}
+    return one_node(torch=torch, rdzv_backend="c10d", sources=sources)
+
+
+def two_nodes_c10d(*announced: Resolution) -> Facts:
+    facts = tuple(with_host(one, announced=name) for one, name in zip(healthy(2), announced, strict=True))
+    return tuple(with_plan(one, rdzv_backend="c10d") for one in facts)
+
+
+ROWS = [
+    Row("own name unknown, one node", one_node, ("host0",), together=True),
+    Row("own name unknown, standalone, older torch", standalone, ("host0",), together=True),
+    Row("own name stale, one node", lambda: stale_own_name(False), ("host0",), together=True),
+    Row(
+        "own name unknown, c10d",
+        lambda: two_nodes_c10d(Resolution("host0", error="none"), Resolution("host1", ("10.77.0.11",))),
+        ("host0",),
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike(
+        "own name unknown, one node with a port",
+        lambda: one_node(master_port=29500, sources={"master_port": "--master-port"}),
+    ),
+    LookAlike("own name unknown, one node, older torch", lambda: one_node(torch="2.12.1+cpu")),
+    LookAlike("own name unknown, one node, no torch yet", lambda: one_node(torch="")),
+    LookAlike(
+        "own name unknown, one node once per rank",
+        lambda: one_node(started="rank", rank=0, nproc_per_node=1, world_size=1),
+    ),
+    LookAlike("own name forwarded here, one node", lambda: stale_own_name(True)),
+    LookAlike(
+        "own name unknown on the second, c10d",
+        lambda: two_nodes_c10d(Resolution("host0", ("10.77.0.10",)), Resolution("host1", error="none")),
+    ),
+]
+
+CURES = [
+    Cure("a port, and no name", one_node, {"host0": {"flags": {"--master-port": "29500"}}}),
+    Cure(
+        "a port in place of standalone",
+        standalone,
+        {"host0": {"flags": {"--standalone": None, "--master-port": "29500"}}},
+    ),
+    Cure(
+        "a port in place of a standalone that is left over",
+        lambda: standalone(given="PET_STANDALONE"),
+        {"host0": {"env": {"PET_STANDALONE": None}, "flags": {"--master-port": "29500"}}},
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,0 +1,31 @@
+"""host/shared-memory-permission: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.model.facts import SharedMemory
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.limits import ROOMY, nccl_limits, on
+
+CHECK = "host/shared-memory-permission"
+
+
+ROWS = [
+    Row("closed", lambda: on((1,), shared_memory=replace(ROOMY, writable=False)), ("host1",), "warn", together=True),
+    Row("closed, NCCL", lambda: nccl_limits(shared_memory=replace(ROOMY, writable=False)), ("host1",), together=True),
+    Row(
+        "missing",
+        lambda: on((0,), shared_memory=SharedMemory(error="No such file or directory", writable=False)),
+        ("host0",),
+        "warn",
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY)),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -1,0 +1,32 @@
+"""host/shared-memory-small: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import SharedMemory
+from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
+from tests.clusters.limits import MIB, ROOMY, nccl_limits, on
+
+CHECK = "host/shared-memory-small"
+
+
+ROWS = [
+    Row("64 MiB", lambda: on((1,), shared_memory=SharedMemory(64 * MIB, 64 * MIB)), ("host1",), "warn", together=True),
+    Row("64 MiB, NCCL", lambda: nccl_limits(shared_memory=SharedMemory(64 * MIB, 64 * MIB)), ("host1",), together=True),
+    Row("full", lambda: on((0, 1), shared_memory=SharedMemory(1 << 34, MIB)), BOTH, "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY)),
+]
+
+CURES = [
+    Cure(
+        "a larger /dev/shm",
+        lambda: on((1,), shared_memory=SharedMemory(MIB, MIB)),
+        {"host1": {"commands": ("mount -o remount,size=16g /dev/shm",)}},
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,0 +1,33 @@
+"""mesh/partition: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.links import across, cut
+
+CHECK = "mesh/partition"
+
+
+ROWS = [
+    Row("three and two", lambda: cut(across((0, 1, 2), (3, 4)), 5), ("host3", "host4"), together=True),
+    Row(
+        "two and two",
+        lambda: cut(across((0, 1), (2, 3)), 4),
+        ("host0", "host1", "host2", "host3"),
+        blame="one-of",
+        together=True,
+    ),
+    Row(
+        "two and two, with rules",
+        lambda: cut(across((0, 1), (2, 3)), 4, ruled=(2, 3)),
+        ("host2", "host3"),
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("one node", lambda: cut(across((0, 1), (2,)), 3), "mesh/node-isolated"),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

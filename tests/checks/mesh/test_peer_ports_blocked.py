@@ -1,0 +1,130 @@
+"""mesh/peer-ports-blocked: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.model.facts import Link, MeshFacts
+from tests.checks.row import BOTH, THREE, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
+from tests.clusters.links import across, cut, into, measured
+from tests.clusters.routes import LAN, NO_FILTER, route, three
+from tests.facts_builder import UNREAD, blocking, failing, healthy, judged, with_gpus, with_network
+
+CHECK = "mesh/peer-ports-blocked"
+
+
+def blocked(*pairs: tuple[int, int], of: int = 2, rules: tuple[int, ...] = (), outcome: str = "no-answer") -> Facts:
+    """Ephemeral ports blocked from one host to another, for each pair; the hosts in ``rules`` say so."""
+    facts = list(healthy(of))
+    for number in rules:
+        facts[number] = with_network(facts[number], firewall=blocking(policy="drop"))
+    for number, one in enumerate(facts):
+        bad = tuple(
+            Link(facts[to].key, f"10.77.0.{10 + to}", 40000 + to, ("gloo", "primary"), outcome)  # type: ignore[arg-type]
+            for source, to in pairs
+            if source == number
+        )
+        facts[number] = replace(one, mesh=MeshFacts(good=of - 1 - len(bad), bad=bad))
+    return tuple(facts)
+
+
+def cut_and_failed() -> Facts:
+    return tuple(
+        failing(one, "gloo", "ended after 20 s: it did not return", killed=True) for one in blocked((1, 0), rules=(0,))
+    )
+
+
+def cut_nccl() -> Facts:
+    return tuple(with_gpus(one, 2) for one in blocked((0, 1), rules=(1,)))
+
+
+def peer_by_a_gateway() -> Facts:
+    lan = (route(LAN),)
+    tables = (lan, (*lan, route("10.77.0.12/32", "10.77.0.99")), lan)
+    return three(*tables, bad=((1, 2, "unreachable", 113), (2, 1, "no-answer", None)))
+
+
+ROWS = [
+    Row("lower address blocked", lambda: blocked((1, 0), rules=(0,)), ("host0",), together=True),
+    Row("higher address blocked", lambda: blocked((0, 1), rules=(1,)), ("host1",), "warn", together=True),
+    Row("blocked, gloo failed", cut_and_failed, ("host0",), together=True),
+    Row("blocked for nccl", cut_nccl, ("host1",), together=True),
+    Row("both blocked", lambda: blocked((0, 1), (1, 0), rules=(0, 1)), BOTH, together=True),
+    Row("blocked, no rules", lambda: blocked((1, 0)), BOTH, blame="one-of", together=True),
+    Row("reset", lambda: blocked((1, 0), rules=(0,), outcome="reset"), ("host0",), together=True),
+    Row("one pair of 3", lambda: blocked((1, 2), (2, 1), of=3, rules=(1,)), ("host1",), together=True),
+    Row("one of 3, no rules", lambda: blocked((0, 1), (2, 1), of=3), ("host1",), together=True),
+    Row("accepts nothing", lambda: cut(into(1, 4), 4), ("host1",), together=True),
+    Row("two accept nothing", lambda: cut(into(1, 5) | into(3, 5), 5), ("host1", "host3"), together=True),
+    Row("nobody accepts anything", lambda: cut(across((0,), (1,), (2,)), 3, ruled=(0, 1, 2)), THREE, together=True),
+    Row("a pair of 4", lambda: cut(across((1,), (2,)), 4), ("host1", "host2"), blame="one-of", together=True),
+    Row(
+        "a node and two of its peers",
+        lambda: cut(across((1,), (2,)) | across((1,), (3,)), 5),
+        ("host1",),
+        together=True,
+    ),
+    Row("one of three sends by a gateway that is none", peer_by_a_gateway, ("host1",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike(
+        "rules not readable, links good", lambda: tuple(with_network(one, firewall=UNREAD) for one in measured(3))
+    ),
+]
+
+CURES = [
+    Cure(
+        "accepts nothing",
+        lambda: cut(into(1, 3), 3, ruled=(1,)),
+        {
+            "host1": {
+                "commands": (
+                    "nft insert rule inet filter input ip saddr '{ 10.77.0.10, 10.77.0.12, 10.77.0.11 }' "
+                    "meta l4proto tcp accept",
+                )
+            }
+        },
+    ),
+    Cure(
+        "a gateway of three",
+        peer_by_a_gateway,
+        {"host1": {"commands": ("ip route del 10.77.0.12/32 via 10.77.0.99",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_peer_ports_are_opened_on_the_node_that_blocks_them() -> None:
+    (fix,) = fixes(*blocked((1, 0), rules=(0,)))
+    assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
+    assert fix.nodes == ("host0",)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        cut([(1, 0)], 2, failed=False, outcome="reset"),
+        cut(into(0, 3), 3, failed=False, outcome="reset"),
+        cut([(2, 1)], 3, failed=False, outcome="reset"),
+    ],
+    ids=["of two", "into one of three", "one direction of three"],
+)
+def test_what_is_accepted_and_then_cut_is_no_packet_filters_doing(facts: Facts) -> None:
+    """A sidecar that answers every port but the master's: no filter accepts a connection first."""
+    (root,) = judged(*facts).roots
+    assert "accepted on random ports and then cut" in root.summary
+    (fix,) = root.fixes
+    assert "sidecar" in fix.text and "accept TCP" not in fix.text and "let it through" not in fix.text
+
+
+def test_what_an_own_rule_resets_is_still_that_rules_doing() -> None:
+    (root,) = judged(*cut([(1, 0)], 2, ruled=(0,), failed=False, outcome="reset")).roots
+    assert root.nodes == ("host0",) and root.fixes[0].commands and "sidecar" not in root.fixes[0].text

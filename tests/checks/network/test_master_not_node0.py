@@ -1,0 +1,98 @@
+"""network/master-not-node0: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.model.facts import Bind
+from tests.checks.row import BOTH, Facts, LookAlike, Row, fixes, found, left_alone
+from tests.clusters.odd import other_spellings
+from tests.facts_builder import (
+    PORT,
+    healthy,
+    outside,
+    waited_in_vain,
+    with_host,
+    with_master,
+    with_meeting,
+    with_network,
+    with_plan,
+)
+
+CHECK = "network/master-not-node0"
+
+
+def nobodys_address() -> Facts:
+    a, b = (outside(with_master(one, "10.77.0.200"), "unreachable", errno=113) for one in healthy(2, declared=True))
+    return with_network(a, bind=Bind(True, PORT)), b
+
+
+def node_1s_address() -> Facts:
+    a, b = healthy(2, declared=True)
+    a = with_network(outside(with_master(a, "host1", resolved=["10.77.0.11"])), bind=Bind(True, PORT))
+    return a, outside(with_master(b, "host1", own=True, resolved=["10.77.0.11"]))
+
+
+def nobodys_address_undeclared() -> Facts:
+    a, b = (outside(with_master(one, "10.77.0.200"), "unreachable", errno=113) for one in healthy(2))
+    return a, b
+
+
+def localhost(declared: bool) -> Facts:
+    a, b = healthy(2, declared=declared)
+    a, b = (
+        with_network(with_master(one, "localhost", own=True, resolved=["127.0.0.1"]), primary=None) for one in (a, b)
+    )
+    if declared:
+        return waited_in_vain(a), with_network(outside(b), primary=None)
+    return waited_in_vain(a), with_meeting(waited_in_vain(b), hosted=True)
+
+
+def localhost_on_one() -> Facts:
+    a, b = healthy(2, declared=True)
+    b = with_network(with_master(b, "localhost", own=True, resolved=["127.0.0.1"]), primary=None)
+    return waited_in_vain(a), outside(b)
+
+
+ROWS = [
+    Row("nobody's address", nobodys_address, BOTH),
+    Row("nobody's address, no ranks declared", nobodys_address_undeclared, BOTH),
+    Row("node 1's address", node_1s_address, BOTH),
+    Row("localhost", lambda: localhost(True), BOTH),
+    Row("localhost, no ranks declared", lambda: localhost(False), BOTH),
+    Row("localhost on one", localhost_on_one, ("host1",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike("other spellings of one master", other_spellings),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+@pytest.mark.parametrize("make", [nobodys_address, node_1s_address, lambda: localhost(True)])
+def test_the_wrong_master_is_replaced_on_every_node(make: Callable[[], Facts]) -> None:
+    (fix,) = fixes(*make())
+    assert (fix.nodes, fix.flags) == (("host0", "host1"), {"--master-addr": "10.77.0.10"})
+
+
+def test_the_master_is_set_where_it_came_from() -> None:
+    a, b = nobodys_address()
+    a = with_plan(a, sources={"master_addr": "PET_MASTER_ADDR"})
+    b = with_plan(b, sources={"master_addr": "--rdzv-endpoint"})
+    assert [(f.env, f.flags) for f in fixes(a, b)] == [
+        ({"PET_MASTER_ADDR": "10.77.0.10"}, {}),
+        ({}, {"--rdzv-endpoint": "10.77.0.10:29500"}),
+    ]
+
+
+def test_a_docker_bridge_is_never_taken_for_an_address_of_node_0() -> None:
+    a, b = localhost(True)
+    assert a.host is not None
+    docker = replace(a.host.interfaces[1], name="docker0", addresses=("172.17.0.1",), prefix_lengths=(16,))
+    a = with_host(a, interfaces=(docker, *a.host.interfaces))
+    assert fixes(a, b)[0].flags == {"--master-addr": "10.77.0.10"}

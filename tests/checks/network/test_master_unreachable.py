@@ -1,0 +1,75 @@
+"""network/master-unreachable: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.network.test_no_route import no_way
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.routes import LAN, NO_FILTER, reverse_path, route, routed, two
+from tests.facts_builder import healthy, judged, met, node, outside, waited_in_vain, with_master
+
+CHECK = "network/master-unreachable"
+
+
+def host_down() -> Facts:
+    a, b = healthy(2)
+    return waited_in_vain(a), outside(b, "unreachable", errno=113)
+
+
+def there_by_a_gateway() -> Facts:
+    a, b = two("unreachable", errno=113)
+    return a, routed(b, route(LAN), route("10.77.0.10/32", "10.77.0.99"))
+
+
+def shut_out_of_three() -> Facts:
+    """host2 does not get to node 0, which host1 reaches."""
+    a, b, c = healthy(3)
+    return (*met(a, b, outside(c), expected=3)[:2], outside(c, "unreachable", errno=113))
+
+
+ROWS = [
+    Row("host down", host_down, ("host1", "host0"), blame="one-of"),
+    Row("host1 sends by a gateway that is none", there_by_a_gateway, ("host1",), together=True),
+    Row("a reverse path filter that drops ARP, too", lambda: reverse_path("unreachable"), ("host0",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("no route", no_way, "network/no-route"),
+]
+
+CURES = [
+    Cure(
+        "a gateway, there",
+        there_by_a_gateway,
+        {"host1": {"commands": ("ip route del 10.77.0.10/32 via 10.77.0.99",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_a_host_that_others_reach_is_not_to_be_brought_up() -> None:
+    findings = judged(*shut_out_of_three()).findings
+    texts = [fix.text for f in findings if f.check == CHECK for fix in f.fixes]
+    assert texts and all("Bring" not in text for text in texts)
+    assert "host0 is up" in texts[0]
+
+
+def test_one_that_nobody_met_may_be_down() -> None:
+    _, b = healthy(2)
+    findings = judged(outside(b, "unreachable", errno=113)).findings
+    texts = [fix.text for f in findings if f.check == CHECK for fix in f.fixes]
+    assert texts and "Bring" in texts[0]
+
+
+def test_a_way_that_is_shut_for_one_is_no_reason_of_another_that_looks_elsewhere() -> None:
+    """host1 has an old address of the master, which leads nowhere; host2 has the right one, and no answer."""
+    stale = outside(with_master(node("host1", 1, of=3), "host0", resolved=["10.77.0.200"]), "unreachable", errno=113)
+    shut = outside(with_master(node("host2", 2, of=3), "host0", resolved=["10.77.0.10"]), "unreachable", errno=113)
+    zero = waited_in_vain(with_master(node("host0", 0, of=3), "host0", own=True, resolved=["10.77.0.10"]), 3)
+    ways = [f for f in judged(zero, stale, shut).findings if f.check == CHECK]
+    causes = {node_: f.because_of for f in ways for node_ in f.nodes if node_ in ("host1", "host2")}
+    assert causes == {"host1": "network/master-resolves-differently", "host2": None}

@@ -1,0 +1,112 @@
+"""network/master-unresolvable: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from distdoctor.check_api.fixes import READ_HOSTS_FILE
+from distdoctor.model.facts import AddressChoice, Bind, HostsLine, Resolution
+from tests.checks.network.test_master_not_node0 import nobodys_address
+from tests.checks.row import BOTH, Facts, LookAlike, Row, first, fixes, found, left_alone
+from tests.facts_builder import (
+    PORT,
+    healthy,
+    judged,
+    outside,
+    waited_in_vain,
+    with_host,
+    with_master,
+    with_network,
+    with_plan,
+)
+
+CHECK = "network/master-unresolvable"
+
+
+def unknown_on_one() -> Facts:
+    a, b = healthy(2)
+    a = with_master(a, "host0", own=True, resolved=["10.77.0.10"])
+    return waited_in_vain(a), outside(with_master(b, "host0", own=None, resolved=[]), None)
+
+
+def file_not_read(*sources: str, line: str = "10.77.0.10 host0") -> Facts:
+    """host1's nsswitch.conf looks nothing up in /etc/hosts, where its own name and the master's are."""
+    a, b = unknown_on_one()
+    assert b.host is not None
+    b = with_host(
+        b,
+        own_name=Resolution("host1", error="Temporary failure in name resolution"),
+        gloo=AddressChoice("127.0.0.1", "lo", "fallback"),
+        hosts_lines=(HostsLine(4, "10.77.0.11 host1"),),
+        name_sources=sources,
+    )
+    return a, with_network(b, master_lines=(HostsLine(3, line),) if line else ())
+
+
+def unknown_everywhere() -> Facts:
+    a, b = (outside(with_master(one, "gpu0", own=None, resolved=[]), None) for one in healthy(2, declared=True))
+    return with_network(a, bind=Bind(True, PORT)), b
+
+
+LINE = "echo '10.77.0.10 host0' >> /etc/hosts"
+
+ROWS = [
+    Row("name unknown on one", unknown_on_one, ("host1",)),
+    Row("/etc/hosts is not read", lambda: file_not_read("dns"), ("host1",)),
+    Row("name unknown everywhere", unknown_everywhere, BOTH),
+]
+
+LOOK_ALIKES = [
+    LookAlike("an address that is nobody's", nobodys_address, "network/master-not-node0"),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+@pytest.mark.parametrize(
+    ("looked_in", "line", "commands"),
+    [
+        ("dns", "10.77.0.10 host0", (READ_HOSTS_FILE,)),
+        ("dns mdns4_minimal myhostname", "", (LINE, READ_HOSTS_FILE)),
+        ("dns", "10.77.0.99 host0", (LINE, READ_HOSTS_FILE)),
+        ("files dns", "", (LINE,)),
+        ("resolve dns", "", (LINE,)),
+        ("sss dns", "", (LINE,)),
+        ("files dns", "10.77.0.10 host0", ()),
+    ],
+)
+def test_no_line_is_added_that_is_there_and_the_file_is_read(
+    looked_in: str, line: str, commands: tuple[str, ...]
+) -> None:
+    found = judged(*file_not_read(*looked_in.split(), line=line)).findings
+    assert next(f for f in found if f.check == CHECK).fixes[0].commands == commands
+    assert "echo '10.77.0.11 host1' >> /etc/hosts" not in {c for f in found for fix in f.fixes for c in fix.commands}
+
+
+def test_without_node_0s_facts_a_line_that_is_there_is_read() -> None:
+    assert first(file_not_read("dns")[1])[0].commands == (READ_HOSTS_FILE,)
+    assert first(file_not_read("dns", line="")[1])[0].commands == ()
+
+
+def test_an_unresolvable_master_gets_a_line_or_a_number() -> None:
+    found = fixes(*unknown_on_one())
+    assert found[0].commands == ("echo '10.77.0.10 host0' >> /etc/hosts",)
+    assert (found[1].option, found[1].flags, found[1].nodes) == (2, {"--master-addr": "10.77.0.10"}, ("host1",))
+
+
+@pytest.mark.parametrize("source", ["MASTER_ADDR", "--master-addr", "--rdzv-endpoint"])
+def test_one_node_that_cannot_resolve_its_master_names_itself(source: str) -> None:
+    """There is no other host whose address could be added to /etc/hosts, least of all under a mistyped name."""
+    one = with_plan(healthy(1)[0], sources={"master_addr": source}, node_rank=0)
+    (root,) = judged(outside(with_master(one, "nonsense", own=None, resolved=[]), None)).roots
+    assert root.check == CHECK
+    (fix,) = root.fixes
+    change = {source: "127.0.0.1:29500" if source == "--rdzv-endpoint" else "127.0.0.1"}
+    assert (fix.env, fix.flags) == ((change, {}) if source == "MASTER_ADDR" else ({}, change))
+
+
+def test_one_node_whose_own_name_is_the_masters_gets_its_line() -> None:
+    """The name is right, and gloo needs its address, too."""
+    one = outside(with_master(healthy(1)[0], "host0", own=None, resolved=[]), None)
+    assert fixes(one)[0].commands == ("echo '10.77.0.10 host0' >> /etc/hosts",)

@@ -1,0 +1,140 @@
+"""network/no-route: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.model.facts import Interface, Link, MeshFacts, Route
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.links import OPEN
+from tests.clusters.routes import LAN, NO_FILTER, asleep, masked, route, routed, three, two
+from tests.facts_builder import (
+    failing,
+    healthy,
+    judged,
+    met,
+    node,
+    outside,
+    waited_in_vain,
+    with_gpus,
+    with_host,
+    with_network,
+)
+
+CHECK = "network/no-route"
+
+
+def no_way() -> Facts:
+    a, b = healthy(2)
+    return waited_in_vain(a), outside(b, "unreachable", errno=101)
+
+
+def no_route() -> Facts:
+    a, b = healthy(2)
+    b = with_network(outside(b, "error", errno=22), route=Route("10.77.0.10", error="Network is unreachable"))
+    return waited_in_vain(a), b
+
+
+def no_route_to_a_peer() -> Facts:
+    facts = list(healthy(3))
+    bad = Link(facts[2].key, "10.77.0.12", 40002, OPEN, "unreachable", 101)
+    facts[1] = replace(facts[1], mesh=MeshFacts(good=1, bad=(bad,)))
+    back = Link(facts[1].key, "10.77.0.11", 40001, OPEN, "no-answer")
+    facts[2] = replace(facts[2], mesh=MeshFacts(good=1, bad=(back,)))
+    return tuple(failing(one, "gloo", "connect [10.77.0.12]:1: Network is unreachable") for one in facts)
+
+
+def mask_of_node_1() -> Facts:
+    a, b = two("unreachable", errno=101)
+    return a, masked(b, 32)
+
+
+def mask_of_one_of_three() -> Facts:
+    lan = (route(LAN),)
+    a, b, c = three(lan, lan, lan, bad=((1, 2, "unreachable", 101), (2, 1, "no-answer", None)))
+    return a, masked(b, 31), c
+
+
+def behind_nat(at: str, *, nccl: bool = False) -> Facts:
+    """host1 is behind address translation at this address, to which host0 has no route; host1 reaches host0."""
+    a, b = (with_gpus(one, 2) if nccl else one for one in met(node(of=2), node("host1", 1, ip=at)))
+    links = (Link(b.key, at, 40001, ("gloo", "nccl", "primary"), "unreachable", 101),)
+    b = routed(b, route(f"{at.rpartition('.')[0]}.0/24"), route("0.0.0.0/0", f"{at.rpartition('.')[0]}.1"))
+    return routed(replace(a, mesh=MeshFacts(good=0, bad=links)), route(LAN)), b
+
+
+def routed_apart() -> Facts:
+    """Two networks with a router between them: gateways are right here."""
+    facts = []
+    for number, one in enumerate(healthy(2)):
+        assert one.host is not None
+        own, router = f"10.{80 + number}.0.{10 + number}", f"10.{80 + number}.0.1"
+        one = with_host(one, interfaces=(one.host.interfaces[0], Interface("eth0", (own,), (24,), mtu=1500)))
+        facts.append(routed(one, route(f"10.{80 + number}.0.0/24"), route("0.0.0.0/0", router), strict=("eth0",)))
+    return tuple(facts)
+
+
+ROWS = [
+    Row("no route", no_way, ("host1",)),
+    Row("no route, by the route", no_route, ("host1",)),
+    Row("no route to a peer", no_route_to_a_peer, ("host1",), together=True),
+    Row("host1's netmask leaves node 0 out", mask_of_node_1, ("host1",), together=True),
+    Row("one of three has another netmask", mask_of_one_of_three, ("host1",), together=True),
+    Row("an interface of host1 is down", lambda: asleep(outcome="unreachable", errno=101), ("host1",), together=True),
+    Row("behind NAT, and dials", lambda: behind_nat("172.28.0.2"), ("host0",), "warn", together=True),
+    Row("behind NAT, and is dialled", lambda: behind_nat("10.5.0.2"), ("host0",), together=True),
+    Row("behind NAT, with NCCL", lambda: behind_nat("172.28.0.2", nccl=True), ("host0",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("a router between the nodes", routed_apart),
+    LookAlike(
+        "addresses of /32, each with a route",
+        lambda: tuple(
+            routed(masked(one, 32), route("10.77.0.1/32"), route("0.0.0.0/0", "10.77.0.1")) for one in healthy(3)
+        ),
+    ),
+]
+
+CURES = [
+    Cure(
+        "host1's netmask",
+        mask_of_node_1,
+        {"host1": {"commands": ("ip address add 10.77.0.11/24 dev eth0 && ip address del 10.77.0.11/32 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a netmask of three",
+        mask_of_one_of_three,
+        {"host1": {"commands": ("ip address add 10.77.0.11/24 dev eth0 && ip address del 10.77.0.11/31 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "an interface that is down",
+        lambda: asleep(outcome="unreachable", errno=101),
+        {"host1": {"commands": ("ip link set dev admin0 up",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_one_behind_nat_that_dials_works_with_gloo() -> None:
+    """gloo connects from the larger address to the smaller: the way that is missing is not needed."""
+    (root,) = judged(*behind_nat("172.28.0.2")).roots
+    assert root.severity == "warn" and "gloo does not connect in that direction" in root.summary
+    (root,) = judged(*behind_nat("10.5.0.2")).roots
+    assert root.severity == "fail" and "gloo" not in root.summary
+
+
+def test_one_node_alone_names_its_interface_that_is_down() -> None:
+    _, b = asleep(outcome="unreachable", errno=101)
+    findings = judged(b).findings
+    commands = [fix.commands for f in findings if f.check == CHECK for fix in f.fixes]
+    assert commands == [("ip link set dev admin0 up",)]

@@ -1,0 +1,276 @@
+"""network/port-filtered: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.model.facts import Bind, Firewall, Interface, Route
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
+from tests.clusters.master import shut
+from tests.clusters.odd import firewalled
+from tests.clusters.routes import LAN, NO_FILTER, asleep, masked, reverse_path, route, routed, two
+from tests.facts_builder import (
+    PORT,
+    UNREAD,
+    blocking,
+    healthy,
+    judged,
+    met,
+    outside,
+    waited_in_vain,
+    with_host,
+    with_network,
+)
+
+CHECK = "network/port-filtered"
+
+
+def shut_unread(*which: int) -> Facts:
+    facts = list(shut("no-answer", control="refused"))
+    for number in which:
+        facts[number] = with_network(facts[number], firewall=UNREAD)
+    return tuple(facts)
+
+
+def shut_third() -> Facts:
+    a, b, c = healthy(3)
+    a = with_network(a, firewall=blocking("ip saddr 10.77.0.12 tcp dport 29500 drop"))
+    return (
+        *met(a, b, outside(c, "no-answer", control="refused"), expected=3)[:2],
+        outside(c, "no-answer", control="refused"),
+    )
+
+
+def shut_all_of_three() -> Facts:
+    a, b, c = (with_network(one, firewall=UNREAD) for one in healthy(3))
+    return waited_in_vain(a, 3), outside(b, "no-answer", control="refused"), outside(c, "no-answer", control="refused")
+
+
+DROP = ("tcp dport 29500 drop",)
+
+
+def mask_of_node_0() -> Facts:
+    a, b = two(control="no-answer")
+    return masked(a, 32), b
+
+
+def back_by_a_gateway() -> Facts:
+    a, b = two(control="no-answer")
+    return routed(a, route(LAN), route("10.77.0.11/32", "10.77.0.99")), b
+
+
+def back_into_a_hole() -> Facts:
+    a, b = two(control="no-answer")
+    return routed(a, route(LAN), route("10.77.0.11/32", None, None, True)), b
+
+
+def no_way_back() -> Facts:
+    """host1 is in another network, which node 0 has no route to; host1 has node 0's network on its link."""
+    a, b = two(control="no-answer")
+    assert b.host is not None
+    b = with_host(b, interfaces=(b.host.interfaces[0], Interface("eth0", ("10.88.0.11",), (24,), mtu=1500)))
+    b = with_network(b, route=Route("10.77.0.10", "10.88.0.11", "eth0"))
+    return a, routed(b, route("10.88.0.0/24"), route(LAN))
+
+
+def vpn(*networks: str, outcome: str = "no-answer") -> Facts:
+    """host1's VPN client sends part of the LAN into its tunnel, beside eth0's own entry."""
+    a, b = two(outcome)
+    assert b.host is not None
+    b = with_host(b, interfaces=(*b.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,), mtu=1500)))
+    b = with_network(b, route=Route("10.77.0.10", "10.16.0.19", "tun0"))
+    return a, routed(b, route(LAN), route("10.16.0.0/16", None, "tun0"), *(route(n, None, "tun0") for n in networks))
+
+
+def vpn_on_node_0() -> Facts:
+    a, b = two()
+    assert a.host is not None
+    a = with_host(a, interfaces=(*a.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,), mtu=1500)))
+    return routed(a, route(LAN), route("10.77.0.0/25", None, "tun0")), b
+
+
+def vpn_that_works() -> Facts:
+    a, b = healthy(2)
+    assert b.host is not None
+    down = Interface("admin0", ("10.77.0.21",), (24,), up=False)
+    b = with_host(b, interfaces=(*b.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,)), down))
+    return routed(a, route(LAN)), routed(b, route(LAN), route("10.77.0.0/25", None, "tun0"))
+
+
+ROWS = [
+    Row("dropped", lambda: shut("no-answer", control="refused", rules=DROP), ("host0",)),
+    Row(
+        "dropped, host silent",
+        lambda: shut("no-answer", control="no-answer", rules=("ip saddr 10.77.0.11 drop",)),
+        ("host0",),
+    ),
+    Row(
+        "dropped on the way out",
+        lambda: shut("no-answer", control="refused", rules=DROP, at=1, hook="output"),
+        ("host1",),
+    ),
+    Row(
+        "replies dropped",
+        lambda: shut("no-answer", control="refused", rules=("tcp sport 29500 drop",), hook="output"),
+        ("host0",),
+    ),
+    Row("rules unread on both", lambda: shut_unread(0, 1), ("host1", "host0"), blame="one-of"),
+    Row("rules unread on node 0", lambda: shut_unread(0), ("host0",)),
+    Row("no rules at all", shut_unread, ("host1", "host0"), blame="one-of"),
+    Row("dropped for one of two", shut_third, ("host0",)),
+    Row("dropped for all of two", shut_all_of_three, ("host0",)),
+    Row("node 0's netmask leaves host1 out", mask_of_node_0, ("host0",), together=True),
+    Row("node 0 answers by a gateway that is none", back_by_a_gateway, ("host0",), together=True),
+    Row("node 0 answers into a hole", back_into_a_hole, ("host0",), together=True),
+    Row("a reverse path filter on node 0", reverse_path, ("host0",), together=True),
+    Row("no way back", no_way_back, ("host0",), together=True),
+    Row("a VPN on host1 takes part of the LAN", lambda: vpn("10.77.0.0/25"), ("host1",), together=True),
+    Row("a VPN on node 0 takes part of the LAN", vpn_on_node_0, ("host0",), together=True),
+    Row(
+        "an interface of host1 is down, the default route is not",
+        lambda: asleep(route("0.0.0.0/0", "10.88.0.1")),
+        ("host1",),
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike(
+        "a table and strict filters", lambda: tuple(routed(one, route(LAN), strict=("eth0",)) for one in healthy(2))
+    ),
+    LookAlike("a LAN in a tunnel that carries it, and an interface that is down", vpn_that_works),
+    LookAlike("firewalls that do no harm", firewalled),
+]
+
+CURES = [
+    Cure(
+        "node 0's netmask",
+        mask_of_node_0,
+        {"host0": {"commands": ("ip address add 10.77.0.10/24 dev eth0 && ip address del 10.77.0.10/32 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a gateway",
+        back_by_a_gateway,
+        {"host0": {"commands": ("ip route del 10.77.0.11/32 via 10.77.0.99",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a hole",
+        back_into_a_hole,
+        {"host0": {"commands": ("ip route del 10.77.0.11/32",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a reverse path filter",
+        reverse_path,
+        {"host0": {"commands": ("sysctl -w net.ipv4.conf.eth0.rp_filter=2",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "no way back",
+        no_way_back,
+        {"host0": {"commands": ("ip route add 10.88.0.0/24 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a VPN",
+        lambda: vpn("10.77.0.0/25"),
+        {"host1": {"commands": ("ip route del 10.77.0.0/25 dev tun0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a VPN, of one host",
+        lambda: vpn("10.77.0.10/32"),
+        {"host1": {"commands": ("ip route del 10.77.0.10/32 dev tun0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a VPN on node 0",
+        vpn_on_node_0,
+        {"host0": {"commands": ("ip route del 10.77.0.0/25 dev tun0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "an interface that is down, with a default route",
+        lambda: asleep(route("0.0.0.0/0", "10.88.0.1")),
+        {"host1": {"commands": ("ip link set dev admin0 up",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_firewall_commands_name_the_peer_and_the_port() -> None:
+    (fix,) = fixes(*shut("no-answer", control="refused", rules=DROP))
+    assert fix.nodes == ("host0",)
+    assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' tcp dport 29500 accept",)
+
+
+def test_a_filter_that_node_0_meets_itself_is_opened_for_node_0_too() -> None:
+    """It hosts the store and does not reach it: opened for host1 alone, it would still not get there."""
+    a, b = (outside(one, "no-answer", control="refused") for one in healthy(2, declared=True))
+    a = with_network(a, bind=Bind(True, PORT), master_is_own=True, firewall=blocking(*DROP))
+    (root,) = judged(a, b).roots
+    (fix,) = root.fixes
+    assert (root.check, root.nodes, fix.nodes) == (CHECK, ("host0",), ("host0",))
+    assert fix.commands == (
+        "nft insert rule inet filter input ip saddr '{ 10.77.0.10, 10.77.0.11 }' tcp dport 29500 accept",
+    )
+
+
+def test_rules_that_block_everything_are_opened_for_everything() -> None:
+    """With the one port open the random ports of gloo would be blocked next."""
+    facts = shut("no-answer", control="no-answer", rules=("ip saddr 10.77.0.11 drop",))
+    (fix,) = fixes(*facts)
+    assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
+
+
+def test_rules_that_were_not_seen_are_not_made_up() -> None:
+    found = fixes(*shut_unread(0, 1))
+    assert [(f.nodes, f.option, f.commands) for f in found] == [(("host0",), 1, ()), (("host1",), 2, ())]
+    assert all("were not seen" in f.text for f in found)
+
+
+def test_rules_that_block_nothing_are_not_to_be_opened() -> None:
+    """Both ends' rules were read and block nothing: it is between the hosts."""
+    a, b = healthy(2)
+    a, b = waited_in_vain(a), outside(b, "no-answer", control="refused")
+    (root,) = judged(*(with_network(one, firewall=Firewall(True)) for one in (a, b))).roots
+    assert root.id == CHECK and root.blame == "one-of"
+    assert all(not fix.commands and "between the hosts" in fix.text for fix in root.fixes)
+    assert all("On host" not in fix.text for fix in root.fixes)
+
+
+def test_of_a_lan_in_a_tunnel_the_other_host_is_not_accused() -> None:
+    (root,) = judged(*vpn("10.77.0.0/25")).roots
+    assert "host1: it sends to 10.77.0.10 (host0) by tun0 (10.77.0.0/25)" in " ".join(root.evidence)
+    assert not any("host0: its routing table" in line for line in root.evidence)
+
+
+def test_one_node_alone_shows_that_its_packets_leave_by_another_interface() -> None:
+    _, b = vpn("10.77.0.0/25")
+    (shut,) = [f for f in judged(b).findings if f.check == CHECK]
+    assert "host1: packets to 10.77.0.10 leave by tun0 (10.77.0.0/25)" in " ".join(shut.evidence)
+
+
+def test_a_tunnel_that_works_is_not_accused_of_what_a_rule_blocks() -> None:
+    """The same host answers on another port, and host0's own rule drops what is for the master's."""
+    a, b = vpn("10.77.0.0/25")
+    assert b.network is not None and b.network.contact is not None
+    b = with_network(b, control=replace(b.network.contact, port=22, outcome="refused"))
+    (root,) = judged(with_network(a, firewall=blocking("tcp dport 29500 drop")), b).roots
+    assert (root.id, root.nodes) == (CHECK, ("host0",))
+    assert "route" not in " ".join(fix.text for fix in root.fixes)

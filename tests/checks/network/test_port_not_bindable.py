@@ -1,0 +1,21 @@
+"""network/port-not-bindable: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Answer
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.master import SSHD, held
+
+CHECK = "network/port-not-bindable"
+
+
+ROWS = [
+    Row("privileged port", lambda: held(None, errno=13), ("host0",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike("in use", lambda: held(Answer("silent"), SSHD), "network/port-in-use"),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -1,0 +1,50 @@
+"""network/port-refused: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.model.facts import Bind
+from tests.checks.network.test_master_resolves_differently import on_every_node
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.master import shut
+from tests.facts_builder import PORT, healthy, judged, outside, waited_in_vain, with_network, with_plan
+
+CHECK = "network/port-refused"
+
+
+ROWS = [
+    Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike(
+        "no answer",
+        lambda: shut("no-answer", control="refused", rules=("tcp dport 29500 drop",)),
+        "network/port-filtered",
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_one_node_alone_says_that_it_asked_itself() -> None:
+    _, b = on_every_node("train-master")
+    (refused,) = [f for f in judged(b).findings if f.check == CHECK]
+    assert "10.96.0.77 is its own address (kube-ipvs0)" in " ".join(refused.evidence)
+    assert [fix.text for fix in refused.fixes] == ["Name node 0 by an address that host1 has not, on every node."]
+
+
+def test_a_node_0_that_was_there_is_not_to_be_started() -> None:
+    """It came when the other had given up; or it hosts elsewhere."""
+    a, b = healthy(2)
+    a, b = replace(waited_in_vain(a), started_at=5000.0), replace(outside(b), started_at=1000.0)
+    a = with_network(a, bind=Bind(True, PORT))
+    texts = [fix.text for f in judged(a, b).findings if f.check == CHECK for fix in f.fixes]
+    assert texts and all("Start node 0" not in text and "within --wait" in text for text in texts)
+    other = with_plan(b, master_port=29501, sources={"master_port": "--master-port"})
+    assert other.network is not None and other.network.contact is not None
+    other = with_network(other, contact=replace(other.network.contact, port=29501))
+    texts = [fix.text for f in judged(a, other).findings if f.check == CHECK for fix in f.fixes]
+    assert texts and all("hosts its store on 29500, not 29501" in text for text in texts)

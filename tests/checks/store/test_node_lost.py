@@ -1,0 +1,81 @@
+"""store/node-lost: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Limits, NodeFacts
+from distdoctor.model.findings import Finding
+from tests.checks.gloo.test_interface_not_found import not_found
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.checks.store.test_nodes_missing import missing
+from tests.facts_builder import failing, healthy, judged, with_host, with_meeting, with_network
+
+CHECK = "store/node-lost"
+
+
+def lost() -> Facts:
+    a, b = healthy(2)
+    return with_meeting(failing(a, "gloo", "Connection closed by peer"), lost=(b.key,)), b
+
+
+def host_lost() -> Facts:
+    _, b = healthy(2)
+    return (with_network(with_meeting(b, host_lost=True, ended=True), master_name="host0"),)
+
+
+def found_lost(*facts: NodeFacts) -> list[Finding]:
+    return [f for f in judged(*facts).findings if f.check == CHECK]
+
+
+ROWS = [
+    Row("node lost", lost, ("host1",), together=True),
+    Row("store lost", host_lost, ("host0",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_nodes_that_lost_sight_of_each_other_are_one_of_both() -> None:
+    a, b, c = healthy(3)
+    a = with_meeting(a, lost=(b.key,))
+    b = with_meeting(b, host_lost=True, ended=True)
+    (found,) = found_lost(a, b, c)
+    assert (found.nodes, found.blame) == (("host0", "host1"), "one-of")
+    assert "lost sight of each other" in found.summary
+
+
+def test_one_that_went_away_and_one_that_lost_sight_are_two_findings() -> None:
+    a, b, c = healthy(3)
+    a = with_meeting(a, lost=(b.key, c.key))
+    b = with_meeting(b, host_lost=True, ended=True)
+    assert sorted((f.nodes, f.blame) for f in found_lost(a, b, c)) == [
+        (("host0", "host1"), "one-of"),
+        (("host2",), "all"),
+    ]
+
+
+def test_a_node_0_that_came_to_its_end_is_not_lost_but_what_it_found_is_why() -> None:
+    """host1 missed node 0's report; node 0's own facts say what it was about."""
+    a, b = not_found()
+    a = with_meeting(a, ended=True)
+    b = with_meeting(b, host_lost=True, ended=True)
+    result = judged(a, b)
+    assert [f.check for f in result.roots] == ["gloo/interface-not-found"]
+    assert [f.because_of for f in found_lost(a, b)] == ["gloo/interface-not-found"]
+
+
+def test_without_node_0s_own_word_it_is_the_root() -> None:
+    _, b = healthy(2)
+    b = with_network(with_meeting(b, host_lost=True, ended=True), master_name="host0")
+    assert [(f.nodes, f.because_of) for f in found_lost(b)] == [(("host0",), None)]
+
+
+def test_a_node_that_ran_into_a_limit_went_away_for_that() -> None:
+    a, b = healthy(2)
+    b = with_host(b, limits=Limits(open_files=8, open_files_hard=8))
+    result = judged(with_meeting(a, lost=(b.key,)), b)
+    assert [f.check for f in result.roots] == ["host/open-files-limit"]

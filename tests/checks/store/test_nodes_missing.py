@@ -1,0 +1,159 @@
+"""store/nodes-missing: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.model.facts import Bind, MeetingFacts, NodeFacts
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.clusters.master import held
+from tests.clusters.odd import waiting
+from tests.facts_builder import (
+    PORT,
+    blocking,
+    healthy,
+    judged,
+    met,
+    node,
+    outside,
+    rank_node,
+    waited_in_vain,
+    with_master,
+    with_network,
+    with_plan,
+)
+
+CHECK = "store/nodes-missing"
+
+
+def missing(number: int, of: int = 2) -> Facts:
+    facts = [node(f"host{n}", n, of=of) for n in range(of)]
+    del facts[number]
+    if number:
+        return met(*facts, expected=of)
+    return tuple(with_network(outside(one), master_name="host0") for one in facts)
+
+
+def missing_rank() -> Facts:
+    return met(rank_node("host0", 0, world=3, per_node=None), rank_node("host1", 1, world=3, per_node=None), expected=3)
+
+
+def late() -> Facts:
+    """Node 0 came when the other had given up."""
+    a, b = healthy(2)
+    a, b = replace(waited_in_vain(a), started_at=5000.0), replace(outside(b), started_at=1000.0)
+    return a, b
+
+
+def slow_import() -> Facts:
+    """Node 0's store was there only when the other had given up, because importing torch took so long."""
+    a, b = healthy(2)
+    a, b = replace(waited_in_vain(a), started_at=1000.0), replace(outside(b), started_at=1000.0)
+    return with_network(a, bind=Bind(True, PORT, after=70.0)), b
+
+
+def unresolved(one: NodeFacts) -> NodeFacts:
+    return outside(with_master(one, "host0", own=None, resolved=[]), None)
+
+
+def four(*others: NodeFacts) -> Facts:
+    """Node 0 of four waited for these, and met none of them."""
+    zero = waited_in_vain(with_master(node("host0", 0, of=4), "host0", own=True, resolved=["10.77.0.10"]), 4)
+    return (zero, *others)
+
+
+def absent(*facts: NodeFacts) -> dict[tuple[str, ...], str | None]:
+    return {f.nodes: f.because_of for f in judged(*facts).findings if f.check == CHECK}
+
+
+def missing_text(*facts: NodeFacts) -> str:
+    (found,) = [f for f in judged(*facts).findings if f.check == CHECK]
+    return " ".join((found.title, found.summary, *(fix.text for fix in found.fixes)))
+
+
+ROWS = [
+    Row("node 1 missing", lambda: missing(1), ("node1",)),
+    Row("node 2 of 3 missing", lambda: missing(2, 3), ("node2",), together=True),
+    Row("node 0 missing", lambda: missing(0), ("host0",)),
+    Row("rank 2 missing", missing_rank, ("node2",), together=True),
+    Row("node 0 late", late, ("host1",)),
+    Row("node 0 slow to host", slow_import, ("host1",)),
+]
+
+LOOK_ALIKES = [
+    LookAlike("still waiting", waiting),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_missing_nodes_are_named_by_their_own_facts_where_they_are_here() -> None:
+    a, b, c = healthy(3)
+    facts = met(a, b, outside(c, "refused"), expected=3)
+    root = judged(*facts).roots[0]
+    assert (root.id, root.nodes) == ("network/port-refused", ("host2", "host0"))
+    missing = next(f for f in judged(*facts).findings if f.id == CHECK)
+    assert missing.nodes == ("host2",)
+
+
+def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> None:
+    facts = replace(node("host1", 1), meeting=MeetingFacts(ended=True), network=None)
+    text = str(judged(with_plan(facts, master_addr=None)).findings)
+    assert "None:" not in text
+    assert "nothing says here where node 0 is" in text
+
+
+def test_a_node_that_was_not_started_does_not_follow_from_another_ones_name() -> None:
+    """host1 cannot resolve the master; nothing is known of nodes 2 and 3."""
+    found = absent(*four(unresolved(node("host1", 1, of=4))))
+    assert found == {("host1",): "network/master-unresolvable", ("node2", "node3"): None}
+
+
+def test_each_reason_has_a_finding_of_its_own() -> None:
+    """host1 cannot resolve the master, host2's own filter drops what it sends, node 3 was not started."""
+    shut = outside(node("host2", 2, of=4), "no-answer", control="refused")
+    shut = with_network(shut, firewall=blocking(f"tcp dport {PORT} drop", hook="output"))
+    found = absent(*four(unresolved(node("host1", 1, of=4)), shut))
+    assert found == {("host1",): "network/master-unresolvable", ("host2",): "network/port-filtered", ("node3",): None}
+
+
+def test_nodes_that_saw_the_same_are_together() -> None:
+    found = absent(*four(*(unresolved(node(f"host{n}", n, of=4)) for n in (1, 2, 3))))
+    assert found == {("host1", "host2", "host3"): "network/master-unresolvable"}
+
+
+def test_what_keeps_node_0_from_hosting_keeps_all_away() -> None:
+    """The same reason on all, whatever each of them saw."""
+    a, b = (with_plan(one, nnodes=3, world_size=6) for one in held(None))
+    result = judged(a, b, outside(node("host2", 2, of=3, declared=True), "refused"))
+    assert [f.check for f in result.roots] == ["network/port-in-use"]
+
+
+def test_a_node_that_was_started_is_not_told_to_be_started() -> None:
+    (one,) = (
+        f
+        for f in judged(*four(unresolved(node("host1", 1, of=4)))).findings
+        if f.nodes == ("host1",) and f.check == CHECK
+    )
+    assert "distdoctor check" not in one.fixes[0].text and "did not get to host0" in one.fixes[0].text
+
+
+def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
+    """host1's own file is here: that it never came is not so, and there is no command to start it with."""
+    zero = waited_in_vain(node("host0", 0))
+    text = missing_text(zero, outside(node("host1", 1)))
+    assert "host1 did not meet host0: waited 60 s for 10.77.0.10:29500; at last 10.77.0.10:29500 refused" in text
+    assert "never came" not in text and "Run `" not in text
+    assert "node1 never came within 60 s" in missing_text(zero)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_no_command_is_printed_for_ranks_whose_launcher_is_not_known(both: bool) -> None:
+    """RANK and WORLD_SIZE are set by hand, and nothing says how many nodes that makes."""
+    a, b = (rank_node(f"host{rank}", rank, per_node=None) for rank in range(2))
+    for zero in (waited_in_vain(a), outside(with_network(a, master_is_own=False))):
+        text = missing_text(zero, outside(b)) if both else missing_text(waited_in_vain(a))
+        assert "None" not in text and "distdoctor check" not in text

@@ -1,0 +1,28 @@
+"""The tables of all checks' test files, for tests of what holds for every row and every look-alike."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from tests.checks.row import LookAlike, Row
+
+HERE = Path(__file__).parent
+
+
+def file_of(check: str) -> Path:
+    """The test file of this check."""
+    stage, _, name = check.partition("/")
+    return HERE / stage / f"test_{name.replace('-', '_')}.py"
+
+
+MODULES: dict[str, ModuleType] = {
+    module.CHECK: module
+    for path in sorted(HERE.glob("*/test_*.py"))
+    for module in (import_module(f"tests.checks.{path.parent.name}.{path.stem}"),)
+}
+"""Check -> its test file."""
+
+ROWS: list[tuple[str, Row]] = [(check, row) for check, module in MODULES.items() for row in module.ROWS]
+LOOK_ALIKES: list[tuple[str, LookAlike]] = [(c, one) for c, module in MODULES.items() for one in module.LOOK_ALIKES]

@@ -1,0 +1,23 @@
+"""Every check has a test file, with a row that finds it and a look-alike that does not have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.tables import MODULES, file_of
+from tests.facts_builder import CHECKS
+
+IDS = [check.id for check in CHECKS]
+
+
+@pytest.mark.parametrize("check", IDS)
+def test_a_check_has_a_test_file_with_a_row_and_a_look_alike(check: str) -> None:
+    module = MODULES.get(check)
+    assert module is not None, f"there is no {file_of(check)} for it with CHECK = {check!r}"
+    assert module.ROWS and hasattr(module, "test_found")
+    assert module.LOOK_ALIKES and hasattr(module, "test_left_alone")
+    assert file_of(check).samefile(str(module.__file__))
+
+
+def test_each_test_file_is_of_a_check() -> None:
+    assert set(MODULES) == set(IDS)

@@ -1,0 +1,47 @@
+"""Clusters that do not get to the store on MASTER_PORT."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Answer, Bind, NodeFacts, PortHolder
+from tests.checks.row import Facts
+from tests.facts_builder import (
+    PORT,
+    blocking,
+    healthy,
+    outside,
+    waited_in_vain,
+    with_master,
+    with_meeting,
+    with_network,
+)
+
+
+def shut(
+    outcome: str, *, control: str | None = None, rules: tuple[str, ...] = (), at: int = 0, hook: str = "input"
+) -> Facts:
+    """host1 does not get to the store of host0; ``rules`` of host ``at`` are why."""
+    a, b = healthy(2)
+    a, b = waited_in_vain(a), outside(b, outcome, control=control)
+    if rules and at == 0:
+        a = with_network(a, firewall=blocking(*rules, hook=hook))
+    elif rules:
+        b = with_network(b, firewall=blocking(*rules, hook=hook))
+    return a, b
+
+
+def held(answer: Answer | None, *holders: PortHolder, errno: int = 98) -> Facts:
+    a, b = healthy(2, declared=True)
+    bind = Bind(False, PORT, errno, "address already in use", holders, answer, 29501)
+    a = with_network(outside(a, None), bind=bind, master_is_own=True)
+    b = with_network(outside(b, "open" if errno == 98 else "refused"), answer=answer)
+    if answer is not None and answer.kind == "tcpstore":
+        a = with_network(with_meeting(a, ours=False), bind=None, answer=answer)
+        b = with_meeting(b, ours=False)
+    return a, b
+
+
+SSHD = PortHolder("0.0.0.0", 77, "sshd", "root")
+
+
+def named(one: NodeFacts, at: str, own: bool | None = False) -> NodeFacts:
+    return with_master(one, "host0", own=own, resolved=[at])

@@ -1,0 +1,72 @@
+"""Clusters whose routing tables, netmasks or reverse path filters are in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from distdoctor.model.facts import Interface, Link, MeshFacts, NodeFacts, TableRoute
+from tests.checks.row import Facts
+from tests.facts_builder import healthy, outside, waited_in_vain, with_host, with_network
+
+LAN = "10.77.0.0/24"
+
+
+def route(network: str, gateway: str | None = None, interface: str | None = "eth0", reject: bool = False) -> TableRoute:
+    return TableRoute(network, gateway, interface, reject)
+
+
+def routed(one: NodeFacts, *entries: TableRoute, strict: tuple[str, ...] = ()) -> NodeFacts:
+    return with_network(one, routes=entries, strict=strict)
+
+
+def masked(one: NodeFacts, length: int) -> NodeFacts:
+    """The node with another netmask; its table has what the kernel makes of it."""
+    assert one.host is not None
+    eth0 = one.host.interfaces[1]
+    own = eth0.addresses[0]
+    one = with_host(one, interfaces=(one.host.interfaces[0], replace(eth0, prefix_lengths=(length,))))
+    return (
+        routed(one)
+        if length == 32
+        else routed(one, route(f"{own.rpartition('.')[0]}.{int(own.rpartition('.')[2]) & ~1}/{length}"))
+    )
+
+
+def two(outcome: str = "no-answer", **changes: Any) -> tuple[NodeFacts, NodeFacts]:
+    """Node 0 waited, and host1 did not get to it."""
+    a, b = healthy(2)
+    return routed(waited_in_vain(a), route(LAN)), routed(outside(b, outcome, **changes), route(LAN))
+
+
+def reverse_path(outcome: str = "no-answer") -> Facts:
+    """host0 would answer host1 by eth1, and drops what comes in by eth0."""
+    a, b = two(outcome, errno=113 if outcome == "unreachable" else None)
+    assert a.host is not None
+    a = with_host(a, interfaces=(*a.host.interfaces, Interface("eth1", ("10.99.0.10",), (24,), mtu=1500)))
+    return routed(a, route(LAN), route("10.77.0.11/32", None, "eth1"), strict=("eth0", "eth1")), b
+
+
+def three(*tables: tuple[TableRoute, ...], bad: tuple[tuple[int, int, str, int | None], ...]) -> Facts:
+    facts = list(healthy(3))
+    for number, one in enumerate(facts):
+        links = tuple(
+            Link(facts[to].key, f"10.77.0.{10 + to}", 40000 + to, ("gloo", "primary"), how, errno)  # type: ignore[arg-type]
+            for source, to, how, errno in bad
+            if source == number
+        )
+        facts[number] = routed(replace(one, mesh=MeshFacts(good=2 - len(links), bad=links)), *tables[number])
+    return tuple(facts)
+
+
+def asleep(*entries: TableRoute, **how: object) -> Facts:
+    """The master's address is in the network of host1's admin0, which is down; eth0 is in another."""
+    a, b = two(**how)  # type: ignore[arg-type]
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    eth0, down = replace(eth0, addresses=("10.88.0.11",)), Interface("admin0", ("10.77.0.11",), (24,), up=False)
+    return a, routed(with_host(b, interfaces=(lo, eth0, down)), route("10.88.0.0/24"), *entries)
+
+
+NO_FILTER = ("firewall", "accept TCP")
+"""What is not to be said where no packet filter is in the way."""
