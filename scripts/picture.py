@@ -23,6 +23,7 @@ from rich.text import Text  # noqa: E402
 
 from distdoctor.model.facts import decode  # noqa: E402
 from distdoctor.model.report import Report  # noqa: E402
+from distdoctor.render.style import Style  # noqa: E402
 from distdoctor.render.text import render  # noqa: E402
 
 DOCUMENT, PICTURE = ROOT / "docs/report.json", ROOT / "docs/report.svg"
@@ -41,7 +42,7 @@ def drawn(report: Report) -> str:
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="standard")
     console.print(Text(f"$ {COMMAND}"), soft_wrap=True)
     # Lines to paste are never wrapped; a window that is as narrow as WIDTH folds them.
-    console.print(Text.from_ansi(render(report, width=WIDTH, colour=True)))
+    console.print(Text.from_ansi(render(report, Style(width=WIDTH, colour=True))))
     svg = console.export_svg(title="host0", theme=MONOKAI, unique_id="report")
     svg = re.sub(r"\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL)
     svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {FONTS}")

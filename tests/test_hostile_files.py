@@ -25,6 +25,7 @@ from distdoctor.model.facts.files import BadFile, read
 from distdoctor.model.stages import STAGES
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
+from distdoctor.render.style import Style
 from tests.checks.tables import ROWS
 from tests.facts_builder import CHECKS, healthy
 from tests.test_cli import doctor
@@ -104,7 +105,7 @@ def test_a_mutated_file_is_refused_or_judged(tmp_path: Path, data: bytes) -> Non
         assert str(err).startswith(str(path)) or "no facts" in str(err)
         assert "\n" not in str(err) and len(str(err)) < 1000
         return
-    text_renderer.render(report, verbose=2, width=80)
+    text_renderer.render(report, Style(verbose=2, width=80))
     json.loads(json_renderer.render(report))
     assert time.monotonic() - began < SECONDS
     if report.verdict == "pass":
@@ -235,5 +236,5 @@ class TestFilesOf010:
         report = diagnose(read([path]), CHECKS)
         assert report.findings[0].id == "gloo/loopback-address"
         assert "host/leftover-processes" in {finding.id for finding in report.findings}
-        told = json_renderer.render(report) + text_renderer.render(report, verbose=2)
+        told = json_renderer.render(report) + text_renderer.render(report, Style(verbose=2))
         assert "hunter2" not in told and "pid 4711" in told

@@ -20,9 +20,10 @@ import typer
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
 from distdoctor.cli.argv import COMMANDS, did_you_mean, normalized, without_secrets
+from distdoctor.cli.flags import ChecksFlag, JsonFlag, ReportFlags, RunFlags, by_flags
 from distdoctor.cli.help_texts import CHECK_HELP, HELP
 from distdoctor.interrupts import Interrupted
-from distdoctor.model.stages import STAGES
+from distdoctor.launch.flags import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
 
 app = typer.Typer(
@@ -57,148 +58,34 @@ def _start(
         raise typer.Exit(USAGE)
 
 
-FailOnFlag = Annotated[
-    str,
-    typer.Option(
-        "--fail-on",
-        metavar="fail|warn|never",
-        help="Findings that make the exit status 1.",
-        autocompletion=completion.floors,
-    ),
-]
-IgnoreFlag = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore",
-        metavar="ID",
-        help="Set this check's findings aside. Repeatable.",
-        autocompletion=completion.check_ids,
-    ),
-]
-ChecksFlag = Annotated[
-    list[Path] | None,
-    typer.Option("--checks", metavar="DIR", help="Also use the checks of this folder. Repeatable."),
-]
-OutputFlag = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", metavar="text|json", help="Format of the report.", autocompletion=completion.outputs
-    ),
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
-QuietFlag = Annotated[bool, typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes.")]
-VerboseFlag = Annotated[
-    int, typer.Option("-v", "--verbose", count=True, show_default=False, help="All evidence, sources and values.")
-]
-
-
 @app.command(
     help=CHECK_HELP,
     short_help="Check this node as the planned job would use it.",
 )
+@by_flags
 def check(
-    nnodes: Annotated[
-        str | None, typer.Option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]")
-    ] = None,
-    nproc_per_node: Annotated[
-        str | None, typer.Option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]")
-    ] = None,
-    node_rank: Annotated[
-        int | None, typer.Option(metavar="N", help="This node's rank. [assigned when nodes meet]")
-    ] = None,
-    master_addr: Annotated[str | None, typer.Option(metavar="HOST", help="Where node 0 is.")] = None,
-    master_port: Annotated[int | None, typer.Option(metavar="PORT", help="Node 0's port. [29500]")] = None,
-    rdzv_endpoint: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="The two above in one.")] = None,
-    rdzv_backend: Annotated[str | None, typer.Option(metavar="NAME", help="static or c10d.")] = None,
-    rdzv_id: Annotated[str | None, typer.Option(metavar="ID", help="Name of the run.")] = None,
-    rdzv_conf: Annotated[str | None, typer.Option(hidden=True)] = None,
-    standalone: Annotated[bool, typer.Option("--standalone", help="One node, on a free port.")] = False,
-    local_rank: Annotated[int | None, typer.Option(hidden=True)] = None,
-    init_method: Annotated[
-        str | None, typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]")
-    ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]", autocompletion=completion.backends
-        ),
-    ] = None,
-    wait: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S", help="Seconds to wait for the other nodes. [60; 600 where you are asked to start them]"
-        ),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True)
-    ] = 60.0,
-    until: Annotated[
-        str,
-        typer.Option(
-            metavar="STAGE", help="Last stage to run; up to network needs no torch.", autocompletion=completion.stages
-        ),
-    ] = STAGES[-1],
-    try_fixes: Annotated[
-        bool, typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment.")
-    ] = True,
-    save: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
-        ),
-    ] = None,
-    fail_on: FailOnFlag = "fail",
-    ignore: IgnoreFlag = None,
-    checks: ChecksFlag = None,
-    output_format: OutputFlag = "text",
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    verbose: VerboseFlag = 0,
+    launch: Flags,
+    how: RunFlags,
+    report: ReportFlags,
+    rdzv_conf: Annotated[str | None, typer.Option(hidden=True)] = None,  # torchrun's: no stage depends on it
 ) -> int:
-    from distdoctor.cli.check import CheckCommand, Telling
-    from distdoctor.launch.flags import Flags
+    from distdoctor.cli.check import CheckCommand
 
-    flags = Flags(
-        nnodes=nnodes,
-        nproc_per_node=nproc_per_node,
-        node_rank=node_rank,
-        master_addr=master_addr,
-        master_port=master_port,
-        rdzv_endpoint=rdzv_endpoint,
-        rdzv_backend=rdzv_backend,
-        rdzv_id=rdzv_id,
-        standalone=standalone,
-        local_rank=local_rank,
-        backend=backend,
-        init_method=init_method,
-    )
-    telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
-    return CheckCommand(flags, telling, wait, timeout, until, try_fixes, ignore or (), checks or (), save, token).run()
+    return CheckCommand(launch, how, report).run()
 
 
 @app.command(
     help="Judge facts that `check --save` kept, those of several nodes together.",
     short_help="Judge facts kept by --save.",
 )
+@by_flags
 def diagnose(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Facts files, or folders of them.")],
-    fail_on: FailOnFlag = "fail",
-    ignore: IgnoreFlag = None,
-    checks: ChecksFlag = None,
-    output_format: OutputFlag = "text",
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    verbose: VerboseFlag = 0,
+    report: ReportFlags,
 ) -> int:
-    from distdoctor.cli.check import Telling, diagnose_files
+    from distdoctor.cli.diagnose import diagnose_files
 
-    telling = Telling.from_flags(output_format, json, quiet, verbose, fail_on)
-    return diagnose_files(files, telling, ignore or (), checks or ())
+    return diagnose_files(files, report)
 
 
 @app.command(

@@ -7,18 +7,35 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from distdoctor import __version__, streams
-from distdoctor.cli.argv import nearest
-from distdoctor.cli.check import load_checks
-from distdoctor.judge.catalog import built_in_folder
+from distdoctor.cli.argv import did_you_mean, nearest
+from distdoctor.judge.catalog import BadCheck, Check, built_in_folder, load
 from distdoctor.model.errors import UsageError
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import OK
 from distdoctor.render.page import Page
+
+
+def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
+    """The built-in checks and those of the folders. Raises UsageError."""
+    try:
+        return load(folders)
+    except BadCheck as err:
+        raise UsageError(str(err)) from None
+
+
+def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
+    """``ids`` (or patterns such as ``gloo/*``) that each mean at least one check. Raises UsageError."""
+    known = [check.id for check in checks]
+    for wanted in ids:
+        if not any(fnmatchcase(check_id, wanted) for check_id in known):
+            raise UsageError(f"--ignore {wanted!r}: no such check{did_you_mean(wanted, known)}")
+    return tuple(ids)
 
 
 def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from distdoctor.model.stages import ABOUT, STAGES
 from distdoctor.render.exit_status import FAIL_ON
+from distdoctor.render.formats import FORMATS
 
 VARIABLE = "_DISTDOCTOR_COMPLETE"
 """Set by the shell's part of the completion."""
@@ -36,7 +37,7 @@ def check_ids(incomplete: str) -> list[str]:
 
 def outputs(incomplete: str) -> list[str]:
     """The formats of a report."""
-    return _begun(("text", "json"), incomplete)
+    return _begun(FORMATS, incomplete)
 
 
 def floors(incomplete: str) -> list[str]:

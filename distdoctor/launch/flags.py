@@ -19,5 +19,5 @@ class Flags:
     rdzv_id: str | None = None
     standalone: bool = False
     local_rank: int | None = None
-    backend: str | None = None
     init_method: str | None = None
+    backend: str | None = None

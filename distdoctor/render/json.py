@@ -8,10 +8,11 @@ from typing import Any
 
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report, ReportNode, ReportStage
+from distdoctor.render.style import PLAIN, Style
 
 
-def render(report: Report) -> str:
-    """The document, indented, in ASCII, with a newline at its end."""
+def render(report: Report, style: Style = PLAIN) -> str:
+    """The document, indented, in ASCII, with a newline at its end. It is all there whatever the style."""
     text = json.dumps(_plain(document(report)), indent=2, allow_nan=False)
     return text.replace("\x7f", "\\u007f") + "\n"  # the one control character that JSON does not escape
 

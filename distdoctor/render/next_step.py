@@ -11,10 +11,8 @@ from distdoctor.model.findings import Finding, Fix, at_least
 from distdoctor.model.report import INCOMPLETE, Report
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
+from distdoctor.render.style import PLAIN, Given, Style
 from distdoctor.render.words import fold
-
-Given = Sequence[tuple[str, str | None]]
-"""The flags that a run was started with, each with its value, None for a flag that takes none."""
 
 _OF_THE_PLAN = {
     "nnodes": "--nnodes",
@@ -42,15 +40,12 @@ _FIX_CHARACTERS = 200
 """A fix that is longer is not told twice."""
 
 
-def next_step(
-    report: Report, program: str = "distdoctor", given: Given | None = None, here: str | None = None
-) -> tuple[str, list[str]]:
+def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
     """What to do now, and the lines to paste for it, the one that starts something last (none where there is none).
 
-    ``program`` is how the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH.
-    ``given`` are the flags of this run; None where the report is on saved facts, whose plan has to do. ``here`` is the
-    name of the node that the report is printed on, where that is known.
+    Where the report is on saved facts, their plan has to do for the flags of the run.
     """
+    program, given, here = style.program, style.given, style.here
     roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
     several = (report.plan.get("nnodes") or 1) > 1
     flags = _from_plan(report) if given is None else [*given]

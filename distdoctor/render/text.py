@@ -19,8 +19,9 @@ from distdoctor.render.evidence import gathered
 from distdoctor.render.fixes import write_fixes
 from distdoctor.render.ladder import write_ladder
 from distdoctor.render.marks import ASCII_MARKS, MARKS, STYLES
-from distdoctor.render.next_step import Given, next_step
+from distdoctor.render.next_step import next_step
 from distdoctor.render.page import Page
+from distdoctor.render.style import PLAIN, Style
 from distdoctor.render.words import count, fold, ranks
 
 EVIDENCE_SHOWN = 8
@@ -32,39 +33,19 @@ SUMMARY_SHOWN = 180
 _KINDS = {"fail": "failure", "warn": "warning", "info": "remark"}
 
 
-def render(
-    report: Report,
-    *,
-    width: int = 0,
-    colour: bool = False,
-    ascii_only: bool = False,
-    verbose: int = 0,
-    quiet: bool = False,
-    program: str = "distdoctor",
-    given: Given | None = None,
-    here: str | None = None,
-) -> str:
-    """``report`` as text. ``width``: columns to wrap prose at, 0 for none; commands are never wrapped.
-
-    ``quiet`` leaves the verdict and the root causes with their fixes; ``verbose`` adds all evidence, where the plan
-    came from, and the values seen where all is well. ``program`` is how the doctor is started here, ``given`` the flags
-    it was started with (None: the report is on saved facts), ``here`` the node that this is.
-    """
-    writer = _Writer(report, Page(width), ASCII_MARKS if ascii_only else MARKS, verbose, program, given)
-    writer.here = here
-    writer.write(quiet)
-    text = writer.page.coloured() if colour else writer.page.plain()
-    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
+def render(report: Report, style: Style = PLAIN) -> str:
+    """``report`` as text."""
+    writer = _Writer(report, style)
+    writer.write(style.quiet)
+    text = writer.page.coloured() if style.colour else writer.page.plain()
+    return text.encode("ascii", "backslashreplace").decode() if style.ascii_only else text
 
 
 class _Writer:
-    def __init__(
-        self, report: Report, page: Page, marks: dict[str, str], verbose: int, program: str, given: Given | None
-    ) -> None:
-        self.report, self.page, self.marks, self.verbose = report, page, marks, verbose
-        self.program, self.given = program, given
-        self.here: str | None = None
-        self.dot = " - " if marks is ASCII_MARKS else " · "
+    def __init__(self, report: Report, style: Style) -> None:
+        self.report, self.style, self.verbose = report, style, style.verbose
+        self.page = Page(style.width)
+        self.marks, self.dot = (ASCII_MARKS, " - ") if style.ascii_only else (MARKS, " · ")
         self.roots = [f for f in report.findings if f.because_of is None]
 
     def write(self, quiet: bool) -> None:
@@ -159,7 +140,7 @@ class _Writer:
         for other in consequences:
             summary = clean(other.summary if self.verbose else shortened(other.summary, SUMMARY_SHOWN))
             page.prose((f"  follows from it: {clean(other.id)}: {summary}", "dim"), hang=4)
-        page.line(("  more: ", "dim"), f"{self.program} explain {clean(finding.check)}")
+        page.line(("  more: ", "dim"), f"{self.style.program} explain {clean(finding.check)}")
 
     def _where(self, finding: Finding) -> str:
         parts = []
@@ -210,7 +191,7 @@ class _Writer:
         self.page.prose((self._word(), STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts), hang=2)
 
     def _next(self) -> None:
-        words, commands = next_step(self.report, self.program, self.given, self.here)
+        words, commands = next_step(self.report, self.style)
         self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)
         for command in commands:
             self.page.line((f"    {clean(command)}", "bold"))

@@ -18,6 +18,7 @@ from distdoctor.model.facts import FactsFile, encode
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
 from distdoctor.render.progress import Plain, Terminal
+from distdoctor.render.style import Style
 from tests.facts_builder import healthy, loopback_name
 from tests.render.reports import loopback
 
@@ -54,11 +55,11 @@ EVERYTHING = replace(loopback(), notes=("a note",), details={"nodes": {"host0": 
 def test_no_field_of_a_report_acts_on_a_terminal(verbose: int, width: int) -> None:
     evil = hostile(EVERYTHING)
     evil = replace(evil, plan={name: hostile(value) for name, value in EVERYTHING.plan.items()})
-    assert acts(text_renderer.render(evil, verbose=verbose, width=width)) == []
-    coloured = text_renderer.render(evil, verbose=verbose, width=width, colour=True)
+    assert acts(text_renderer.render(evil, Style(verbose=verbose, width=width))) == []
+    coloured = text_renderer.render(evil, Style(verbose=verbose, width=width, colour=True))
     assert acts(coloured, drawn=True) == [] and "\x1b[2J" not in coloured
     plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert plain == text_renderer.render(evil, verbose=verbose, width=width)
+    assert plain == text_renderer.render(evil, Style(verbose=verbose, width=width))
 
 
 def test_json_escapes_all_of_it() -> None:

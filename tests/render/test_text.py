@@ -20,6 +20,7 @@ from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
+from distdoctor.render.style import Style
 from distdoctor.render.text import render
 from tests.facts_builder import healthy, judged, outside, with_master, with_plan
 
@@ -47,7 +48,7 @@ GOLDEN = Path(__file__).parent / "golden"
     ],
 )
 def test_whole_page(name: str, make: Callable[[], Report], how: dict[str, Any]) -> None:
-    text = render(make(), **how)
+    text = render(make(), Style(**how))
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
@@ -56,7 +57,7 @@ def test_whole_page(name: str, make: Callable[[], Report], how: dict[str, Any]) 
 
 @pytest.mark.parametrize("colour", [False, True])
 def test_data_cannot_act_on_the_terminal(colour: bool) -> None:
-    text = render(reports.hostile(), colour=colour)
+    text = render(reports.hostile(), Style(colour=colour))
     without_our_colours = re.sub(r"\x1b\[[0-9;]*m", "", text) if colour else text
     assert "\x1b" not in without_our_colours
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", without_our_colours)
@@ -65,14 +66,14 @@ def test_data_cannot_act_on_the_terminal(colour: bool) -> None:
 
 
 def test_commands_stay_on_lines_of_their_own_at_any_width() -> None:
-    lines = render(reports.loopback(), width=30).splitlines()
+    lines = render(reports.loopback(), Style(width=30)).splitlines()
     assert "      export GLOO_SOCKET_IFNAME=eth0" in lines
     assert "      echo '10.77.0.10 host0' >> /etc/hosts" in lines
 
 
 def test_ascii_only_is_ascii() -> None:
     for make in (reports.healthy, reports.loopback, reports.hostile, reports.majority):
-        assert render(make(), ascii_only=True, verbose=1).isascii()
+        assert render(make(), Style(ascii_only=True, verbose=1)).isascii()
 
 
 def test_nothing_is_wrapped_without_a_width() -> None:
@@ -86,7 +87,7 @@ def test_flag_fixes_are_in_the_next_command() -> None:
 
 
 def test_commands_start_the_program_as_it_was_started() -> None:
-    lines = render(reports.port_in_use(), program="python3 -m distdoctor").splitlines()
+    lines = render(reports.port_in_use(), Style(program="python3 -m distdoctor")).splitlines()
     assert lines[-1].startswith("    python3 -m distdoctor check --nnodes 2")
     assert any(line.startswith("  more: python3 -m distdoctor explain ") for line in lines)
 
@@ -104,8 +105,8 @@ EVERY = [reports.healthy, reports.loopback, reports.missing, reports.port_in_use
 @pytest.mark.parametrize("make", EVERY)
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_all_but_what_is_pasted_fits_and_breaks_at_words(make: Callable[[], Report], width: int) -> None:
-    whole = render(make(), verbose=1)
-    narrow = render(make(), verbose=1, width=width)
+    whole = render(make(), Style(verbose=1))
+    narrow = render(make(), Style(verbose=1, width=width))
     assert narrow.split() == whole.split()
     pasted = [
         line for line in whole.splitlines() if re.match(r" {4,6}(export|echo|unset|distdoctor|torchrun|--)", line)
@@ -125,7 +126,7 @@ def test_the_verdict_is_first_and_the_command_last(make: Callable[[], Report]) -
 
 
 def test_the_last_screen_of_24_lines_has_the_fix_and_the_rerun() -> None:
-    last = render(reports.loopback(), width=80).splitlines()[-24:]
+    last = render(reports.loopback(), Style(width=80)).splitlines()[-24:]
     assert last[-2:] == ["    export GLOO_SOCKET_IFNAME=eth0", "    distdoctor check --nnodes 2 --master-addr host0"]
 
 
@@ -151,20 +152,20 @@ def test_what_was_given_is_in_the_next_command() -> None:
         ("--nnodes", "2"), ("--rdzv-id", "job 7"), ("--timeout", "90"), ("--until", "gloo"), ("--ignore", "host/*"),
         ("--no-try-fixes", None),
     ]  # fmt: skip
-    last = render(reports.loopback(), given=given).splitlines()[-1]
+    last = render(reports.loopback(), Style(given=given)).splitlines()[-1]
     assert last == (
         "    distdoctor check --nnodes 2 --master-addr host0 --rdzv-id 'job 7' --timeout 90 --until gloo "
         "--ignore 'host/*' --no-try-fixes"
     )
     short = replace(reports.healthy(), stages=tuple(s for s in reports.healthy().stages if s.stage in STAGES[:7]))
-    ending = render(short, given=given).splitlines()[-2:]
+    ending = render(short, Style(given=given)).splitlines()[-2:]
     assert ending[0] == "next: nothing is wrong up to gloo; to run every stage:"
     assert "--until" not in ending[1] and "--timeout 90 --ignore 'host/*'" in ending[1]
 
 
 def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
     given = [("--nnodes", "2"), ("--rdzv-backend", "c10d"), ("--rdzv-endpoint", "host0:29400"), ("--rdzv-id", "7")]
-    assert render(reports.healthy(), given=[*given, ("--backend", "gloo")]).splitlines()[-2:] == [
+    assert render(reports.healthy(), Style(given=[*given, ("--backend", "gloo")])).splitlines()[-2:] == [
         "next: start the job:",
         "    torchrun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint host0:29400 --rdzv-backend c10d --rdzv-id 7 "
         "your_script.py",
@@ -174,7 +175,7 @@ def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
 def test_the_launch_line_names_a_master_that_torchrun_does_not_read_from_variables() -> None:
     report = reports.healthy()
     plan = {**report.plan, "sources": {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT"}}
-    last = render(replace(report, plan=plan), given=[("--nnodes", "2")]).splitlines()[-1]
+    last = render(replace(report, plan=plan), Style(given=[("--nnodes", "2")])).splitlines()[-1]
     assert last == (
         "    torchrun --nnodes 2 --nproc-per-node 2 --master-addr host0 --master-port 29500 --node-rank N "
         "your_script.py"
@@ -185,13 +186,13 @@ def test_a_master_that_node_0_chose_is_an_endpoint_for_c10d() -> None:
     report = reports.healthy()
     plan = {**report.plan, "sources": {"master_addr": "route, eth0"}}
     given = [("--nnodes", "2"), ("--rdzv-backend", "c10d")]
-    last = render(replace(report, plan=plan), given=given).splitlines()[-1]
+    last = render(replace(report, plan=plan), Style(given=given)).splitlines()[-1]
     assert "--rdzv-endpoint host0:29500" in last and "--master-addr" not in last
 
 
 def test_flags_of_a_fix_take_the_place_of_those_given() -> None:
     given = [("--nnodes", "2"), ("--master-port", "29500"), ("--wait", "5")]
-    last = render(reports.port_in_use(), given=given).splitlines()[-1]
+    last = render(reports.port_in_use(), Style(given=given)).splitlines()[-1]
     assert last == "    distdoctor check --nnodes 2 --master-addr host0 --master-port 29501 --wait 5"
 
 
@@ -209,7 +210,7 @@ NAMELESS = with_master(healthy(2)[1], "gpu-0x", own=None, resolved=[])
 def test_a_value_that_is_wrong_is_not_given_again(given: list[tuple[str, str]], again: str) -> None:
     """Where node 0's facts are not here nobody knows the right one. Pasted as it is, the line is refused."""
     whole = assemble(build([outside(NAMELESS, None)]), judged(outside(NAMELESS, None)), started_at="", seconds=1.0)
-    *_, words, line = render(whole, given=[("--nnodes", "2"), *given], here="host1").splitlines()
+    *_, words, line = render(whole, Style(given=[("--nnodes", "2"), *given], here="host1")).splitlines()
     assert line == f"    distdoctor check --nnodes 2 {again}"
     assert words.startswith("next: ") and words.endswith(", MASTER_IP being node 0's address:")
     assert address_problem("MASTER_IP") == ("is a placeholder that was never filled in", None)
@@ -221,7 +222,7 @@ def test_a_node_rank_that_is_wrong_is_not_given_again() -> None:
     whole = assemble(build(twice), judged(*twice), started_at="", seconds=1.0)
     given = [("--nnodes", "4"), ("--node-rank", "0"), ("--master-addr", "host0")]
     for here, number in (("host1", "N"), ("host0", "0")):
-        last = render(whole, given=given, here=here).splitlines()[-1]
+        last = render(whole, Style(given=given, here=here)).splitlines()[-1]
         assert last == f"    distdoctor check --nnodes 4 --master-addr host0 --node-rank {number}"
 
 
@@ -234,7 +235,7 @@ def test_importing_torch_has_a_row_of_its_own() -> None:
 
 
 def test_a_sites_checks_are_named_where_one_of_them_is_to_be_explained() -> None:
-    last = render(reports.warned(), given=[("--nnodes", "2"), ("--checks", "/site")]).splitlines()[-1]
+    last = render(reports.warned(), Style(given=[("--nnodes", "2"), ("--checks", "/site")])).splitlines()[-1]
     assert last == "    distdoctor explain host/dns-slow --checks /site"
 
 
@@ -246,7 +247,7 @@ def ranked(name: str) -> str:
         nodes=("host1",), fixes=(fix,), severity="fail", check="environment/duplicate-node-rank", id="x",
     )  # fmt: skip
     given = [("--nnodes", "2"), ("--node-rank", "0"), ("--master-addr", "host0")]
-    return "\n".join(render(reports.report(2, "fail", (root,)), given=given, here=name).splitlines()[-2:])
+    return "\n".join(render(reports.report(2, "fail", (root,)), Style(given=given, here=name)).splitlines()[-2:])
 
 
 def test_a_node_rank_that_was_given_is_checked_again_with_the_fix() -> None:
@@ -286,7 +287,7 @@ def test_stages_left_out_for_the_same_reasons_share_their_lines() -> None:
     ],
 )  # fmt: skip
 def test_what_is_known_of_torch_and_python_is_told_in_words(values: dict[str, Any], line: str) -> None:
-    text = render(reports.report(details={"nodes": {"host0": values}}), verbose=1)
+    text = render(reports.report(details={"nodes": {"host0": values}}), Style(verbose=1))
     assert line in text.splitlines()
     assert "torch_" not in text
 

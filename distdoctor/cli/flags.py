@@ -1,0 +1,131 @@
+"""The flags of the commands: what each is, and what is shown of it.
+
+A flag is a field of a dataclass (its type and what it is unless given) and a line in OPTIONS (its metavar, its help,
+what a shell completes); a command takes the dataclass as one parameter. Those of the launch: ``launch.flags.Flags``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from distdoctor.cli import completion
+from distdoctor.model.stages import STAGES
+from distdoctor.render.exit_status import FAIL_ON
+from distdoctor.render.formats import FORMATS, USUAL
+
+
+@dataclass(frozen=True)
+class RunFlags:
+    """How a check is to run. Times in seconds."""
+
+    wait: float | None = None
+    timeout: float = 60.0
+    until: str = STAGES[-1]
+    try_fixes: bool = True
+    save: str | None = None
+    """With a slash at its end it is a folder, made where it is missing."""
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class ReportFlags:
+    """How a report is to be judged and told."""
+
+    fail_on: str = "fail"
+    ignore: list[str] | None = None
+    checks: list[Path] | None = None
+    output: str = USUAL
+    json: bool = False
+    quiet: bool = False
+    verbose: int = 0
+
+
+OPTIONS: dict[str, Any] = {
+    # the launch, with torchrun's names
+    "nnodes": typer.Option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]"),
+    "nproc_per_node": typer.Option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]"),
+    "node_rank": typer.Option(metavar="N", help="This node's rank. [assigned when nodes meet]"),
+    "master_addr": typer.Option(metavar="HOST", help="Where node 0 is."),
+    "master_port": typer.Option(metavar="PORT", help="Node 0's port. [29500]"),
+    "rdzv_endpoint": typer.Option(metavar="HOST:PORT", help="The two above in one."),
+    "rdzv_backend": typer.Option(metavar="NAME", help="static or c10d."),
+    "rdzv_id": typer.Option(metavar="ID", help="Name of the run."),
+    "standalone": typer.Option("--standalone", help="One node, on a free port."),
+    "local_rank": typer.Option(hidden=True),
+    "init_method": typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),
+    "backend": typer.Option(
+        metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]", autocompletion=completion.backends
+    ),
+    # the run
+    "wait": typer.Option(
+        metavar="S", help="Seconds to wait for the other nodes. [60; 600 where you are asked to start them]"
+    ),
+    "timeout": typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True),
+    "until": typer.Option(
+        metavar="STAGE", help="Last stage to run; up to network needs no torch.", autocompletion=completion.stages
+    ),
+    "try_fixes": typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment."),
+    "save": typer.Option(
+        metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."
+    ),
+    "token": typer.Option(
+        metavar="TEXT",
+        help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
+    ),
+    # the report
+    "fail_on": typer.Option(
+        metavar="|".join(FAIL_ON), help="Findings that make the exit status 1.", autocompletion=completion.floors
+    ),
+    "ignore": typer.Option(
+        metavar="ID", help="Set this check's findings aside. Repeatable.", autocompletion=completion.check_ids
+    ),
+    "checks": typer.Option(metavar="DIR", help="Also use the checks of this folder. Repeatable."),
+    "output": typer.Option(
+        "--output", "-o", metavar="|".join(FORMATS), help="Format of the report.", autocompletion=completion.outputs
+    ),
+    "json": typer.Option("--json", help="The same as -o json."),
+    "quiet": typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes."),
+    "verbose": typer.Option(
+        "-v", "--verbose", count=True, show_default=False, help="All evidence, sources and values."
+    ),
+}
+"""By the name of the field, which is the flag's own unless another is given here."""
+
+ChecksFlag = Annotated[list[Path] | None, OPTIONS["checks"]]
+JsonFlag = Annotated[bool, OPTIONS["json"]]
+
+
+def by_flags(command: Callable[..., int]) -> Callable[..., int]:
+    """``command`` as typer reads it: each parameter that is a dataclass taken apart into one option per field."""
+    groups: dict[str, type[Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[parameter.name] = kind
+            parameters += _options(kind)
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def flat(**values: Any) -> int:
+        made = {name: kind(**{f.name: values.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        return command(**made, **values)
+
+    flat.__name__ = command.__name__
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return flat
+
+
+def _options(kind: type[Any]) -> list[inspect.Parameter]:
+    types, only = get_type_hints(kind), inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(f.name, only, default=f.default, annotation=Annotated[types[f.name], OPTIONS[f.name]])
+        for f in fields(kind)
+    ]

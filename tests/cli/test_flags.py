@@ -1,0 +1,68 @@
+"""The flags: each is a field and an option, and a command gets them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+import typer
+
+from distdoctor.cli import app
+from distdoctor.cli.check import AGAIN, CheckCommand
+from distdoctor.cli.flags import OPTIONS, ReportFlags, RunFlags, by_flags
+from distdoctor.launch.flags import Flags
+
+FIELDS = [field.name for kind in (Flags, RunFlags, ReportFlags) for field in fields(kind)]
+
+
+def test_each_field_has_its_option_and_each_option_its_field() -> None:
+    assert sorted(FIELDS) == sorted(OPTIONS)
+    assert set(AGAIN) <= set(FIELDS)
+
+
+def test_help_has_them_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["check", "--help"]) == 0
+    shown = [words[0] for line in capsys.readouterr().out.splitlines() if (words := line.split()) and line[2:3] == "-"]
+    flags = [word.strip(",") for word in shown]
+    long = {"-o": "--output", "-q": "--quiet", "-v": "--verbose", "-h": "--help"}
+    told = [long.get(flag, flag).partition("/")[0].removeprefix("--").replace("-", "_") for flag in flags]
+    assert told == [name for name in FIELDS if name != "local_rank"] + ["help"]
+
+
+def test_a_command_gets_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[CheckCommand] = []
+
+    def run(command: CheckCommand) -> int:
+        seen.append(command)
+        return 0
+
+    monkeypatch.setattr(CheckCommand, "run", run)
+    words = ["--nnodes", "3", "--node-rank", "1", "--wait", "5", "--no-try-fixes", "--ignore", "a/*", "--ignore", "b/c"]
+    assert app.run(["check", *words, "--checks", "site", "-vv", "-o", "json", "--standalone"]) == 0
+    assert seen[0].launch == Flags(nnodes="3", node_rank=1, standalone=True)
+    assert (seen[0].how.wait, seen[0].how.timeout, seen[0].how.try_fixes) == (5.0, 60.0, False)
+    assert (seen[0].report.output, seen[0].report.verbose, seen[0].report.ignore) == ("json", 2, ["a/*", "b/c"])
+    given = [word for pair in seen[0].given() for word in pair if word is not None]
+    assert given == [
+        *("--nnodes", "3", "--node-rank", "1", "--standalone", "--wait", "5"),
+        *("--ignore", "a/*", "--ignore", "b/c", "--checks", "site", "--no-try-fixes"),
+    ]
+
+
+def test_what_is_no_group_of_flags_stays_as_it_is() -> None:
+    @dataclass(frozen=True)
+    class Some:
+        wait: float | None = None
+
+    seen: list[Any] = []
+
+    def command(name: str, some: Some) -> int:
+        seen.append((name, some))
+        return 0
+
+    command.__annotations__ = {"name": str, "some": Some, "return": int}
+    one = typer.Typer()
+    one.command()(by_flags(command))
+    assert typer.main.get_command(one).main(["x", "--wait", "2"], standalone_mode=False) == 0
+    assert seen == [("x", Some(2.0))]
