@@ -55,10 +55,6 @@ class Follower:
         """This process's member number."""
         return self.post.number
 
-    def key(self, rest: str) -> str:
-        """A key of this run."""
-        return self.post.key(rest)
-
     async def follow(self) -> Report | None:
         """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
 
@@ -173,7 +169,7 @@ class Follower:
         if self.member.facts.identity.torch is None:
             return "failed", "torch cannot be imported"
         self.children = self._spawn(command, {})
-        result = await self._ranks(command, STORE, self.children, self._store_arguments(command, "store/0"))
+        result = await self._ranks(command, STORE, self.children, self._store_arguments(command, STORE))
         self.member.note_pids(self.children)
         return result
 
@@ -184,21 +180,20 @@ class Follower:
             env = {"RES_OPTIONS": HURRIED, **env}
         return [self.member.zygote.spawn(f"distdoctor:r{rank}", env) for rank in labels]
 
-    def _store_arguments(self, command: Command, prefix: str) -> Callable[[int], dict[str, Any]]:
+    def _store_arguments(self, command: Command, stage: Stage) -> Callable[[int], dict[str, Any]]:
         ranks = command.group_ranks[str(self.number)]
         return lambda i: {
             "host": self.store_host,
             "port": self.seat.port,
-            "prefix": self.key(prefix),
+            "prefix": self.post.keys.prefix(stage.name, command.attempt),
             "rank": ranks[i],
             "world": command.world,
             "timeout": command.seconds,
         }
 
     async def _gloo(self, command: Command) -> tuple[StageStatus, str]:
-        return await self._ranks(
-            command, GLOO, self.children, lambda i: {"prefix": self.key("gloo/0"), "timeout": command.seconds}
-        )
+        prefix = self.post.keys.prefix(GLOO.name)
+        return await self._ranks(command, GLOO, self.children, lambda i: {"prefix": prefix, "timeout": command.seconds})
 
     async def _barrier(self, command: Command) -> tuple[StageStatus, str]:
         return await self._ranks(command, BARRIER, self.children, lambda i: {"timeout": command.seconds})
@@ -209,7 +204,7 @@ class Follower:
 
     async def _nccl(self, command: Command) -> tuple[StageStatus, str]:
         children = self._spawn(command, {})
-        arguments = self._store_arguments(command, "nccl/0")
+        arguments = self._store_arguments(command, NCCL)
         try:
             return await self._ranks(
                 command,
@@ -230,7 +225,6 @@ class Follower:
         """gloo init and barrier in new processes with the fix's variables. Whether they passed; else why not."""
         started = time.monotonic()
         children: list[Child] = []
-        attempt = command.attempt
 
         def left() -> float:
             return max(0.5, command.seconds - (time.monotonic() - started))
@@ -238,8 +232,8 @@ class Follower:
         try:
             children = self._spawn(command, command.env.get(str(self.number), {}))
             for stage, arguments in (
-                (STORE, self._store_arguments(command, f"store/{attempt}")),
-                (GLOO, lambda i: {"prefix": self.key(f"gloo/{attempt}"), "timeout": left()}),
+                (STORE, self._store_arguments(command, STORE)),
+                (GLOO, lambda i: {"prefix": self.post.keys.prefix(GLOO.name, command.attempt), "timeout": left()}),
                 (BARRIER, lambda i: {"timeout": left()}),
             ):
                 calls = [child.call(stage.name, **arguments(i)) for i, child in enumerate(children)]

@@ -15,7 +15,7 @@ from distdoctor.model.bounds import MAX_RANKS, count
 from distdoctor.model.facts import BadFacts, NodeFacts, encode
 from distdoctor.model.report import Report
 from distdoctor.session.orders import SURPLUS
-from distdoctor.session.protocol import Command, Event, Transcript, read_event
+from distdoctor.session.protocol import Command, Event, Keys, Transcript, read_event
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
@@ -83,7 +83,7 @@ class Heartbeats:
         for member in members:
             if member.number == OWN:
                 continue
-            beat = await self._mail.number(f"beat/{member.number}")
+            beat = await self._mail.number(self._mail.keys.beat(member.number))
             before, since = self._beats.get(member.number, (-1, now))
             self._beats[member.number] = (beat, now if beat != before else since)
             member.lost = beat == before and now - since > SILENT_SECONDS
@@ -94,7 +94,7 @@ class Inbox:
 
     def __init__(self, client: StoreClient, run: str, seal: Seal, planned: int) -> None:
         """``planned``: how many processes are to meet."""
-        self.client, self.run, self.seal = client, run, seal
+        self.client, self.keys, self.seal = client, Keys(run), seal
         self.members: dict[int, Participant] = {}
         self.inbox: asyncio.Queue[Command] = asyncio.Queue()
         """The commands, for node 0's own process."""
@@ -112,10 +112,6 @@ class Inbox:
         self._ranks = 0
         self._sequence = 0
         self._written: dict[str, bytes] = {}
-
-    def key(self, rest: str) -> str:
-        """A key of this run."""
-        return f"distdoctor/{self.run}/{rest}"
 
     @property
     def own(self) -> Participant | None:
@@ -149,11 +145,13 @@ class Inbox:
     async def send(self, command: Command) -> None:
         """One command to all."""
         data = encode(command)
-        await self._free(f"c/{self._sequence}")
-        place, self._sequence = self._sequence, self._sequence + 1  # before: what is begun is carried out
+        key = self.keys.command(self._sequence)
+        await self._free(key)
+        self._sequence += 1  # before: what is begun is carried out
         self.transcript.add(data)
         self.inbox.put_nowait(command)
-        await self._write(f"c/{place}", data)
+        value = self._written[key] = self.seal.close(key, data)
+        await self.client.set(key, value)
 
     async def publish(self, report: Report) -> None:
         """Let every member have the report."""
@@ -161,39 +159,36 @@ class Inbox:
         data = encode(report)
         parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
         for place, part in enumerate(parts):
-            await self._write(f"report/{place}", part)
+            key = self.keys.report(place)
+            await self.client.set(key, self.seal.close(key, part))
         met = {str(m.number): m.nonce for m in self.members.values() if m.number != OWN}
         digest = hashlib.sha256(data).hexdigest()
         await self.send(Command("report", parts=len(parts), digest=digest, met=met, port=self.listens_on))
 
     async def verify(self) -> None:
         """Note where somebody else wrote under the keys that are the lead's alone."""
-        for place, value in self._written.items():
-            if await self._value(place) != value:
-                self.forged.setdefault(place, "is not any more what node 0 wrote")
-        for place in (f"c/{self._sequence}", "report/0"):
-            await self._free(place)
+        for key, value in self._written.items():
+            if await self._value(key) != value:
+                self._distrust(key, "is not any more what node 0 wrote")
+        for key in (self.keys.command(self._sequence), self.keys.report(0)):
+            await self._free(key)
 
-    async def _free(self, place: str) -> None:
-        if place not in self._written and await self.client.has(self.key(place)):
-            self.forged.setdefault(place, "was there before node 0 wrote it")
+    def _distrust(self, key: str, why: str) -> None:
+        self.forged.setdefault(self.keys.place(key), why)
 
-    async def _write(self, place: str, data: bytes) -> None:
-        key = self.key(place)
-        value = self.seal.close(key, data)
-        if place.startswith("c/"):
-            self._written[place] = value
-        await self.client.set(key, value)
+    async def _free(self, key: str) -> None:
+        if key not in self._written and await self.client.has(key):
+            self._distrust(key, "was there before node 0 wrote it")
 
-    async def _value(self, place: str) -> bytes | None:
+    async def _value(self, key: str) -> bytes | None:
         try:
-            return await self.client.get(self.key(place))
+            return await self.client.get(key)
         except Oversize:
             return b""
 
     async def poll(self) -> bool:
         """Take in what members have written since; whether there was anything."""
-        tick, now = await self.number("tick"), time.monotonic()
+        tick, now = await self.number(self.keys.tick), time.monotonic()
         pause = max(LOOK_SECONDS, len(self.members) / MEMBERS_PER_SECOND)
         if tick == self._tick and not self._news and now - self._looked < pause:
             return False
@@ -223,33 +218,32 @@ class Inbox:
         if hello is None or hello.facts is None:
             return
         if self.own is not None and hello.facts.key == self.own.facts.key:
-            self.forged.setdefault(f"m/{number}/0", f"says it is node 0's own process ({hello.facts.key[:200]})")
+            self._distrust(self.keys.message(number, 0), f"says it is node 0's own process ({hello.facts.key[:200]})")
             return
         ranks = self._ranks + len(hello.facts.ranks)
         if ranks > MAX_RANKS:
-            self.forged.setdefault(f"m/{number}/0", f"makes it {ranks} ranks; {MAX_RANKS} at most can take part")
+            self._distrust(self.keys.message(number, 0), f"makes it {ranks} ranks; {MAX_RANKS} at most can take part")
             return
         self._ranks = ranks
         self.members[number] = Participant(number, _of_another(hello.facts), hello.mesh_port, nonce=hello.nonce)
 
     async def _counted(self) -> int:
         """How many processes say that they came."""
-        members = await self.number("members")
+        members = await self.number(self.keys.members)
         if members > self._most:
-            self.forged.setdefault("members", f"counts {members} processes; {self._most} at most are looked at")
+            self._distrust(self.keys.members, f"counts {members} processes; {self._most} at most are looked at")
         return members
 
-    async def number(self, name: str) -> int:
-        """The counter ``name`` of this run."""
-        value = await self._value(name)
+    async def number(self, key: str) -> int:
+        """The counter under ``key``."""
+        value = await self._value(key)
         found = count(value) if value is not None else 0
         if found is None:
-            self.forged.setdefault(name, "is no number that was counted")
+            self._distrust(key, "is no number that was counted")
         return found or 0
 
     async def _event(self, number: int, sequence: int) -> Event | None:
-        place = f"m/{number}/{sequence}"
-        key = self.key(place)
+        key = self.keys.message(number, sequence)
         try:
             value = await self.client.get(key)
             if value is None:
@@ -259,9 +253,9 @@ class Inbox:
                 raise BadFacts(f"a message of kind {event.kind} in this place")
             return event
         except NotSealed:
-            self.forged.setdefault(place, "is not sealed: written without this run's token")
+            self._distrust(key, "is not sealed: written without this run's token")
         except (NotAuthentic, Oversize, BadFacts) as err:
-            self.forged.setdefault(place, f"is nothing that a member writes: {str(err)[:200]}")
+            self._distrust(key, f"is nothing that a member writes: {str(err)[:200]}")
         return None
 
 

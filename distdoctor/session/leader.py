@@ -83,10 +83,10 @@ class Leader:
         """Wait until every member has printed; then let them go."""
         end = time.monotonic() + seconds
         there = len(self.mail.present)
-        while time.monotonic() < end and await self.mail.number("bye") < there:
+        while time.monotonic() < end and await self.mail.number(self.mail.keys.bye) < there:
             await asyncio.sleep(0.01)
-        await self.mail.client.set(self.mail.key("done"), b"1")
-        await self.mail.client.has(self.mail.key("done"))
+        await self.mail.client.set(self.mail.keys.done, b"1")
+        await self.mail.client.has(self.mail.keys.done)
 
     def cluster(self) -> Cluster:
         """All facts so far, with the lead's own record of the meeting in those of node 0."""

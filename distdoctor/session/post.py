@@ -14,7 +14,7 @@ from distdoctor.model.bounds import MAX_RANKS, within
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.report import Report
 from distdoctor.session.inbox import OWN, Inbox
-from distdoctor.session.protocol import Command, Event, Transcript
+from distdoctor.session.protocol import Command, Event, Keys, Transcript
 from distdoctor.session.seal import NotAuthentic, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
@@ -38,9 +38,7 @@ class Post(Protocol):
     """How a member and the lead talk."""
 
     number: int
-
-    def key(self, rest: str) -> str:
-        """A key of this run."""
+    keys: Keys
 
     async def enrol(self) -> None:
         """Get a number."""
@@ -62,10 +60,7 @@ class OwnPost:
 
     def __init__(self, mail: Inbox) -> None:
         self._mail = mail
-
-    def key(self, rest: str) -> str:
-        """A key of this run."""
-        return self._mail.key(rest)
+        self.keys = mail.keys
 
     async def enrol(self) -> None:
         """Its number is known."""
@@ -89,7 +84,8 @@ class StorePost:
     """Every other process: through the store, where others may write, too."""
 
     def __init__(self, client: StoreClient, run: str, seal: Seal) -> None:
-        self._client, self._run, self._seal = client, run, seal
+        self._client, self._seal = client, seal
+        self.keys = Keys(run)
         self.number = -1
         self.transcript = Transcript()
         self.forged: dict[str, str] = {}
@@ -98,13 +94,9 @@ class StorePost:
         self._sequence = 0
         self._sending = asyncio.Lock()
 
-    def key(self, rest: str) -> str:
-        """A key of this run."""
-        return f"distdoctor/{self._run}/{rest}"
-
     async def enrol(self) -> None:
         """Get a number. Raises Untrusted where the counter gives none that can be."""
-        self.number = await self._client.add(self.key("members"), 1)
+        self.number = await self._client.add(self.keys.members, 1)
         try:
             within("this process's number", self.number, 1, MAX_RANKS)
         except BadFacts as err:
@@ -115,13 +107,12 @@ class StorePost:
         if event.kind == "hello":
             event = replace(event, nonce=self._nonce)
         async with self._sending:
-            place = f"m/{self.number}/{self._sequence}"
-            key = self.key(place)
+            key = self.keys.message(self.number, self._sequence)
             if await self._client.has(key):
-                self.forged.setdefault(place, "was there before this process wrote it")
+                self.forged.setdefault(self.keys.place(key), "was there before this process wrote it")
             self._sequence += 1  # before: what is begun is carried out
             await self._client.set(key, self._seal.close(key, encode(event)))
-            await self._client.add(self.key("tick"), 1)
+            await self._client.add(self.keys.tick, 1)
 
     async def commands(self) -> AsyncIterator[Command]:
         """The lead's commands, as they come. Raises Untrusted for what no node 0 writes."""
@@ -129,8 +120,9 @@ class StorePost:
         while True:
             if time.monotonic() - beaten > BEAT_SECONDS:
                 beaten = time.monotonic()
-                await self._client.add(self.key(f"beat/{self.number}"), 1)
-            data = await self._read(f"c/{sequence}")
+                await self._client.add(self.keys.beat(self.number), 1)
+            key = self.keys.command(sequence)
+            data = await self._read(key)
             if data is None:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.2, 0.1)
@@ -138,32 +130,31 @@ class StorePost:
             try:
                 command = decode(data, Command)
             except BadFacts as err:
-                raise Untrusted(f"c/{sequence} is nothing that node 0 writes: {str(err)[:200]}") from None
+                raise Untrusted(f"{self.keys.place(key)} is nothing that node 0 writes: {str(err)[:200]}") from None
             sequence, pause = sequence + 1, 0.01
             self.transcript.add(data)
             yield command
 
     async def report(self, command: Command) -> Report:
         """The report that ``command`` announces. Raises Untrusted, or TooLate where it does not count this process."""
-        values = [await self._read(f"report/{part}") for part in range(command.parts)]
+        values = [await self._read(self.keys.report(part)) for part in range(command.parts)]
         data = b"".join(value or b"" for value in values)
         if hashlib.sha256(data).hexdigest() != command.digest:
-            raise Untrusted("report/0 is not the report that node 0 announced")
+            raise Untrusted(f"{self.keys.place(self.keys.report(0))} is not the report that node 0 announced")
         if command.met.get(str(self.number)) != self._nonce:
             raise TooLate(len(command.met) + 1)
         try:
             return decode(data, Report)
         except BadFacts as err:
-            raise Untrusted(f"report/0 cannot be read: {str(err)[:200]}") from None
+            raise Untrusted(f"{self.keys.place(self.keys.report(0))} cannot be read: {str(err)[:200]}") from None
 
-    async def _read(self, place: str) -> bytes | None:
+    async def _read(self, key: str) -> bytes | None:
         """What is there, where it is authentic. With a token the rest is noted and waited out: node 0 writes on."""
-        key = self.key(place)
         try:
             value = await self._client.get(key)
             return self._seal.open(key, value) if value is not None else None
         except (NotAuthentic, Oversize) as err:
-            self.forged.setdefault(place, str(err))
+            self.forged.setdefault(self.keys.place(key), str(err))
             if not self._seal.keyed:
-                raise Untrusted(f"{place} {err}") from None
+                raise Untrusted(f"{self.keys.place(key)} {err}") from None
             return None

@@ -1,4 +1,4 @@
-"""What the nodes tell each other through the meeting's store: keys and messages.
+"""What the nodes tell each other through the meeting's store: its keys, and the messages under them.
 
 Every message is one of these dataclasses as JSON, its types checked when it is read; nothing is unpickled or evaluated.
 Members (started processes) number themselves from 1 with a counter and write under ``m/<number>/<sequence>``; the lead
@@ -23,6 +23,50 @@ PROTOCOL = 1
 EVENT_BYTES = 2 * 1024 * 1024
 RANK_BYTES = 16 * 1024
 """The most that one process tells of itself, and of each of its ranks."""
+
+
+class Keys:
+    """The keys of one run: all of them, so that nothing else of a store is touched."""
+
+    def __init__(self, run: str) -> None:
+        self._run = f"distdoctor/{run}/"
+        self.members = f"{self._run}members"
+        """Counts the processes that came."""
+        self.tick = f"{self._run}tick"
+        """Counts their messages."""
+        self.bye = f"{self._run}bye"
+        """Counts those that have told their report and go."""
+        self.done = f"{self._run}done"
+        """Written by node 0: all may go."""
+
+    @staticmethod
+    def marker(plan: Plan) -> str:
+        """Where a run is found. An agent's store outlives one set of ranks, so there it is kept apart by restart."""
+        return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"
+
+    def message(self, member: int, sequence: int) -> str:
+        """What a member told, one after the other from 0."""
+        return f"{self._run}m/{member}/{sequence}"
+
+    def beat(self, member: int) -> str:
+        """Counts on as long as the member is there."""
+        return f"{self._run}beat/{member}"
+
+    def command(self, sequence: int) -> str:
+        """What node 0 told, one after the other from 0."""
+        return f"{self._run}c/{sequence}"
+
+    def report(self, part: int) -> str:
+        """The report, in as many parts as its announcement says."""
+        return f"{self._run}report/{part}"
+
+    def prefix(self, stage: str, attempt: int = 0) -> str:
+        """Below it are PyTorch's own keys, of one stage."""
+        return f"{self._run}{stage}/{attempt}"
+
+    def place(self, key: str) -> str:
+        """The key without the run, as it is shown."""
+        return key.removeprefix(self._run)
 
 
 class Transcript:
@@ -117,8 +161,3 @@ def read_event(data: bytes) -> Event:
     within("attempt", event.attempt, 0, 1)
     within("length of a text", max(len(event.error), len(event.stage), len(event.nonce)), 0, 4096)
     return event
-
-
-def marker_key(plan: Plan) -> str:
-    """Where the marker is. An agent's store outlives one set of ranks, so there it is kept apart by restart."""
-    return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"

@@ -17,7 +17,7 @@ from distdoctor.model.plan import Plan
 from distdoctor.model.stages import NETWORK
 from distdoctor.probes.connect import connect
 from distdoctor.ranks.supervisor import Child
-from distdoctor.session.protocol import Marker, marker_key, read_marker
+from distdoctor.session.protocol import Keys, Marker, read_marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal, Sealed
 from distdoctor.session.so_far import Teller
@@ -211,8 +211,8 @@ class Rendezvous:
             client = await StoreClient.connect(contact.address, contact.port)
             if self.plan.agent_store and self.plan.rank == 0:
                 marker = self.hosting.marker = self.hosting.new_marker()
-                await client.set(marker_key(self.plan), self.hosting.sealed(marker))
-                await client.has(marker_key(self.plan))
+                await client.set(Keys.marker(self.plan), self.hosting.sealed(marker))
+                await client.has(Keys.marker(self.plan))
                 self.member.update_network(answer=Answer("distdoctor", answer.generation))
                 return marker
             value = await self._wait_for_marker(client)
@@ -231,7 +231,7 @@ class Rendezvous:
 
     async def _wait_for_marker(self, client: StoreClient) -> Marker | None:
         end = time.monotonic() + MARKER_SECONDS
-        key = marker_key(self.plan)
+        key = Keys.marker(self.plan)
         while True:
             try:
                 value = await client.get(key)

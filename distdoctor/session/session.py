@@ -295,14 +295,14 @@ class CheckSession:
     async def _part(self) -> None:
         assert self.seat is not None and self.climber is not None
         try:
-            await self.seat.client.add(self.climber.key("bye"), 1)
+            await self.seat.client.add(self.climber.post.keys.bye, 1)
             if self.lead is not None:
                 await self.lead.farewell()
             elif not self.member.facts.plan.agent_store:
                 await self.seat.client.closed(PARTING_SECONDS)
             else:
                 end = time.monotonic() + PARTING_SECONDS
-                while time.monotonic() < end and not await self.seat.client.has(self.climber.key("done")):
+                while time.monotonic() < end and not await self.seat.client.has(self.climber.post.keys.done):
                     await asyncio.sleep(0.02)
         except StoreError:
             pass

@@ -18,7 +18,7 @@ from distdoctor.model.stages import NETWORK
 from distdoctor.probes import ports
 from distdoctor.probes.proc import listening
 from distdoctor.ranks.supervisor import Child, Died
-from distdoctor.session.protocol import Marker, marker_key
+from distdoctor.session.protocol import Keys, Marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import Seal
 from distdoctor.store.client import Oversize, StoreClient, StoreError
@@ -83,7 +83,7 @@ class StoreHost:
 
     def sealed(self, marker: Marker) -> bytes:
         """The mark as it is to be written."""
-        return self.seal.close(marker_key(self.plan), encode(marker))
+        return self.seal.close(Keys.marker(self.plan), encode(marker))
 
     async def altered(self) -> bool:
         """Whether somebody else has written another mark into the store that this process hosts."""
@@ -94,7 +94,7 @@ class StoreHost:
         except StoreError:
             return False
         try:
-            value = await client.get(marker_key(self.plan))
+            value = await client.get(Keys.marker(self.plan))
         except Oversize:
             return True
         except StoreError:
@@ -167,8 +167,8 @@ class StoreHost:
         client = None
         try:
             client = await self._own_client()
-            await client.set(marker_key(self.plan), self.sealed(self.marker))
-            self._marked = await client.has(marker_key(self.plan))  # an answer: the set before it has arrived
+            await client.set(Keys.marker(self.plan), self.sealed(self.marker))
+            self._marked = await client.has(Keys.marker(self.plan))  # an answer: the set before it has arrived
         except StoreError:
             pass
         finally:

@@ -83,7 +83,7 @@ def climb_store(
         status = await stage
         spent = time.monotonic() - started
         events: list[Event] = []
-        while (value := await client.get(climber.key(f"m/1/{len(events)}"))) is not None:
+        while (value := await client.get(climber.post.keys.message(1, len(events)))) is not None:
             events.append(decode(value, Event))
         climber.close()
         client.close()

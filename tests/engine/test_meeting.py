@@ -15,7 +15,7 @@ from distdoctor.model.observer import Silent
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.options import Options
-from distdoctor.session.protocol import Marker, marker_key
+from distdoctor.session.protocol import Keys, Marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore, Rendezvous
 from distdoctor.session.store_host import StoreHost
@@ -184,7 +184,7 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypat
         client = await own_client(self)
         if len(tries) == 1:
             assert self.marker is not None
-            await client.set(marker_key(self.plan), self.sealed(self.marker))
+            await client.set(Keys.marker(self.plan), self.sealed(self.marker))
             client.close()
             raise StoreGone("the store did not answer for 1 s")
         return client

@@ -13,7 +13,7 @@ from distdoctor.mesh.target import Target
 from distdoctor.model.facts import BadFacts, NodeFacts, decode, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
-from distdoctor.session.protocol import Command, Event, Marker, marker_key
+from distdoctor.session.protocol import Command, Event, Keys, Marker
 from tests.facts_builder import healthy, node
 
 EVERYTHING = Command(
@@ -134,6 +134,18 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 
 
 def test_under_an_agent_each_run_and_restart_has_a_marker_of_its_own() -> None:
-    assert marker_key(Plan()) == marker_key(Plan(run_id="x")) == "distdoctor/marker"
-    keys = {marker_key(Plan(agent_store=True, run_id=run, restart=turn)) for run in "ab" for turn in (0, 1)}
+    assert Keys.marker(Plan()) == Keys.marker(Plan(run_id="x")) == "distdoctor/marker"
+    keys = {Keys.marker(Plan(agent_store=True, run_id=run, restart=turn)) for run in "ab" for turn in (0, 1)}
     assert len(keys) == 4
+
+
+def test_every_key_of_a_run_is_its_own_and_below_the_runs_name() -> None:
+    keys = Keys("0123")
+    found = [keys.members, keys.tick, keys.bye, keys.done]
+    found += [make(number) for make in (keys.beat, keys.command, keys.report) for number in range(2)]
+    found += [keys.message(member, place) for member in range(2) for place in range(2)]
+    found += [keys.prefix(stage, attempt) for stage in ("store", "gloo") for attempt in range(2)]
+    assert len(set(found)) == len(found)
+    assert all(key.startswith("distdoctor/0123/") for key in found)
+    assert [keys.place(key) for key in (keys.message(3, 0), keys.command(7))] == ["m/3/0", "c/7"]
+    assert not set(found) & {getattr(Keys("4567"), name) for name in ("members", "tick", "bye", "done")}
