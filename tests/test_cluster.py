@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.addresses import is_loopback, parse_address
-from distdoctor.model.cluster import build
-from distdoctor.model.facts import RankFacts
-from tests.facts_builder import healthy, met, node, rank_node, with_meeting, with_plan
+from distdoctor.model.cluster import Part, build
+from distdoctor.model.facts import RankFacts, Resolution
+from tests.facts_builder import healthy, met, node, rank_node, with_host, with_meeting, with_plan
 
 
 def test_no_facts_are_no_cluster() -> None:
@@ -108,3 +108,16 @@ def test_loopback(text: str | None, loopback: bool) -> None:
 def test_parse_takes_no_names() -> None:
     assert parse_address("host0") is None and parse_address("1") is None and parse_address("10.0.0.256") is None
     assert str(parse_address("fe80::1%eth0")) == "fe80::1"
+
+
+def test_what_was_not_seen_reads_as_empty_and_is_told_from_what_is_empty() -> None:
+    seen, unseen = healthy(2)
+    (first, second) = build([seen, replace(unseen, host=None, network=None, meeting=None, mesh=None)]).nodes
+    parts: tuple[Part, ...] = ("host", "network", "meeting", "mesh")
+    assert not any(second.saw(part) for part in parts)
+    assert first.saw("host") and first.saw("network") and first.saw("meeting")
+    assert not (second.interfaces or second.addresses or second.master_addresses or second.filter_chains)
+    assert second.limits.open_files is None and second.system.own_name.addresses == ()
+    assert not second.meeting.joined and second.network.contact is None and second.mesh.rates == ()
+    nameless = build([with_host(seen, own_name=Resolution("host0", error="unknown"))]).nodes[0]
+    assert nameless.saw("host") and nameless.system.own_name.addresses == ()

@@ -37,12 +37,11 @@ FOLLOWS = ("environment/duplicate-rank",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     waits = next((node for node in cluster.nodes if waits_for_itself(node)), None)
-    if waits is None or any(node.facts.meeting and node.facts.meeting.joined for node in cluster.nodes):
+    if waits is None or any(node.meeting.joined for node in cluster.nodes):
         return
     bad = [node for node in cluster.nodes if without_agent(node)]
     names = tuple(node.name for node in bad)
-    network = waits.facts.network
-    seen = contact_text(network.contact if network else None)
+    seen = contact_text(waits.network.contact)
     yield Finding(
         summary=f"{VARIABLE}=True is set on {together(names)}, and no torchrun agent hosts a store: rank 0 on "
         f"{waits.name} only connects to one.",
@@ -58,12 +57,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def without_agent(node: Node) -> bool:
     """Whether the ranks here look for an agent's store, and no agent started them."""
-    return node.plan.agent_store and "TORCHELASTIC_RUN_ID" not in node.facts.variables
+    return node.plan.agent_store and "TORCHELASTIC_RUN_ID" not in node.variables
 
 
 def waits_for_itself(node: Node) -> bool:
     """Whether rank 0 is here, looks for an agent's store on this very host, and nothing listens there."""
-    network = node.facts.network
-    if node.plan.rank != 0 or not without_agent(node) or network is None or network.contact is None:
+    contact = node.network.contact
+    if node.plan.rank != 0 or not without_agent(node) or contact is None:
         return False
-    return bool(network.master_is_own) and network.contact.outcome == "refused"
+    return bool(node.network.master_is_own) and contact.outcome == "refused"

@@ -52,25 +52,25 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def lacks(node: Node) -> tuple[str, ...]:
     """The backends that the plan names and the build lacks; ``auto`` names none."""
-    built = node.facts.identity.backends
+    built = node.identity.backends
     if node.plan.backend == "auto" or not built:
         return ()
     return tuple(name for name in node.plan.backends(gpus=False) if name in BUILT_IN and name not in built)
 
 
 def evidence(node: Node) -> str:
-    identity = node.facts.identity
+    identity = node.identity
     built = f"torch {identity.torch} ({f'CUDA {identity.cuda}' if identity.cuda else 'no CUDA'})"
     return f"{node.name}: --backend {node.plan.backend}; {built} has {together(identity.backends)}"
 
 
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     names = tuple(node.name for node in bad)
-    rest = (n for n in cluster.nodes if n.name not in names and n.facts.identity.backends and n.facts.identity.torch)
+    rest = (n for n in cluster.nodes if n.name not in names and n.identity.backends and n.identity.torch)
     good = next(rest, None)
     everyone = tuple(node.name for node in cluster.nodes)
-    if good is not None and good.facts.identity.torch:
-        command = install_torch_version(good.facts.identity.torch)
+    if good is not None and good.identity.torch:
+        command = install_torch_version(good.identity.torch)
         return (
             Fix(f"Install the build of torch that {good.name} has.", names, commands=(command,)),
             Fix("Or use gloo, on every node.", everyone, 2, flags={"--backend": "gloo"}),

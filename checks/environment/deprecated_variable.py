@@ -51,11 +51,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def old_names(node: Node) -> tuple[str, ...]:
-    return tuple(name for name in DEPRECATED_VARIABLES if name in node.facts.variables)
+    return tuple(name for name in DEPRECATED_VARIABLES if name in node.variables)
 
 
 def line(node: Node, name: str) -> str:
-    variables, new = node.facts.variables, DEPRECATED_VARIABLES[name]
+    variables, new = node.variables, DEPRECATED_VARIABLES[name]
     if new in variables:
         return f"{node.name}: {name}={variables[name]} is ignored: {new}={variables[new]} is set, too"
     return f"{node.name}: {name}={variables[name]}"
@@ -65,6 +65,6 @@ def fix(node: Node, names: tuple[str, ...]) -> Fix:
     env: dict[str, str | None] = {}
     for name in names:
         env[name] = None
-        if DEPRECATED_VARIABLES[name] not in node.facts.variables:
-            env[DEPRECATED_VARIABLES[name]] = node.facts.variables[name]
+        if DEPRECATED_VARIABLES[name] not in node.variables:
+            env[DEPRECATED_VARIABLES[name]] = node.variables[name]
     return Fix("Use the new name.", (node.name,), env=env)

@@ -50,7 +50,7 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
     blamed = nodes
     if rank == 0:
         # The store is where node 0 is meant to be: the claimant there is right.
-        rightful = [n for n in nodes if n.facts.meeting and n.facts.meeting.hosted]
+        rightful = [n for n in nodes if n.meeting.hosted]
         if len(rightful) == 1:
             blamed = [n for n in nodes if n is not rightful[0]]
     missing = missing_ranks_left(cluster, nodes)
@@ -62,8 +62,8 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
         ranks=tuple(r for n in blamed for r in n.ranks),
         blame="one-of" if len(blamed) > 1 else "all",
         evidence=tuple(
-            f"{n.name}: node rank {rank} (from {n.plan.sources['node_rank']}), pid {n.facts.identity.pid} on "
-            f"{n.facts.identity.hostname}"
+            f"{n.name}: node rank {rank} (from {n.plan.sources['node_rank']}), pid {n.identity.pid} on "
+            f"{n.identity.hostname}"
             for n in nodes
         ),
         fixes=started_twice(nodes, blamed[-1], missing) if twice is not None else (fix(blamed[-1], missing),),
@@ -72,8 +72,8 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
 
 def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
     """One host, with one node rank: the launch line was run there twice, unless several nodes are meant to be on it."""
-    pids = together(str(n.facts.identity.pid) for n in nodes)
-    hostname = nodes[0].facts.identity.hostname
+    pids = together(str(n.identity.pid) for n in nodes)
+    hostname = nodes[0].identity.hostname
     once = Fix(
         f"{hostname} was started {'twice' if len(nodes) == 2 else f'{len(nodes)} times'} (pids {pids}): end all but "
         "one, and start it once.",

@@ -48,7 +48,7 @@ def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], miss
     blamed = nodes
     if rank == 0 and len(nodes) > 1:
         # The store is where rank 0 is meant to be: the claimant there is right.
-        rightful = [n.name for n, _ in claimants if n.facts.meeting and n.facts.meeting.hosted]
+        rightful = [n.name for n, _ in claimants if n.meeting.hosted]
         if len(set(rightful)) == 1:
             blamed = [name for name in nodes if name != rightful[0]]
     unsure = len(blamed) > 1

@@ -44,7 +44,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def file_of(node: Node) -> InitFile | None:
-    return node.facts.host.init_file if node.facts.host else None
+    return node.system.init_file
 
 
 def path(node: Node) -> str:
@@ -62,7 +62,7 @@ def shared(nodes: list[Node]) -> bool:
     files = [(node, file) for node in nodes if (file := file_of(node)) is not None]
     if len({file.path for _, file in files}) > 1:
         return False
-    if len({node.facts.identity.boot_id for node, _ in files}) == 1:
+    if len({node.identity.boot_id for node, _ in files}) == 1:
         # Containers or namespaces of one kernel: its numbers for devices and files can be compared.
         inodes = {file.inode for _, file in files if file.inode is not None}
         return len({file.device for _, file in files}) == 1 and len(inodes) < 2
@@ -85,7 +85,7 @@ def line(node: Node) -> str:
     if not file.folder_exists:
         return f"{node.name}: the folder of {file.path} does not exist"
     if not file.writable:
-        return f"{node.name}: {file.path} may not be written by {node.facts.identity.user or 'this user'}"
+        return f"{node.name}: {file.path} may not be written by {node.identity.user or 'this user'}"
     number = f", device {file.device}" if file.device is not None else ""
     return f"{node.name}: {file.path} is on {file.filesystem or 'a file system of unknown type'}{number}"
 

@@ -89,10 +89,10 @@ def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
 def elsewhere(cluster: Cluster, problem: PlanProblem) -> str | None:
     """Node 0's address, where what was meant for MASTER_ADDR has been tried and did not lead to it."""
     zero = cluster.node0
-    network, meeting = (zero.facts.network, zero.facts.meeting) if zero else (None, None)
-    if zero is None or network is None or meeting is None or meeting.joined or network.master_is_own is not False:
+    if zero is None or zero.meeting.joined or not zero.saw("meeting") or zero.network.master_is_own is not False:
         return None
-    tried = zero.plan.master_addr == problem.suggestion and network.contact and network.contact.outcome != "open"
+    contact = zero.network.contact
+    tried = zero.plan.master_addr == problem.suggestion and contact and contact.outcome != "open"
     return reachable_address(zero, cluster) if problem.variable.endswith("MASTER_ADDR") and tried else None
 
 

@@ -89,11 +89,10 @@ def correction(
 
 
 def line(node: Node) -> str:
-    network = node.facts.network
-    addresses = network.master.addresses if network and network.master else ()
+    addresses = node.master_addresses
     sources = node.plan.sources
     resolved = f" = {', '.join(addresses)}" if addresses != (node.plan.master_addr,) else ""
-    hosts = ", hosts the store" if node.facts.meeting and node.facts.meeting.hosted else ""
+    hosts = ", hosts the store" if node.meeting.hosted else ""
     return (
         f"{node.name}: {node.plan.master_addr}{resolved} (from {sources.get('master_addr', 'default')}) port "
         f"{node.plan.master_port} (from {sources.get('master_port', 'default')}){hosts}"

@@ -69,7 +69,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node, problems: list[PlanProblem]) -> Iterator[str]:
-    there = [f"{name}={node.facts.variables[name]}" for name in LAUNCH_VARIABLES if name in node.facts.variables]
+    there = [f"{name}={node.variables[name]}" for name in LAUNCH_VARIABLES if name in node.variables]
     for problem in problems:
         yield f"{problem.variable} is not set" + (f", but {', '.join(there)}" if there else "")
         for name in misspellings_of(node, problem.variable):
@@ -89,7 +89,7 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
 def stray(cluster: Cluster) -> Iterator[Fix]:
     """A process that nobody else came to: what is set may be left over from another job in this shell."""
     node = cluster.nodes[0]
-    there = {name: None for name in LAUNCH_VARIABLES if name in node.facts.variables}
+    there = {name: None for name in LAUNCH_VARIABLES if name in node.variables}
     if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
         text = f"Where this is no rank of a job, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
         yield Fix(text, (node.name,), 3, env=dict(there))

@@ -46,7 +46,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         for name in node.facts.near_misses:
             right = variable_meant(name)
-            if right is not None and right not in node.facts.variables:
+            if right is not None and right not in node.variables:
                 pairs.setdefault((name, right), []).append(node)
     for (name, right), nodes in sorted(pairs.items()):
         yield finding(name, right, nodes)

@@ -106,6 +106,6 @@ def changed(node: Node, flags: dict[str, str | None], text: str, option: int) ->
     env: dict[str, str | None] = {}
     for flag in tuple(flags):
         variable = "PET_" + flag.strip("-").upper().replace("-", "_")
-        if variable in node.facts.variables:
+        if variable in node.variables:
             env[variable] = flags.pop(flag)
     return Fix(text, (node.name,), option, env=env, flags=flags)

@@ -65,6 +65,6 @@ def line(node: Node) -> str:
 
 def fix(node: Node, target: str) -> Fix:
     text = "Give all nodes the same rendezvous id."
-    if node.facts.variables.get("PET_RDZV_ID") == node.plan.run_id:
+    if node.variables.get("PET_RDZV_ID") == node.plan.run_id:
         return Fix(text, (node.name,), env={"PET_RDZV_ID": target})
     return Fix(text, (node.name,), flags={"--rdzv-id": target})

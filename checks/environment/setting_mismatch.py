@@ -83,7 +83,7 @@ def names(cluster: Cluster) -> list[str]:
     """The settings that the backends of the job must have alike on every node."""
     nccl = all(plans_nccl_group(node) for node in cluster.nodes)
     gloo = all(node.plan.gloo_planned for node in cluster.nodes)
-    there = {name for node in cluster.nodes for name in node.facts.variables}
+    there = {name for node in cluster.nodes for name in node.variables}
     # What nobody reads, or reads by another name as well, has checks of its own.
     there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED_VARIABLES)
     return sorted(name for name in there if must_be_alike(name, nccl, gloo))
@@ -96,12 +96,12 @@ def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
 
 def not_found(node: Node) -> bool:
     """Whether gloo/interface-not-found says of this node that its names lead nowhere: what was meant is not known."""
-    choice = node.facts.host.gloo if node.facts.host else None
+    choice = node.system.gloo
     return choice is not None and choice.reason == "not-found"
 
 
 def value(node: Node, name: str) -> str | None:
-    return node.facts.variables.get(name) or None
+    return node.variables.get(name) or None
 
 
 def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:

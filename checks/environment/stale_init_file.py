@@ -48,18 +48,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def stale(node: Node) -> bool:
-    file = node.facts.host.init_file if node.facts.host else None
+    file = node.system.init_file
     return file is not None and file.exists and file.size > 0
 
 
 def path(node: Node) -> str:
-    assert node.facts.host and node.facts.host.init_file
-    return node.facts.host.init_file.path
+    assert node.system.init_file
+    return node.system.init_file.path
 
 
 def line(node: Node) -> str:
-    assert node.facts.host and node.facts.host.init_file
-    file = node.facts.host.init_file
+    assert node.system.init_file
+    file = node.system.init_file
     return f"{node.name}: {file.path} has {file.size} bytes, last written {age(file.age)} ago"
 
 

@@ -56,7 +56,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         blame="all" if sure else "one-of",
         evidence=(
             *([f"{zero.name}: --nnodes {planned}; {together(node.name for node in came)} came"] if zero else []),
-            *(f"{node.name}: {node.facts.meeting.late} had met when it came" for node in late if node.facts.meeting),
+            *(f"{node.name}: {node.meeting.late} had met when it came" for node in late),
         ),
         fixes=(
             Fix(f"Start it on {planned} nodes: not on {together(names) if sure else 'one of these'}.", names),
@@ -72,15 +72,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def too_late(node: Node) -> bool:
     """Whether it found the meeting over, with as many there as were planned."""
-    meeting = node.facts.meeting
-    return bool(meeting and meeting.late is not None and meeting.late >= (node.plan.nnodes or 1 << 30))
+    meeting = node.meeting
+    return meeting.late is not None and meeting.late >= (node.plan.nnodes or 1 << 30)
 
 
 def arrived(cluster: Cluster, zero: Node) -> list[Node]:
     """The nodes that came to node 0's meeting, where they are started once per node; else none."""
-    if zero.plan.started != "node" or zero.facts.meeting is None:
+    if zero.plan.started != "node":
         return []
-    return list(dict.fromkeys(cluster.by_key[key] for key in zero.facts.meeting.arrived if key in cluster.by_key))
+    return list(dict.fromkeys(cluster.by_key[key] for key in zero.meeting.arrived if key in cluster.by_key))
 
 
 def undeclared(came: list[Node], zero: Node | None) -> list[Node]:

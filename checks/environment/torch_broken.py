@@ -108,7 +108,7 @@ def unfinished(slow: list[Node]) -> Finding:
         ranks=tuple(rank for node in slow for rank in node.ranks),
         severity="warn",
         evidence=tuple(
-            f"{node.name}: not done after {node.facts.identity.torch_seconds:.0f} s ({node.facts.identity.executable})"
+            f"{node.name}: not done after {node.identity.torch_seconds:.0f} s ({node.identity.executable})"
             for node in slow
         ),
         fixes=(Fix(text, names),),
@@ -116,7 +116,7 @@ def unfinished(slow: list[Node]) -> Finding:
 
 
 def failure(node: Node) -> TorchFailure:
-    return node.facts.identity.torch_failure or TorchFailure(text=node.facts.identity.torch_error or "")
+    return node.identity.torch_failure or TorchFailure(text=node.identity.torch_error or "")
 
 
 def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
@@ -212,7 +212,7 @@ def libraries(bad: list[Node]) -> Iterator[Fix]:
 
 
 def look(bad: list[Node], option: int) -> Fix:
-    python = bad[0].facts.identity.executable or "python3"
+    python = bad[0].identity.executable or "python3"
     text = "See the whole error, with the same Python in the same folder."
     return Fix(text, tuple(n.name for n in bad), option, commands=(shlex.join([python, "-c", "import torch"]),))
 

@@ -43,7 +43,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     names = tuple(node.name for node in bad)
-    pythons = dict.fromkeys(n.facts.identity.executable for n in bad if n.facts.identity.executable)
+    pythons = dict.fromkeys(n.identity.executable for n in bad if n.identity.executable)
     where = f" in {together(pythons)}" if pythons else ""
     yield Finding(
         summary=f"torch is not installed{where} on {together(names)}.",

@@ -57,7 +57,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def shadows(node: Node) -> tuple[Shadow, ...]:
-    failure = node.facts.identity.torch_failure
+    failure = node.identity.torch_failure
     return failure.shadows if failure else ()
 
 

@@ -63,7 +63,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:
     """How the nodes disagree on a version, of those on which it is known."""
-    known = {node.name: getattr(node.facts.identity, what) for node in cluster.nodes}
+    known = {node.name: getattr(node.identity, what) for node in cluster.nodes}
     return disagreement({name: version for name, version in known.items() if version})
 
 
@@ -75,7 +75,7 @@ def said(what: str, apart: Disagreement[str]) -> str:
 
 
 def line(node: Node) -> str:
-    identity = node.facts.identity
+    identity = node.identity
     parts = [f"{WHAT[what]} {version}" for what in WHAT if (version := getattr(identity, what))]
     return f"{node.name}: {', '.join(parts)}"
 

@@ -45,7 +45,7 @@ SEVERITY = "fail"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [n for n in cluster.nodes if n.facts.host and n.facts.host.gloo and n.facts.host.gloo.reason == "not-found"]
+    bad = [n for n in cluster.nodes if n.system.gloo and n.system.gloo.reason == "not-found"]
     bad = [node for node in bad if makes_gloo_group(node)]
     if not bad:
         return
@@ -62,7 +62,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def absent(node: Node) -> list[str]:
     """The names in the variable that no interface with an address has."""
-    there = {i.name for i in (node.facts.host.interfaces if node.facts.host else ()) if i.addresses}
+    there = {i.name for i in node.interfaces if i.addresses}
     return [name for name in gloo_device_names(value(node)) if name not in there]
 
 
@@ -74,12 +74,12 @@ def what(bad: list[Node]) -> str:
 
 
 def value(node: Node) -> str:
-    choice = node.facts.host.gloo if node.facts.host else None
+    choice = node.system.gloo
     return (choice.variable if choice else None) or ""
 
 
 def evidence(node: Node) -> Iterator[str]:
-    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    interfaces = node.interfaces
     there = ", ".join(f"{i.name} ({', '.join(i.addresses)})" for i in interfaces if i.addresses)
     yield f"{node.name}: GLOO_SOCKET_IFNAME={value(node)!r}; the interfaces with an address are {there or 'none'}"
     if value(node)[:1] in ("^", "="):
@@ -96,7 +96,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
         yield Fix(f"On {node.name}, name an interface that is there.", names, env={"GLOO_SOCKET_IFNAME": interface})
     else:
         yield Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to an interface that is there.", names)
-    resolved = node.facts.host.own_name.addresses if node.facts.host else ()
+    resolved = node.system.own_name.addresses
     if resolved and (not is_loopback(resolved[0]) or not cluster.multi_host):
         text = f"Or unset it on {node.name}: gloo then takes {resolved[0]}, by the host's name."
         yield Fix(text, names, 2, env={"GLOO_SOCKET_IFNAME": None})
@@ -111,7 +111,7 @@ def usual_count(cluster: Cluster, node: Node) -> int:
 
 def several(node: Node, wanted: int) -> Fix:
     """As many interfaces as the other nodes name: those that are there, and further ones where it is plain which."""
-    there = {i.name: i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and i.addresses}
+    there = {i.name: i for i in node.interfaces if i.up and i.addresses}
     kept = [name for name in gloo_device_names(value(node)) if name in there]
     rest = [name for name, one in there.items() if name not in kept and not one.loopback and not is_bridge(name)]
     if len(kept) + len(rest) == wanted:
@@ -123,5 +123,5 @@ def several(node: Node, wanted: int) -> Fix:
 
 def first_interface(node: Node) -> str | None:
     """For a node that talks to nobody else: any interface that is up will do, loopback best."""
-    interfaces = [i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and i.addresses]
+    interfaces = [i for i in node.interfaces if i.up and i.addresses]
     return next((i.name for i in sorted(interfaces, key=lambda i: not i.loopback)), None)

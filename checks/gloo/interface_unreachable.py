@@ -78,13 +78,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def choice(node: Node, address: str) -> Iterator[str]:
-    picked = node.facts.host.gloo if node.facts.host else None
+    picked = node.system.gloo
     if picked is None:
         return
     if picked.reason == "variable":
         why = f"by GLOO_SOCKET_IFNAME={picked.variable}"
     else:
-        why = f"the first address of its own name {node.facts.host.own_name.name if node.facts.host else ''}".rstrip()
+        why = f"the first address of its own name {node.system.own_name.name}".rstrip()
     taken = f"{address} on {_interface(node, address)}"
     yield f"{node.name}: gloo takes {taken}, {why}; it is reached at {node.reached_at}"
 

@@ -90,15 +90,13 @@ def cause(bad: list[Node]) -> str | None:
 
 def unread(node: Node) -> bool:
     """Whether /etc/hosts is not read here, so that neither the node's own name nor the master's has an address."""
-    host, network = node.facts.host, node.facts.network
-    nameless = host is not None and not host.own_name.addresses
-    return nameless and bool(network and network.master and not network.master.addresses) and not reads_hosts_file(node)
+    nameless = node.saw("host") and not node.system.own_name.addresses
+    return nameless and node.network.master is not None and not node.master_addresses and not reads_hosts_file(node)
 
 
 def numbered(node: Node) -> bool:
     """Whether both the node's own name and the master's are digits only, and the nodes did not meet for that."""
-    joined = node.facts.meeting is not None and node.facts.meeting.joined
-    return node.facts.identity.hostname.isdecimal() and (node.plan.master_addr or "").isdecimal() and not joined
+    return node.identity.hostname.isdecimal() and (node.plan.master_addr or "").isdecimal() and not node.meeting.joined
 
 
 def concerns(cluster: Cluster, node: Node) -> bool:
@@ -128,20 +126,19 @@ def other_family(address: str, peer: Node) -> bool:
 
 
 def evidence(node: Node) -> Iterator[str]:
-    host = node.facts.host
-    if host is None:
+    if not node.saw("host"):
         return
-    choice = host.gloo
+    choice = node.system.gloo
     if choice and choice.reason == "variable":
         yield f"{node.name}: GLOO_SOCKET_IFNAME={choice.variable} leads gloo to {together(node.gloo_addresses)}"
         return
-    resolution = host.own_name
+    resolution = node.system.own_name
     if resolution.addresses:
         yield f"{node.name}: its own name {resolution.name} resolves to {', '.join(resolution.addresses)}"
     else:
         yield f"{node.name}: its own name {resolution.name} has no address ({resolution.error or 'no answer'})"
     yield from hosts_file_unread([node])
-    for line in host.hosts_lines:
+    for line in node.system.hosts_lines:
         yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
     for name in misspellings_of(node, "GLOO_SOCKET_IFNAME"):
         yield f"{node.name}: {name} is set, which nothing reads: is that GLOO_SOCKET_IFNAME, misspelled?"
@@ -155,7 +152,7 @@ def evidence(node: Node) -> Iterator[str]:
 def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
     interface = primary_interface(node)
     names = (node.name,)
-    choice = node.facts.host.gloo if node.facts.host else None
+    choice = node.system.gloo
     if interface:
         text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
         yield Fix(text, names, env={"GLOO_SOCKET_IFNAME": interface})
@@ -164,7 +161,7 @@ def fixes(cluster: Cluster, node: Node) -> Iterator[Fix]:
         yield Fix(text, names)
     address = reachable_address(node, cluster)
     if choice and choice.reason == "variable":
-        resolved = node.facts.host.own_name.addresses if node.facts.host else ()
+        resolved = node.system.own_name.addresses
         if resolved and not is_loopback(resolved[0]):
             yield Fix(
                 f"Or unset it on {node.name}: gloo then takes {resolved[0]}.",

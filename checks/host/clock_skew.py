@@ -63,15 +63,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def ahead(cluster: Cluster, node: Node) -> float | None:
     """Seconds by which this node's clock is ahead of node 0's; None where it was not compared."""
-    mesh = node.facts.mesh
-    if mesh is not None and mesh.clock_offset is not None:
-        return -mesh.clock_offset
+    if node.mesh.clock_offset is not None:
+        return -node.mesh.clock_offset
     return 0.0 if node is cluster.node0 else None
 
 
 def slack(cluster: Cluster) -> float:
     """How far off the comparison may be."""
-    return max((n.facts.mesh.clock_error or 0.0 for n in cluster.nodes if n.facts.mesh), default=0.0)
+    return max((n.mesh.clock_error or 0.0 for n in cluster.nodes), default=0.0)
 
 
 def line(name: str, clock: float) -> str:

@@ -66,18 +66,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def unannounced(node: Node) -> bool:
     """Whether nobody answered what torchrun calls this host."""
-    announced = node.facts.host.announced if node.facts.host else None
+    announced = node.system.announced
     return announced is not None and announced.timed_out and not announced.addresses
 
 
 def lookups(node: Node) -> list[tuple[str, Resolution]]:
     """The look-ups that took long, each with what it was for."""
-    host, network = node.facts.host, node.facts.network
-    tried = (
-        ("own name", host.own_name if host else None),
-        ("master", network.master if network else None),
-        ("reverse", network.reverse if network else None),
-    )
+    network = node.network
+    tried = (("own name", node.system.own_name), ("master", network.master), ("reverse", network.reverse))
     return [(what, look) for what, look in tried if look is not None and (look.timed_out or look.seconds > SLOW)]
 
 

@@ -47,17 +47,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     lost = [node for node in cluster.nodes if master_is_number(cluster, node)]
     if lost:
         yield master_finding(cluster, lost)
-    named = [node for node in cluster.nodes if node.facts.identity.hostname.isdecimal() and matters(cluster, node)]
+    named = [node for node in cluster.nodes if node.identity.hostname.isdecimal() and matters(cluster, node)]
     if named and not lost:
         yield own_finding(named)
 
 
 def master_is_number(cluster: Cluster, node: Node) -> bool:
     """Whether MASTER_ADDR is digits only here, and the address that makes is no node's."""
-    network, meeting, master = node.facts.network, node.facts.meeting, node.plan.master_addr
-    if master is None or not master.isdecimal() or network is None or network.master is None:
+    network, meeting, master = node.network, node.meeting, node.plan.master_addr
+    if master is None or not master.isdecimal() or network.master is None:
         return False
-    if network.master_is_own or (meeting and meeting.joined):
+    if network.master_is_own or meeting.joined:
         return False
     owned = {parse_address(address) for other in cluster.nodes for address in other.addresses}
     return not any(parse_address(address) in owned for address in network.master.addresses)
@@ -65,8 +65,8 @@ def master_is_number(cluster: Cluster, node: Node) -> bool:
 
 def matters(cluster: Cluster, node: Node) -> bool:
     """Whether other hosts take part, and gloo looks the name up."""
-    host = node.facts.host
-    if host is None or (host.gloo and host.gloo.reason == "variable"):
+    gloo = node.system.gloo
+    if not node.saw("host") or (gloo and gloo.reason == "variable"):
         return False
     return bool(cluster.peers(node)) or (len(cluster.nodes) == 1 and cluster.multi_host)
 
@@ -74,13 +74,13 @@ def matters(cluster: Cluster, node: Node) -> bool:
 def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
     masters = list(dict.fromkeys(str(node.plan.master_addr) for node in lost))
     names = tuple(node.name for node in lost)
-    owner = next((n for n in cluster.nodes if n.facts.identity.hostname in masters), cluster.node0)
+    owner = next((n for n in cluster.nodes if n.identity.hostname in masters), cluster.node0)
     address = reachable_address(owner, cluster) if owner else None
     text = "Name node 0 by its address."
     fixes = (
         set_master_fixes(lost, text, address=address) if address else (Fix(text, names, unknown=("--master-addr",)),)
     )
-    own = tuple(own_fix(n) for n in cluster.nodes if n.facts.identity.hostname.isdecimal() and matters(cluster, n))
+    own = tuple(own_fix(n) for n in cluster.nodes if n.identity.hostname.isdecimal() and matters(cluster, n))
     return Finding(
         summary=f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",
         nodes=names,
@@ -91,8 +91,7 @@ def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
 
 
 def line(node: Node) -> str:
-    network = node.facts.network
-    found = network.master.addresses if network and network.master else ()
+    found = node.master_addresses
     source = node.plan.sources.get("master_addr", "default")
     return f"{node.name}: {node.plan.master_addr} (from {source}) means {', '.join(found) or 'no address'}"
 
@@ -111,8 +110,8 @@ def own_finding(named: list[Node]) -> Finding:
 
 
 def own_line(node: Node) -> str:
-    found = node.facts.host.own_name.addresses if node.facts.host else ()
-    return f"{node.name}: {node.facts.identity.hostname} means {', '.join(found) or 'no address'}"
+    found = node.system.own_name.addresses
+    return f"{node.name}: {node.identity.hostname} means {', '.join(found) or 'no address'}"
 
 
 def own_fix(node: Node) -> Fix:

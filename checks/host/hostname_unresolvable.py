@@ -47,7 +47,7 @@ FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [node for node in cluster.nodes if node.facts.host and not node.facts.host.own_name.addresses]
+    bad = [node for node in cluster.nodes if node.saw("host") and not node.system.own_name.addresses]
     bad = [node for node in bad if has_other_hosts(cluster, node)]
     if not bad:
         return
@@ -62,8 +62,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node) -> str:
-    assert node.facts.host is not None
-    name = node.facts.host.own_name
+    name = node.system.own_name
     if name.timed_out:
         return f"{node.name}: looking up {name.name} timed out after {name.seconds:.1f} s"
     return f"{node.name}: looking up {name.name} failed: {name.error or 'no address'}"
@@ -73,7 +72,7 @@ def fix(cluster: Cluster, node: Node) -> Fix:
     address = reachable_address(node, cluster)
     if address is None:
         return Fix(f"Add {node.name} with its real address to /etc/hosts.", (node.name,))
-    commands = hosts_file_commands(node, address, node.facts.identity.hostname)
+    commands = hosts_file_commands(node, address, node.identity.hostname)
     if not commands:
         return Fix(f"Find out why {node.name} does not read its line in /etc/hosts.", (node.name,))
     return Fix(f"Give {node.name} its address in /etc/hosts.", (node.name,), commands=commands)

@@ -49,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def leftovers(node: Node) -> tuple[Leftover, ...]:
-    return node.facts.host.leftovers if node.facts.host else ()
+    return node.system.leftovers
 
 
 def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:
@@ -72,11 +72,11 @@ def fixes(cluster: Cluster, bad: list[Node], found: dict[str, tuple[Leftover, ..
     port = cluster.plan.master_port
     option = 1
     if any(port in one.ports for left in found.values() for one in left):
-        bind = next((n.facts.network.bind for n in bad if n.facts.network and n.facts.network.bind), None)
+        bind = next((n.network.bind for n in bad if n.network.bind), None)
         yield from other_master_port_fixes(cluster, bind.free_port if bind else None)
         option = 2
     for node in bad:
-        mine = [one for one in found[node.name] if one.user == node.facts.identity.user]
+        mine = [one for one in found[node.name] if one.user == node.identity.user]
         if mine:
             command = f"kill {' '.join(str(one.pid) for one in mine)}"
             text = "If nobody waits for their results any more, end them."

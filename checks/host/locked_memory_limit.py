@@ -25,7 +25,7 @@ nccl/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, plans_nccl_group, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, plans_nccl_group, together
 
 SEVERITY = "warn"
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
@@ -55,20 +55,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def limits(node: Node) -> Limits | None:
-    return node.facts.host.limits if node.facts.host else None
-
-
 def low(node: Node) -> bool:
-    its = limits(node)
-    if its is None or not its.rdma_devices or its.locked_memory is None or its.locked_memory == -1:
+    its = node.limits
+    if not its.rdma_devices or its.locked_memory is None or its.locked_memory == -1:
         return False
-    if node.facts.variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
+    if node.variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
         return False
     return its.locked_memory < ENOUGH and plans_nccl_group(node)
 
 
 def line(node: Node) -> str:
-    its = limits(node)
-    assert its is not None and its.locked_memory is not None
+    its = node.limits
+    assert its.locked_memory is not None
     return f"{node.name}: ulimit -l is {its.locked_memory // 1024} KiB; RDMA devices: {', '.join(its.rdma_devices)}"

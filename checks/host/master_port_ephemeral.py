@@ -41,7 +41,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def picked_by_hand(node: Node) -> bool:
     """Whether a person chose the port: not torchrun for its ranks, and not "any free port"."""
     plan = node.plan
-    if plan.agent_store or plan.master_port == 0 or "TORCHELASTIC_RUN_ID" in node.facts.variables:
+    if plan.agent_store or plan.master_port == 0 or "TORCHELASTIC_RUN_ID" in node.variables:
         return False
     source = plan.sources.get("master_port", "")
     return source.startswith(("--", "PET_", "MASTER_PORT"))
@@ -49,8 +49,8 @@ def picked_by_hand(node: Node) -> bool:
 
 def inside(node: Node) -> tuple[int, int] | None:
     """The range where it holds MASTER_PORT and that is not reserved, else None."""
-    limits = node.facts.host.limits if node.facts.host else None
-    if limits is None or limits.port_range is None:
+    limits = node.limits
+    if limits.port_range is None:
         return None
     low, high = limits.port_range
     port = node.plan.master_port
@@ -69,9 +69,7 @@ def reserved(text: str, port: int) -> bool:
 def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
     port, (low, high) = node.plan.master_port, found
     source = node.plan.sources.get("master_port", "default")
-    limits = node.facts.host.limits if node.facts.host else None
-    kept = limits.reserved_ports if limits else ""
-    value = ",".join(filter(None, (kept, str(port))))
+    value = ",".join(filter(None, (node.limits.reserved_ports, str(port))))
     reserve = Fix(
         f"Or reserve it on {node.name}, as root.",
         (node.name,),

@@ -28,7 +28,7 @@ store/failed, gloo/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Limits, Node, errors_with_words, planned_rank_count, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, planned_rank_count, together
 
 SEVERITY = "fail"
 MATTERS = "DataLoader workers and checkpoints need files, too"
@@ -66,7 +66,7 @@ def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Node name -> the line of evidence that its store has no descriptor left for who comes."""
     found: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
-        bind = node.facts.network.bind if node.facts.network else None
+        bind = node.network.bind
         if bind is not None and bind.files is not None:
             held, most = bind.files
             text = f"the store has {held} of {most} files open, and none left for a node: connections are held to port"
@@ -74,14 +74,10 @@ def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def limits(node: Node) -> Limits | None:
-    return node.facts.host.limits if node.facts.host else None
-
-
 def limit(node: Node) -> int | None:
     """The limit on open files; None where it is not known or there is none."""
-    its = limits(node)
-    return its.open_files if its is not None and its.open_files is not None and its.open_files >= 0 else None
+    most = node.limits.open_files
+    return most if most is not None and most >= 0 else None
 
 
 def said(nodes: list[Node]) -> list[str]:
@@ -89,15 +85,14 @@ def said(nodes: list[Node]) -> list[str]:
 
 
 def evidence(node: Node, need: int) -> Iterator[str]:
-    its = limits(node)
-    if its is not None:
+    its = node.limits
+    if node.system.limits is not None:
         hard = "unlimited" if its.open_files_hard == -1 else its.open_files_hard
         yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); a rank of this job needs about {need}"
 
 
 def fix(node: Node, need: int) -> Fix:
-    its = limits(node)
-    hard = its.open_files_hard if its is not None else None
+    hard = node.limits.open_files_hard
     wanted = max(USUAL, 4 * need, 2 * (limit(node) or 0))  # never less than there is
     if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need):
         value = wanted if hard is None or hard == -1 else min(wanted, hard)

@@ -39,20 +39,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def closed_below(node: Node) -> int | None:
     """The first port that this user may bind, where MASTER_PORT is below it and was not bound; else None."""
-    limits = node.facts.host.limits if node.facts.host else None
-    network, port = node.facts.network, node.plan.master_port
-    if limits is None or limits.unprivileged_port_start is None or limits.may_bind_privileged or node.plan.agent_store:
+    limits, bind, port = node.limits, node.network.bind, node.plan.master_port
+    if limits.unprivileged_port_start is None or limits.may_bind_privileged or node.plan.agent_store:
         return None
-    bind = network.bind if network else None
     if bind is not None and (bind.ok or bind.errno != EACCES):
         return None
-    joined = node.facts.meeting is not None and node.facts.meeting.joined
-    return limits.unprivileged_port_start if 0 < port < limits.unprivileged_port_start and not joined else None
+    closed = 0 < port < limits.unprivileged_port_start and not node.meeting.joined
+    return limits.unprivileged_port_start if closed else None
 
 
 def finding(cluster: Cluster, node: Node, start: int) -> Finding:
-    bind = node.facts.network.bind if node.facts.network else None
-    user, port = node.facts.identity.user or "this user", node.plan.master_port
+    bind = node.network.bind
+    user, port = node.identity.user or "this user", node.plan.master_port
     free = max(DEFAULT_PORT, start)
     said = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
     return Finding(

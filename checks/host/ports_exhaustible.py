@@ -68,8 +68,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def port_range(node: Node) -> tuple[int, int] | None:
-    limits = node.facts.host.limits if node.facts.host else None
-    return limits.port_range if limits else None
+    return node.limits.port_range
 
 
 def width(node: Node) -> int | None:

@@ -48,18 +48,16 @@ FOLLOWS_ANYWHERE = ("environment/torch-missing",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     node = announcing_node(cluster)
-    host = node.facts.host if node else None
-    if node is None or host is None or host.announced is None:
-        return
-    if leads_here(host.announced, host.announced_reached):
+    announced = node.system.announced if node else None
+    if node is None or announced is None or leads_here(announced, node.system.announced_reached):
         return
     yield Finding(
-        summary=f"torchrun looks for its store at {host.announced.name}, "
-        f"which {'has no address' if not host.announced.addresses else 'is another address'} on {node.name}.",
+        summary=f"torchrun looks for its store at {announced.name}, "
+        f"which {'has no address' if not announced.addresses else 'is another address'} on {node.name}.",
         nodes=(node.name,),
         ranks=node.ranks,
-        evidence=tuple(evidence(node, host.announced)),
-        fixes=tuple(fixes(cluster, node, host.announced)),
+        evidence=tuple(evidence(node, announced)),
+        fixes=tuple(fixes(cluster, node, announced)),
     )
 
 
@@ -77,7 +75,7 @@ def evidence(node: Node, announced: Resolution) -> Iterator[str]:
         found = ", ".join(announced.addresses)
         yield f"{node.name}: {announced.name} is {found}, which is not its own and does not lead here"
     alone = "one node without --master-port" if node.plan.rdzv_backend == "static" else "the c10d rendezvous"
-    yield f"{node.name}: torch {node.facts.identity.torch or '?'} starts {alone} under the host's own name"
+    yield f"{node.name}: torch {node.identity.torch or '?'} starts {alone} under the host's own name"
 
 
 def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:

@@ -48,15 +48,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def closed(node: Node) -> SharedMemory | None:
-    limits = node.facts.host.limits if node.facts.host else None
-    shm = limits.shared_memory if limits else None
+    shm = node.limits.shared_memory
     return shm if shm is not None and not shm.writable else None
 
 
 def line(node: Node, shm: SharedMemory) -> str:
     if shm.error:
         return f"{node.name}: /dev/shm: {shm.error}"
-    return f"{node.name}: {node.facts.identity.user or 'this user'} may not write in /dev/shm"
+    return f"{node.name}: {node.identity.user or 'this user'} may not write in /dev/shm"
 
 
 def fix(node: Node, shm: SharedMemory) -> Fix:

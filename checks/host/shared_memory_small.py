@@ -57,8 +57,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def memory(node: Node) -> SharedMemory | None:
-    limits = node.facts.host.limits if node.facts.host else None
-    return limits.shared_memory if limits else None
+    return node.limits.shared_memory
 
 
 def small(node: Node) -> bool:

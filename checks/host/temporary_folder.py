@@ -50,7 +50,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def lacking(node: Node) -> TemporaryFolder | None:
-    folder = node.facts.host.temporary if node.facts.host else None
+    folder = node.system.temporary
     return folder if folder is not None and folder.path is None else None
 
 

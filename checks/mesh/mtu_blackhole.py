@@ -88,9 +88,7 @@ def dropping(edge: FailingLink) -> Node | None:
 
 
 def rules(node: Node, hook: FilterHook) -> tuple[str, ...]:
-    filters = node.facts.network.firewall if node.facts.network else None
-    chains = filters.chains if filters else ()
-    return tuple(rule for c in chains if c.hook == hook for rule in c.blocking_rules if LENGTH.search(rule))
+    return tuple(rule for c in node.filter_chains if c.hook == hook for rule in c.blocking_rules if LENGTH.search(rule))
 
 
 def culprits(

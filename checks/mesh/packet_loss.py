@@ -61,9 +61,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def rules(node: Node) -> tuple[str, ...]:
     """The rules of this node's packet filter that drop some packets and not others."""
-    filters = node.facts.network.firewall if node.facts.network else None
-    chains = filters.chains if filters else ()
-    return tuple(rule for chain in chains for rule in chain.blocking_rules if RANDOM.search(rule))
+    return tuple(rule for chain in node.filter_chains for rule in chain.blocking_rules if RANDOM.search(rule))
 
 
 def share(link: MeasuredLink) -> float:

@@ -75,7 +75,7 @@ def rate(speed: float | None) -> str:
 
 
 def line(link: MeasuredLink) -> str:
-    usual = link.source.facts.mesh.rate_median if link.source.facts.mesh else None
+    usual = link.source.mesh.rate_median
     median = f" (median of its links: {rate(usual)})" if usual is not None else ""
     return f"{link.source.name} to {link.target.name}: {rate(link.speed)}{median}"
 

@@ -38,7 +38,7 @@ AT_ONCE = 2.0
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    late = [n for n in cluster.nodes if n.facts.network and n.facts.network.resolved_after > AT_ONCE]
+    late = [n for n in cluster.nodes if n.network.resolved_after > AT_ONCE]
     if not late:
         return
     names = tuple(node.name for node in late)
@@ -53,22 +53,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def after(node: Node) -> float:
-    return node.facts.network.resolved_after if node.facts.network else 0.0
-
-
-def addresses(node: Node) -> tuple[str, ...]:
-    network = node.facts.network
-    return network.master.addresses if network and network.master else ()
+    return node.network.resolved_after
 
 
 def line(node: Node) -> str:
-    found = ", ".join(addresses(node))
+    found = ", ".join(node.master_addresses)
     return f"{node.name}: {node.plan.master_addr} had no address for {after(node):.1f} s, then it was {found}"
 
 
 def fixes(node: Node) -> Iterator[Fix]:
     name = node.plan.master_addr or ""
-    found = addresses(node)
+    found = node.master_addresses
     if found and not master_means_itself(node):
         text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
         yield Fix(text, (node.name,), commands=hosts_file_commands(node, found[0], name))

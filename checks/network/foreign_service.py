@@ -47,8 +47,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def foreign(node: Node) -> Answer | None:
-    network, meeting = node.facts.network, node.facts.meeting
-    if network is None or (meeting and meeting.joined):
+    network, meeting = node.network, node.meeting
+    if meeting.joined:
         return None
     held = network.bind.answer if network.bind and not network.bind.ok else None
     if held is not None and held.kind in ("foreign", "closed"):
@@ -61,8 +61,7 @@ def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
     first, answer = seen[0]
     owner = next((node for node, _ in seen if claims_node0(node)), None) or cluster.node0
     name = owner.name if owner else node0_name(cluster, first)
-    network = owner.facts.network if owner else None
-    bind = network.bind if network else None
+    bind = owner.network.bind if owner else None
     said = f": {sample(answer)}" if answer.sample else ""
     what = "closes connections at once" if answer.kind == "closed" else f"answers{said}"
     holders = bind.holders if bind else ()

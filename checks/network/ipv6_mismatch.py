@@ -87,23 +87,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def dead_first(node: Node) -> tuple[Contact, ...]:
     """The IPv6 addresses of MASTER_ADDR that a store client waits for in vain before it comes to the IPv4 one."""
-    network = node.facts.network
-    if (
-        network is None
-        or network.contact is None
-        or network.contact.outcome != "open"
-        or ":" in network.contact.address
-    ):
+    contact = node.network.contact
+    if contact is None or contact.outcome != "open" or ":" in contact.address:
         return ()
-    slow = (c for c in network.passed_over if ":" in c.address and c.seconds >= NOTICED)
+    slow = (c for c in node.network.passed_over if ":" in c.address and c.seconds >= NOTICED)
     return tuple(c for c in slow if c.outcome in ("no-answer", "unreachable", "error"))
 
 
 def tried_first(nodes: list[Node]) -> Finding:
     """The finding about a MASTER_ADDR whose IPv6 address leads nowhere, while its IPv4 address works."""
     names = tuple(node.name for node in nodes)
-    first, network = dead_first(nodes[0])[0], nodes[0].facts.network
-    working = network.contact.address if network and network.contact else None
+    first, contact = dead_first(nodes[0])[0], nodes[0].network.contact
+    working = contact.address if contact else None
     dropped = any(c.outcome == "no-answer" for node in nodes for c in dead_first(node))
     return Finding(
         summary=f"{nodes[0].plan.master_addr} is {first.address} first on {some_of(names)}, which leads nowhere, "
@@ -139,12 +134,10 @@ def other(family: int) -> int:
 
 
 def line(node: Node) -> str:
-    host = node.facts.host
-    choice = host.gloo if host else None
+    choice, name = node.system.gloo, node.system.own_name
     if choice is not None and choice.reason == "variable":
         return f"{node.name}: gloo takes {node.gloo_address}, by GLOO_SOCKET_IFNAME={choice.variable}"
-    name = host.own_name if host else None
-    resolved = f": its own name {name.name} is {', '.join(name.addresses)}" if name else ""
+    resolved = f": its own name {name.name} is {', '.join(name.addresses)}" if node.saw("host") else ""
     return f"{node.name}: gloo takes {node.gloo_address}{resolved}; it is reached at {node.reached_at}"
 
 
@@ -161,7 +154,7 @@ def said(families: dict[Node, int]) -> Iterator[str]:
 def fix(node: Node, family: int) -> Fix:
     """GLOO_SOCKET_IFNAME takes an interface's first address: only one that begins with the right family helps."""
     first = primary_interface(node)
-    interfaces = [i for i in (node.facts.host.interfaces if node.facts.host else ()) if i.up and not i.loopback]
+    interfaces = [i for i in node.interfaces if i.up and not i.loopback]
     interfaces = [i for i in interfaces if i.name == first or not is_bridge(i.name)]
     interfaces.sort(key=lambda i: (i.name != first, is_virtual(i.name)))
     for interface in interfaces:
@@ -169,6 +162,6 @@ def fix(node: Node, family: int) -> Fix:
         if parsed is not None and parsed.version == family and not parsed.is_link_local:
             text = f"On {node.name}, let gloo take the IPv{family} address of {interface.name}."
             return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface.name})
-    name = node.facts.identity.hostname
+    name = node.identity.hostname
     text = f"On {node.name}, let its own name {name} have an IPv{family} address only (/etc/hosts)."
     return Fix(text, (node.name,))

@@ -57,9 +57,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     looped = [node for node in cluster.nodes if means_itself(cluster, node)]
     bad = [*astray, *(node for node in looped if node not in astray)]
     if not bad and nobody_hosts(cluster):
-        bad = [
-            n for n in cluster.nodes if n.facts.network and n.facts.network.master and n.facts.network.master.addresses
-        ]
+        bad = [n for n in cluster.nodes if n.network.master and n.network.master.addresses]
     # Whoever names the same wrong value is wrong with it.
     values = {node.plan.master_addr for node in bad}
     bad = [
@@ -71,14 +69,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def joined(node: Node) -> bool:
     """Whether the node got into a store of this job that others share."""
-    meeting = node.facts.meeting
-    return bool(meeting and meeting.joined and (not meeting.hosted or len(meeting.arrived) > 1))
+    meeting = node.meeting
+    return meeting.joined and (not meeting.hosted or len(meeting.arrived) > 1)
 
 
 def reaches_itself(node: Node) -> bool:
     """False for a node 0 by its own plan that hosts or should host the store, while MASTER_ADDR leads elsewhere."""
-    network, meeting = node.facts.network, node.facts.meeting
-    if network is None or meeting is None or meeting.joined or network.master_is_own is not False:
+    network, meeting = node.network, node.meeting
+    if meeting.joined or network.master_is_own is not False:
         return True
     if node.plan.agent_store or not claims_node0(node):
         return True
@@ -88,8 +86,8 @@ def reaches_itself(node: Node) -> bool:
 
 def means_itself(cluster: Cluster, node: Node) -> bool:
     """Whether localhost on this node kept it from the others, who are on other hosts."""
-    meeting = node.facts.meeting
-    if meeting is None or not meeting.ended or not master_means_itself(node) or not several(node):
+    meeting = node.meeting
+    if not meeting.ended or not master_means_itself(node) or not several(node):
         return False
     if meeting.waited + 1 < meeting.wait_limit:
         return False  # the others may be on this host, and still to come
@@ -107,8 +105,8 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
 
 def alone_for_another_reason(node: Node) -> bool:
     """Whether the port itself is what this node failed at: it could not host, or something else answered."""
-    network = node.facts.network
-    if network is None:
+    network = node.network
+    if not node.saw("network"):
         return True
     taken = network.bind is not None and not network.bind.ok
     return taken or (network.answer is not None and network.answer.kind != "distdoctor")
@@ -124,10 +122,10 @@ def nobody_hosts(cluster: Cluster) -> bool:
     if len({node.host for node in cluster.nodes}) < 2:
         return False
     for node in cluster.nodes:
-        network, meeting = node.facts.network, node.facts.meeting
-        if network is None or meeting is None or meeting.joined or meeting.hosted or not meeting.ended:
+        network, meeting = node.network, node.meeting
+        if meeting.joined or meeting.hosted or not meeting.ended:
             return False
-        if network.master_is_own is not False or (network.bind is not None):
+        if network.master_is_own is not False or network.bind is not None:
             return False
     return True
 
@@ -147,17 +145,16 @@ def finding(cluster: Cluster, bad: list[Node]) -> Finding:
 
 
 def evidence(node: Node) -> Iterator[str]:
-    network = node.facts.network
-    if network is None:
+    if not node.saw("network"):
         return
-    resolved = ", ".join(network.master.addresses) if network.master else ""
+    resolved, contact = ", ".join(node.master_addresses), node.network.contact
     source = node.plan.sources.get("master_addr", "default")
     yield f"{node.name}: MASTER_ADDR {node.plan.master_addr} (from {source}) is {resolved or 'not resolved'}"
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
     if claims_node0(node):
         yield f"{node.name} is node 0 and has {addresses or 'no address'}"
-    if network.contact and network.contact.outcome != "open":
-        yield f"{node.name}: {contact_text(network.contact)}"
+    if contact and contact.outcome != "open":
+        yield f"{node.name}: {contact_text(contact)}"
 
 
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:

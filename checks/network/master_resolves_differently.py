@@ -66,7 +66,7 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Mas
     mirrored = {node: at for node in wrong if (at := shared_master_address(cluster, node, right)) is not None}
     if mirrored:
         return each_itself(cluster, name, nodes, mirrored, right)
-    says = dict.fromkeys(", ".join(addresses(node)) for node in wrong)
+    says = dict.fromkeys(", ".join(node.master_addresses) for node in wrong)
     who = together(node.name for node in wrong)
     return Finding(
         summary=f"{name} is {together(says)} on {who}, and another host on the other nodes.",
@@ -102,14 +102,9 @@ def each_itself(
     )
 
 
-def addresses(node: Node) -> tuple[str, ...]:
-    network = node.facts.network
-    return network.master.addresses if network and network.master else ()
-
-
 def evidence(node: Node) -> Iterator[str]:
-    hosts = ", and hosts the store" if node.facts.meeting and node.facts.meeting.hosted else ""
-    yield f"{node.name}: {node.plan.master_addr} is {', '.join(addresses(node))}{hosts}"
+    hosts = ", and hosts the store" if node.meeting.hosted else ""
+    yield f"{node.name}: {node.plan.master_addr} is {', '.join(node.master_addresses)}{hosts}"
 
 
 def fixes(
@@ -135,9 +130,9 @@ def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], r
     """Node 0's address as those that get there resolve it; else that of the host they get to."""
     for node in nodes:
         if found[node.name] == right and node.host != right[0]:
-            return addresses(node)[0]
+            return node.master_addresses[0]
     owner = next((node for node in cluster.nodes if node.host == right[0]), None)
-    own = [a for node in nodes if node is owner for a in addresses(node) if not is_loopback(a)]
+    own = [a for node in nodes if node is owner for a in node.master_addresses if not is_loopback(a)]
     return own[0] if own else reachable_address(owner, cluster) if owner else None
 
 

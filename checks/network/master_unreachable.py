@@ -82,7 +82,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
 
 def evidence(one: FailedContact) -> Iterator[str]:
     yield f"{one.node.name}: {contact_text(one.contact)}"
-    route = one.node.facts.network.route if one.node.facts.network else None
+    route = one.node.network.route
     if route is not None and route.error:
         yield f"{one.node.name}: no route to {route.target}: {route.error}"
     elif route is not None:

@@ -48,9 +48,7 @@ FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    bad = [
-        n for n in cluster.nodes if n.facts.network and n.facts.network.master and not n.facts.network.master.addresses
-    ]
+    bad = [n for n in cluster.nodes if n.network.master and not n.network.master.addresses]
     if not bad:
         return
     names = tuple(node.name for node in bad)
@@ -65,8 +63,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node) -> str:
-    assert node.facts.network and node.facts.network.master
-    name = node.facts.network.master
+    assert node.network.master
+    name = node.network.master
     source = node.plan.sources.get("master_addr", "default")
     if name.timed_out:
         return f"{node.name}: looking up {name.name} (from {source}) timed out after {name.seconds:.1f} s"
@@ -109,13 +107,13 @@ def in_hosts(bad: list[Node], address: str | None, master: str) -> Iterator[Fix]
 def there(bad: list[Node]) -> Iterator[str]:
     """The lines of /etc/hosts that name the master all the same."""
     for node in bad:
-        for line in node.facts.network.master_lines if node.facts.network else ():
+        for line in node.network.master_lines:
             yield f"{node.name}: /etc/hosts line {line.number}: {' '.join(line.text.split())}"
 
 
 def real_address(cluster: Cluster, master: str) -> str | None:
     """Node 0's address, where its facts are here."""
     for node in cluster.nodes:
-        if node.facts.identity.hostname in (master, master.partition(".")[0]):
+        if node.identity.hostname in (master, master.partition(".")[0]):
             return reachable_address(node, cluster)
     return reachable_address(cluster.node0, cluster) if cluster.node0 else None

@@ -107,14 +107,14 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
 
 def evidence(one: FailedContact) -> Iterator[str]:
     yield f"{one.node.name}: {contact_text(one.contact)}"
-    route = one.node.facts.network.route if one.node.facts.network else None
+    route = one.node.network.route
     if route is not None and route.error:
         yield f"{one.node.name}: no route to {route.target}: {route.error}"
     yield f"{one.node.name}: {has(one.node)}"
 
 
 def has(node: Node) -> str:
-    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    interfaces = node.interfaces
     own = [
         f"{i.name} {address}/{length}{'' if i.up else ' (down)'}"
         for i in interfaces

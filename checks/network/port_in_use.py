@@ -58,18 +58,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def taken(node: Node) -> bool:
     """Whether the port is held, by something that is not told apart better (see foreign-service, foreign-store)."""
-    network, meeting = node.facts.network, node.facts.meeting
-    if network is None or network.bind is None or network.bind.ok or network.bind.errno != EADDRINUSE:
+    network, meeting = node.network, node.meeting
+    if network.bind is None or network.bind.ok or network.bind.errno != EADDRINUSE:
         return False
     answer = network.bind.answer
     if answer is not None and answer.kind in ("foreign", "closed", "tcpstore"):
         return False
-    return not (meeting and meeting.joined)
+    return not meeting.joined
 
 
 def finding(cluster: Cluster, node: Node) -> Finding:
-    assert node.facts.network and node.facts.network.bind
-    bind = node.facts.network.bind
+    assert node.network.bind
+    bind = node.network.bind
     seen = [port_holder_seen(holder, bind.port) for holder in bind.holders]
     if not seen:
         seen = ["no process is shown as its holder: another network namespace or container, or one just ending"]
@@ -86,15 +86,15 @@ def finding(cluster: Cluster, node: Node) -> Finding:
 
 def by_another_run(cluster: Cluster, node: Node) -> Finding:
     """The finding about a node 0 that met another run of the check on its own address and port."""
-    meeting, bind = node.facts.meeting, node.facts.network.bind if node.facts.network else None
+    meeting, bind = node.meeting, node.network.bind
     where = f"{node.plan.master_addr}:{node.plan.master_port}"
     holders = bind.holders if bind else ()
     mark = f"the store at {where} has the doctor's mark, and this node 0 did not host it"
-    if meeting is not None and meeting.token in ("missing", "unexpected", "different"):
+    if meeting.token in ("missing", "unexpected", "different"):
         mark += {"missing": "; its run has a token", "unexpected": "; its run has no token"}.get(
             meeting.token, "; its run has another token"
         )
-    elif meeting is not None and meeting.joined:
+    elif meeting.joined:
         mark += "; it went away when that run was over"
     who = together(f"pid {holder.pid}" for holder in holders if holder.pid is not None)
     return Finding(

@@ -34,14 +34,14 @@ EADDRINUSE = 98
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        bind = node.facts.network.bind if node.facts.network else None
+        bind = node.network.bind
         if bind is not None and not bind.ok and bind.errno != EADDRINUSE:
             yield finding(cluster, node)
 
 
 def finding(cluster: Cluster, node: Node) -> Finding:
-    assert node.facts.network and node.facts.network.bind
-    bind = node.facts.network.bind
+    assert node.network.bind
+    bind = node.network.bind
     name = os.strerror(bind.errno) if bind.errno else (bind.error or "no reason given")
     return Finding(
         summary=f"{node.name} cannot host the store on port {bind.port}: {name}.",

@@ -74,12 +74,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(pick: PickedAddress) -> Iterator[str]:
-    node, host = pick.node, pick.node.facts.host
-    choice = (host.gloo if pick.backend == "gloo" else host.nccl) if host else None
+    node, host = pick.node, pick.node.system
+    choice = host.gloo if pick.backend == "gloo" else host.nccl
     if choice is not None and choice.reason == "variable":
         why = f"by {INTERFACE_VARIABLES[pick.backend]}={choice.variable}"
     elif pick.backend == "gloo":
-        why = f"the first address of its own name {host.own_name.name if host else ''}".rstrip()
+        why = f"the first address of its own name {host.own_name.name}".rstrip()
     else:
         why = "the first interface that NCCL's rules allow"
     reached = f"; it is reached at {node.reached_at} ({primary_interface(node)})" if node.reached_at else ""

@@ -47,18 +47,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def foreign(node: Node) -> bool:
     """Whether a store without this run's marker is what the node found."""
-    network, meeting = node.facts.network, node.facts.meeting
-    if network is None or node.plan.agent_store or (meeting and meeting.joined):
+    network, meeting = node.network, node.meeting
+    if node.plan.agent_store or meeting.joined:
         return False
     if network.bind and not network.bind.ok and network.bind.answer and network.bind.answer.kind == "tcpstore":
         return True
-    return bool(network.answer and network.answer.kind == "tcpstore" and meeting and meeting.ours is False)
+    return bool(network.answer and network.answer.kind == "tcpstore" and meeting.ours is False)
 
 
 def finding(cluster: Cluster, seen: list[Node]) -> Finding:
     owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
     name = owner.name if owner else node0_name(cluster, seen[0])
-    bind = owner.facts.network.bind if owner and owner.facts.network else None
+    bind = owner.network.bind if owner else None
     port = seen[0].plan.master_port
     holders = bind.holders if bind else ()
     return Finding(
@@ -76,8 +76,8 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
 
 
 def evidence(node: Node) -> str:
-    network = node.facts.network
-    answers = (network.bind.answer if network.bind else None, network.answer) if network else ()
+    network = node.network
+    answers = (network.bind.answer if network.bind else None, network.answer)
     generation = next((a.generation for a in answers if a and a.generation), None)
     what = f"a TCPStore of torch {generation}" if generation else "a TCPStore"
     return f"{node.plan.master_addr}:{node.plan.master_port} is {what}, without this run's mark; it was left untouched"

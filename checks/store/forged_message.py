@@ -33,11 +33,11 @@ SHOWN = 12
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    seen = [node for node in cluster.nodes if node.facts.meeting and node.facts.meeting.forged]
+    seen = [node for node in cluster.nodes if node.meeting.forged]
     if not seen:
         return
     zero = node0_name(cluster, seen[0])
-    keyed = any(node.facts.meeting and node.facts.meeting.token == "agreed" for node in cluster.nodes)
+    keyed = any(node.meeting.token == "agreed" for node in cluster.nodes)
     lines = tuple(line for node in seen for line in evidence(node))
     yield Finding(
         summary=f"What stands in the store of {zero} was not all written by the nodes of this run.",
@@ -48,7 +48,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node) -> Iterator[str]:
-    for text in node.facts.meeting.forged if node.facts.meeting else ():
+    for text in node.meeting.forged:
         yield f"{node.name}: {text[:400]}"
 
 

@@ -42,16 +42,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         summary=f"torch on {together(said)} is built without libuv, which its TCPStore asks for.",
         nodes=tuple(said),
         ranks=tuple(rank for node in nodes for rank in node.ranks),
-        evidence=tuple(
-            f"{node.name}: torch {node.facts.identity.torch}: {shorten_error(said[node.name])}" for node in nodes
-        ),
+        evidence=tuple(f"{node.name}: torch {node.identity.torch}: {shorten_error(said[node.name])}" for node in nodes),
         fixes=(Fix("Tell the store, on every node, to do without libuv.", every, env={"USE_LIBUV": "0"}),),
     )
 
 
 def error(node: Node) -> str | None:
     """What torch said about libuv when this node's store or one of its ranks' was made; None where nothing."""
-    network = node.facts.network
-    texts = [network.bind.error] if network and network.bind else []
+    texts = [node.network.bind.error] if node.network.bind else []
     texts += [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.stage in ("store", "nccl")]
     return next((text for text in texts if text and SAID.search(text)), None)

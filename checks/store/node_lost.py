@@ -43,9 +43,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     silent: dict[str, str] = {}
     left: list[Node] = []
     for node in cluster.nodes:
-        meeting = node.facts.meeting
-        if meeting is None:
-            continue
+        meeting = node.meeting
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
             silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
@@ -82,7 +80,7 @@ def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
     finding = went(cluster, lost)
     told = tuple(f"{node.name}: the store of {name} went away before the report" for node in left)
     # Where its own facts are here it came to its end, and what it found there is why.
-    here = zero is not None and zero not in left and zero.facts.meeting is not None and zero.facts.meeting.ended
+    here = zero is not None and zero not in left and zero.meeting.ended
     return replace(finding, evidence=told, because_of="*" if here else None)
 
 

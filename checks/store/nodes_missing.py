@@ -53,9 +53,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     absent: list[str] = []
     ranks: tuple[int, ...] = ()
     roll: list[str] = []
-    if zero is not None and zero.facts.meeting is not None and incomplete(zero.facts.meeting):
-        absent, ranks = missing(cluster, zero, zero.facts.meeting)
-        roll += roll_call(cluster, zero, zero.facts.meeting)
+    if zero is not None and incomplete(zero.meeting):
+        absent, ranks = missing(cluster, zero, zero.meeting)
+        roll += roll_call(cluster, zero, zero.meeting)
     outside = [node for node in cluster.nodes if shut_out(node)]
     if outside and zero is None:
         absent.append(node0_name(cluster, outside[0]))
@@ -98,9 +98,9 @@ def by_reason(outside: list[Node], absent: list[str]) -> list[list[str]]:
 
 def reason(node: Node) -> object:
     """What kept the node out, as far as it saw it: of the same kind for nodes that saw the same."""
-    network = node.facts.network
-    if network is None or network.contact is None:
-        return "no address" if network and network.master and not network.master.addresses else "not tried"
+    network = node.network
+    if network.contact is None:
+        return "no address" if network.master and not network.master.addresses else "not tried"
     if network.contact.outcome == "open":
         return network.answer.kind if network.answer else "open"
     return network.contact.outcome, network.contact.address, network.contact.port, network.contact.errno
@@ -119,8 +119,8 @@ def incomplete(meeting: MeetingFacts) -> bool:
 
 def shut_out(node: Node) -> bool:
     """Whether the node has waited in vain for the store of a job of several nodes."""
-    meeting, plan = node.facts.meeting, node.plan
-    if meeting is None or not meeting.ended or meeting.joined or meeting.hosted or claims_node0(node):
+    meeting, plan = node.meeting, node.plan
+    if not meeting.ended or meeting.joined or meeting.hosted or claims_node0(node):
         return False
     return (plan.nnodes or 0) > 1 or (plan.started == "rank" and (plan.world_size or 0) > 1)
 
@@ -175,13 +175,17 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
 
 def outside_text(node: Node) -> str:
     """What a node that never got in saw last."""
-    meeting, network = node.facts.meeting, node.facts.network
+    meeting, network = node.meeting, node.network
     if node.plan.master_addr is None:
         return "nothing says here where node 0 is"
-    waited = f"waited {meeting.waited:.0f} s for {node.plan.master_addr}:{node.plan.master_port}" if meeting else ""
-    if meeting is not None and meeting.late is not None:
+    waited = (
+        f"waited {meeting.waited:.0f} s for {node.plan.master_addr}:{node.plan.master_port}"
+        if node.saw("meeting")
+        else ""
+    )
+    if meeting.late is not None:
         return f"came when the check was over, with {meeting.late} of {node.plan.nnodes} there"
-    if network is None or network.contact is None:
+    if network.contact is None:
         return waited
     if network.contact.outcome == "open":
         return f"{waited}; the port is open, but nothing there answers as a store does"
@@ -191,14 +195,14 @@ def outside_text(node: Node) -> str:
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"{together(absent)} (node 0) was not reached: {outside_text(outside[0])}."
-    meeting = zero.facts.meeting
-    waited = f" within {meeting.waited:.0f} s" if meeting and meeting.waited else ""
+    meeting = zero.meeting
+    waited = f" within {meeting.waited:.0f} s" if meeting.waited else ""
     if all_here(cluster, absent):
         # Their own facts are here, so that they did come; only not to where node 0 was.
         seen = outside_text(outside[0]) if outside else ""
         return f"{together(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
-        arrived = set(meeting.arrived) if meeting else set()
+        arrived = set(meeting.arrived)
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
         return f"{counted(ranks)} ({together(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
     came = [node.name for node in cluster.nodes if node.name not in absent]
@@ -234,7 +238,7 @@ def fix_text(
     plan = zero.plan
     if plan.started == "rank":  # the launcher's own line is not known
         return f"Start the job's ranks on {together(absent)} as on {zero.name}, and look at what they say there."
-    shared = zero.facts.meeting is not None and zero.facts.meeting.token == "agreed"
+    shared = zero.meeting.token == "agreed"
     before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
     line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"
     how = f"({before}add --node-rank where you give it)"

@@ -59,8 +59,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def silent(node: Node) -> bool:
     """Whether all that this node got at the end of its waiting was a connection on which nothing came back."""
-    network, meeting = node.facts.network, node.facts.meeting
-    if network is None or meeting is None or meeting.joined or not meeting.ended:
+    network, meeting = node.network, node.meeting
+    if meeting.joined or not meeting.ended:
         return False
     if network.bind is not None and not network.bind.ok:
         return False  # node 0 knows what holds the port
@@ -69,14 +69,14 @@ def silent(node: Node) -> bool:
 
 
 def came_back(node: Node) -> str:
-    answer = node.facts.network.answer if node.facts.network else None
+    answer = node.network.answer
     return "which was closed at once" if answer and answer.kind == "closed" else "nothing came back"
 
 
 def finding(cluster: Cluster, seen: list[Node]) -> Finding:
     owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
     name = owner.name if owner else node0_name(cluster, seen[0])
-    contact = seen[0].facts.network.contact if seen[0].facts.network else None
+    contact = seen[0].network.contact
     where = f"{contact.address}:{contact.port}" if contact else f"port {seen[0].plan.master_port}"
     hosted = ", though node 0 hosts its store" if store_host(cluster) else ""
     return Finding(

@@ -39,7 +39,7 @@ VARIABLE = "DISTDOCTOR_TOKEN"
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for how in SAID:
-        nodes = [n for n in cluster.nodes if n.facts.meeting and n.facts.meeting.token == how and not other_run(n)]
+        nodes = [n for n in cluster.nodes if n.meeting.token == how and not other_run(n)]
         if nodes:
             yield finding(cluster, nodes, how)
 

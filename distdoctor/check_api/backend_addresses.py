@@ -61,7 +61,7 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
     found: list[tuple[Backend, str]] = []
     if makes_gloo_group(node):
         found += [("gloo", address) for address in node.gloo_addresses]
-    nccl = node.facts.host.nccl if node.facts.host else None
+    nccl = node.system.nccl
     if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
         found.append(("nccl", nccl.address))
     return found

@@ -30,10 +30,10 @@ def said_fixes(node: Node, text: str) -> tuple[Fix, ...]:
 
 
 def _processes(node: Node) -> Iterator[Fix]:
-    limits = node.facts.host.limits if node.facts.host else None
+    limits = node.limits
     names, option = (node.name,), 1
-    soft, hard = (limits.processes, limits.processes_hard) if limits else (None, None)
-    if limits is not None and soft is not None and soft >= 0 and node.facts.identity.user != "root":
+    soft, hard = limits.processes, limits.processes_hard
+    if soft is not None and soft >= 0 and node.identity.user != "root":
         wanted = USUAL_PROCESSES if hard is None or hard < 0 else min(USUAL_PROCESSES, hard)
         if wanted > soft:
             text = f"On {node.name}, let the user have more processes and threads than {soft}, in the job's shell."
@@ -45,7 +45,7 @@ def _processes(node: Node) -> Iterator[Fix]:
             )
             yield Fix(text, names, option)
         option += 1
-    if limits is not None and limits.pids_max is not None:
+    if limits.pids_max is not None:
         text = (
             f"{'Or raise' if option > 1 else 'Raise'} the limit of {limits.pids_max} processes and threads of the "
             f"container or unit on {node.name} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
@@ -61,7 +61,7 @@ def _processes(node: Node) -> Iterator[Fix]:
 
 
 def _long_name(node: Node) -> Iterator[Fix]:
-    name, primary = node.facts.identity.hostname, node.facts.network.primary if node.facts.network else None
+    name, primary = node.identity.hostname, node.network.primary
     if len(name) < NAME_LENGTH:
         text = f"On {node.name}, shorten the path that the error is about (TMPDIR, for sockets)."
         yield Fix(text, (node.name,))
@@ -76,7 +76,7 @@ def _long_name(node: Node) -> Iterator[Fix]:
 
 
 def _transport(node: Node) -> Iterator[Fix]:
-    value = node.facts.variables.get("GLOO_DEVICE_TRANSPORT")
+    value = node.variables.get("GLOO_DEVICE_TRANSPORT")
     if value:
         text = f"Unset GLOO_DEVICE_TRANSPORT on {node.name}: its torch has no transport {value}."
         yield Fix(text, (node.name,), env={"GLOO_DEVICE_TRANSPORT": None})

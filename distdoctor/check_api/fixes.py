@@ -99,7 +99,7 @@ def open_firewall_fix(
 
     ``port`` None: all TCP ports.
     """
-    rules = node.facts.network.firewall if node and node.facts.network else None
+    rules = node.network.firewall if node else None
     if port is not None:
         port = opening_port(rules, hook, port)
     commands = open_commands(rules, hook, peers, port)
@@ -133,25 +133,24 @@ LOCALHOST = ("localhost", "ip6-")
 
 def reads_hosts_file(node: Node) -> bool:
     """Whether look-ups on the node read /etc/hosts; True where that is not known."""
-    sources = node.facts.host.name_sources if node.facts.host else None
+    sources = node.system.name_sources
     return not sources or any(s not in WITHOUT_FILE and not s.startswith("mdns") for s in sources)
 
 
 def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
     """For the evidence: whose look-ups do not read /etc/hosts."""
     return tuple(
-        f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.facts.host.name_sources or ())}`: /etc/hosts is "
+        f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.system.name_sources or ())}`: /etc/hosts is "
         "not read"
         for node in nodes
-        if node.facts.host and not reads_hosts_file(node)
+        if not reads_hosts_file(node)
     )
 
 
 def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
     """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
     there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
-    host, network = node.facts.host, node.facts.network
-    known = (*(host.hosts_lines if host else ()), *(network.master_lines if network else ()))
+    known = (*node.system.hosts_lines, *node.network.master_lines)
     entries = [line.text.partition("#")[0].split() for line in known]
     there = any(e and address in (None, e[0]) and names[0] in e[1:] for e in entries)
     added = () if there or address is None else (append_hosts_line(address, " ".join(names)),)
@@ -171,7 +170,7 @@ def correct_own_hosts_line(node: Node, address: str) -> str:
         return ""
     script: list[str] = []
     placed = False
-    for line in node.facts.host.hosts_lines if node.facts.host else ():
+    for line in node.system.hosts_lines:
         fields = line.text.partition("#")[0].split()
         if not fields or not is_loopback(fields[0]):
             continue

@@ -189,8 +189,7 @@ def open_links_fixes(
 
 def own_addresses_filtered(cluster: Cluster, node: Node) -> list[str]:
     """The node's own addresses, where its rules meet what its ranks send each other as well: they are peers, too."""
-    filters = node.facts.network.firewall if node.facts.network else None
-    rules = [rule for chain in (filters.chains if filters else ()) for rule in chain.blocking_rules]
+    rules = [rule for chain in node.filter_chains for rule in chain.blocking_rules]
     return source_addresses(cluster, node) if any(not _PLACE.search(rule) for rule in rules) else []
 
 

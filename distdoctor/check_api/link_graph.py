@@ -94,14 +94,14 @@ def link_graph(cluster: Cluster) -> LinkGraph:
 
 
 def _built(cluster: Cluster) -> LinkGraph:
-    nodes = tuple(node for node in cluster.nodes if node.facts.mesh is not None)
+    nodes = tuple(node for node in cluster.nodes if node.saw("mesh"))
     number_of = {key: number for number, node in enumerate(nodes) for key in node.keys}
     bad: dict[int, dict[int, Link]] = {}
     no_route: list[FailingLink] = []
     stalled: list[FailingLink] = []
     misled: list[FailingLink] = []
     for number, node in enumerate(nodes):
-        links = node.facts.mesh.bad if node.facts.mesh else ()
+        links = node.mesh.bad
         if not links:
             continue
         lost = {link.to for link in links if "primary" in link.use}

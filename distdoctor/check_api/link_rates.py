@@ -50,7 +50,7 @@ def measured_links(cluster: Cluster) -> list[MeasuredLink]:
     """All links that the nodes list: their slowest and their lossiest ones."""
     found = []
     for node in cluster.nodes:
-        for rate in node.facts.mesh.rates if node.facts.mesh else ():
+        for rate in node.mesh.rates:
             target = cluster.by_key.get(rate.to)
             if target is not None and target is not node:
                 found.append(MeasuredLink(node, target, rate))
@@ -59,7 +59,7 @@ def measured_links(cluster: Cluster) -> list[MeasuredLink]:
 
 def usual_link_speed(cluster: Cluster) -> float | None:
     """Bytes per second of the usual link: the median of the nodes' medians; None below three nodes that measured."""
-    medians = [m.rate_median for n in cluster.nodes if (m := n.facts.mesh) is not None and m.rate_median is not None]
+    medians = [m for node in cluster.nodes if (m := node.mesh.rate_median) is not None]
     return statistics.median(medians) if len(medians) > 2 else None
 
 
@@ -74,7 +74,7 @@ def _is_slow(link: MeasuredLink, usual: float | None) -> bool:
         return False
     if usual is None:
         return speed < FLOOR
-    busy = max(m.busy for n in (link.source, link.target) if (m := n.facts.mesh) is not None)
+    busy = max(link.source.mesh.busy, link.target.mesh.busy)
     if busy > BUSY:
         return speed < usual / SLOWER_BUSY and speed < FLOOR_BUSY
     return speed < usual / SLOWER
@@ -118,7 +118,7 @@ def blamed_for_links(
     for link in links:
         peers.setdefault(link.source, set()).add(link.target)
         peers.setdefault(link.target, set()).add(link.source)
-    count = sum(1 for node in cluster.nodes if node.facts.mesh is not None)
+    count = sum(1 for node in cluster.nodes if node.saw("mesh"))
     partners = count - 1 if all_pairs or count <= ALL_PAIRS_UP_TO else 2
     hubs = [  # of two nodes with one trouble neither is a hub
         node for node in cluster.nodes if len(peers.get(node, ())) >= max(2.0, NEARLY_ALL * partners)

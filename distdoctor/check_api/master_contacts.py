@@ -28,10 +28,10 @@ def failed_contacts(cluster: Cluster, outcomes: Collection[str]) -> list[FailedC
     """The nodes that did not get into the store, and whose last contact ended so."""
     found = []
     for node in cluster.nodes:
-        network, meeting = node.facts.network, node.facts.meeting
-        if network is None or network.contact is None or network.contact.outcome not in outcomes:
+        network, meeting = node.network, node.meeting
+        if network.contact is None or network.contact.outcome not in outcomes:
             continue
-        if meeting and (meeting.joined or meeting.hosted):
+        if meeting.joined or meeting.hosted:
             continue
         # Node 0 that could not host, or that MASTER_ADDR does not lead to, has another failure than a shut port.
         own = claims_node0(node) and network.bind
@@ -67,9 +67,9 @@ def master_address_owner(cluster: Cluster, shut: list[FailedContact]) -> Node | 
 
 def lacks_route(one: FailedContact) -> bool:
     """Whether it is this node's own kernel that knows no way to the address."""
-    network = one.node.facts.network
+    network = one.node.network
     refused_here = one.contact.errno == ENETUNREACH and not one.contact.icmp
-    return refused_here or bool(network and network.route and network.route.error)
+    return refused_here or bool(network.route and network.route.error)
 
 
 def _meanwhile(zero: Node, node: Node) -> bool:
@@ -79,10 +79,10 @@ def _meanwhile(zero: Node, node: Node) -> bool:
     """
     spans = []
     for one in (zero, node):
-        waited = one.facts.meeting.waited if one.facts.meeting else 0.0
+        waited = one.meeting.waited
         if not one.facts.started_at or not waited:
             return True
-        bind = one.facts.network.bind if one.facts.network else None
+        bind = one.network.bind
         start = one.facts.started_at + (bind.after if bind is not None and one is zero else 0.0)
         spans.append((start, one.facts.started_at + waited))
     (start, end), (other_start, other_end) = spans
@@ -94,7 +94,7 @@ def asked_itself(one: FailedContact) -> bool:
     the store and does not reach it itself is kept from it by a filter of its own."""
     if one.contact.address not in one.node.addresses or is_loopback(one.contact.address):
         return False
-    bind = one.node.facts.network.bind if one.node.facts.network else None
+    bind = one.node.network.bind
     return not (claims_node0(one.node) and bind is not None and bind.ok)
 
 
@@ -134,7 +134,7 @@ def master_known_up(cluster: Cluster, shut: list[FailedContact]) -> bool:
         return True
     tried = {parse_address(one.contact.address) for one in shut}
     return any(
-        n.facts.network and n.facts.network.contact and n.facts.network.contact.outcome == "open"
-        and parse_address(n.facts.network.contact.address) in tried
+        n.network.contact and n.network.contact.outcome == "open"
+        and parse_address(n.network.contact.address) in tried
         for n in cluster.nodes
     )  # fmt: skip

@@ -28,12 +28,11 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
 
 def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str, str]]) -> object | None:
     """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
-    network = node.facts.network
-    addresses = network.master.addresses if network and network.master else ()
-    if len(addresses) > 1 and network and network.contact and _met(node):
+    addresses, contact = node.master_addresses, node.network.contact
+    if len(addresses) > 1 and contact and _met(node):
         # A store client tries one address after the other: a name that means every node (a headless service) leads
         # each of them, its own address refused, to the one that hosts the store.
-        addresses = (network.contact.address,)
+        addresses = (contact.address,)
     if not addresses or (master_means_itself(node) and cluster.multi_host):
         return None
     numbers = [parse_address(address) for address in addresses]
@@ -50,19 +49,18 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
 
 def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
     """The address that ``node`` takes for the master's and has itself, as the host at the right place has it, too."""
-    network = node.facts.network
     own = {a for other in cluster.nodes if other.host == right[0] for a in other.addresses if not is_loopback(a)}
-    resolved = network.master.addresses if network and network.master else ()
+    resolved = node.master_addresses
     return next((a for a in resolved if a in own and a in node.addresses and node.host != right[0]), None)
 
 
 def _met(node: Node) -> bool:
-    contact = node.facts.network.contact if node.facts.network else None
-    return bool(node.facts.meeting and node.facts.meeting.joined and contact and contact.outcome == "open")
+    contact = node.network.contact
+    return bool(node.meeting.joined and contact and contact.outcome == "open")
 
 
 def _arrived(zero: Node, node: Node) -> bool:
-    return bool(zero.facts.meeting and {*node.keys} & {*zero.facts.meeting.arrived})
+    return bool({*node.keys} & {*zero.meeting.arrived})
 
 
 def names_leading_apart(cluster: Cluster, found: Mapping[str, MasterTarget]) -> dict[str, list[Node]]:
@@ -83,13 +81,13 @@ def rightful_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarg
     said = Counter(found[node.name] for node in nodes)
     arrived = Counter[MasterTarget]()
     for node in nodes:
-        if node.facts.meeting and node.facts.meeting.hosted:
-            arrived[found[node.name]] = max(arrived[found[node.name]], len(node.facts.meeting.arrived), 1)
+        if node.meeting.hosted:
+            arrived[found[node.name]] = max(arrived[found[node.name]], len(node.meeting.arrived), 1)
     for counts in (arrived, said):
         ranked = counts.most_common(2)
         if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):
             return ranked[0][0], True
     declared = [n for n in nodes if n.plan.node_rank == 0 or n.plan.rank == 0]
-    if len(declared) == 1 and (declared[0].facts.meeting is None or found[declared[0].name] in arrived):
+    if len(declared) == 1 and (not declared[0].saw("meeting") or found[declared[0].name] in arrived):
         return found[declared[0].name], True
     return found[nodes[0].name], False

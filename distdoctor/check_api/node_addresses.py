@@ -28,7 +28,7 @@ def reachable_address(node: Node, cluster: Cluster | None = None, but: Container
 def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
     """Addresses of a node's interfaces, each with its network: (prefix length, number)."""
     found = []
-    interfaces = node.facts.host.interfaces if node.facts.host else ()
+    interfaces = node.interfaces
     for interface in sorted(interfaces, key=lambda one: is_virtual(one.name)):
         if interface.loopback or not interface.up or is_bridge(interface.name):
             continue
@@ -41,13 +41,12 @@ def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
 
 def primary_interface(node: Node) -> str | None:
     """The interface that reaches the other nodes, by this node's routes."""
-    network = node.facts.network
-    return network.primary.interface if network and network.primary else None
+    return node.network.primary.interface if node.network.primary else None
 
 
 def own_host_names(node: Node) -> tuple[str, ...]:
     """What a node is called: its host name and, where that has dots, the first label."""
-    hostname = node.facts.identity.hostname
+    hostname = node.identity.hostname
     return tuple(dict.fromkeys((hostname, hostname.partition(".")[0])))
 
 
@@ -59,14 +58,11 @@ def master_means_itself(node: Node) -> bool:
         return False
     if is_loopback(master) or master in ("localhost", "ip6-localhost", "localhost.localdomain"):
         return True
-    network = node.facts.network
-    resolved = network.master.addresses if network and network.master else ()
+    resolved = node.master_addresses
     return master not in own_host_names(node) and bool(resolved) and all(is_loopback(address) for address in resolved)
 
 
 def data_interface(node: Node) -> tuple[str | None, int]:
     """(the interface that gloo, or else the route to the others, uses; its MTU in bytes, 0 where that is not known)."""
-    network = node.facts.network
-    name = node.interface_of(node.gloo_address) or (network.primary.interface if network and network.primary else None)
-    interfaces = node.facts.host.interfaces if node.facts.host else ()
-    return name, next((i.mtu for i in interfaces if i.name == name), 0)
+    name = node.interface_of(node.gloo_address) or primary_interface(node)
+    return name, next((i.mtu for i in node.interfaces if i.name == name), 0)

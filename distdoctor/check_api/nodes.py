@@ -15,21 +15,21 @@ def node0_name(cluster: Cluster, seen_from: Node | None = None) -> str:
         return cluster.node0.name
     sources = (seen_from,) if seen_from else cluster.nodes
     for node in sources:
-        if node.facts.network and node.facts.network.master_name:
-            return node.facts.network.master_name
+        if node.network.master_name:
+            return node.network.master_name
     return "node0"
 
 
 def claims_node0(node: Node) -> bool:
     """Whether this node takes itself for node 0: by its rank, by hosting the store, or as the owner of MASTER_ADDR."""
-    plan, network, meeting = node.plan, node.facts.network, node.facts.meeting
+    plan, network, meeting = node.plan, node.network, node.meeting
     if plan.started == "rank":
         return plan.rank == 0 or 0 in node.ranks
-    if meeting and meeting.hosted:
+    if meeting.hosted:
         return True
     if plan.node_rank is not None:
         return plan.node_rank == 0
-    return bool(network and network.master_is_own)
+    return bool(network.master_is_own)
 
 
 def other_run(node: Node) -> bool:
@@ -38,9 +38,9 @@ def other_run(node: Node) -> bool:
     Node 0 hosts the store of its run. One that finds on its own address a store with the doctor's mark was started
     beside another: of another job, or of the same one twice.
     """
-    plan, network, meeting = node.plan, node.facts.network, node.facts.meeting
+    plan, network, meeting = node.plan, node.network, node.meeting
     zero = plan.rank == 0 if plan.started == "rank" else plan.node_rank == 0
-    if not zero or plan.agent_store or network is None or meeting is None or meeting.hosted:
+    if not zero or plan.agent_store or not node.saw("meeting") or meeting.hosted:
         return False
     if network.bind is not None:
         return not network.bind.ok and network.bind.answer is not None and network.bind.answer.kind == "distdoctor"
@@ -51,9 +51,9 @@ def other_run(node: Node) -> bool:
 def store_host(cluster: Cluster) -> Node | None:
     """Node 0 where its facts are here and say that it hosts the store, else None."""
     node = cluster.node0
-    if node is None or not node.facts.meeting or not node.facts.meeting.hosted:
+    if node is None or not node.meeting.hosted:
         return None
-    bind = node.facts.network.bind if node.facts.network else None
+    bind = node.network.bind
     return node if bind is None or bind.ok else None
 
 
@@ -62,7 +62,7 @@ def has_other_hosts(cluster: Cluster, node: Node) -> bool:
     if len(cluster.nodes) > 1:
         return bool(cluster.peers(node))
     # Alone, and everything it talks to is on loopback: the others may well be on this host.
-    master = node.facts.network.master if node.facts.network else None
+    master = node.network.master
     local = master is not None and bool(master.addresses) and all(map(is_loopback, master.addresses))
     return cluster.multi_host and not local and node.reached_at is not None and not is_loopback(node.reached_at)
 

@@ -18,8 +18,8 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
 
     The way back counts too: a filter on the target's way out drops its replies. None: a node whose facts are not here.
     """
-    source_rules = source.facts.network.firewall if source and source.facts.network else None
-    target_rules = target.facts.network.firewall if target and target.facts.network else None
+    source_rules = source.network.firewall if source else None
+    target_rules = target.network.firewall if target else None
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
     if into or out:
         return "either" if into and out else "to" if into else "from"
@@ -33,7 +33,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
 
 def filter_evidence(node: Node, hook: FilterHook, port: int) -> tuple[str, ...]:
     """The chains and rules of a node that block the port, for the evidence; or that they could not be read."""
-    rules = node.facts.network.firewall if node.facts.network else None
+    rules = node.network.firewall
     if rules is None or not rules.readable:
         return (f"{node.name}: its firewall's rules were not seen ({(rules and rules.why_not) or 'not looked at'})",)
     lines = []

@@ -46,9 +46,9 @@ def route_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | 
     back = _way(target, source, mine)
     if back is not None and back.kind != "detour":
         return back
-    network, arrives = target.facts.network, target.interface_of(address)
+    network, arrives = target.network, target.interface_of(address)
     entry = lookup(target, mine)
-    if network is None or entry is None or arrives is None or entry.interface in (None, arrives):
+    if entry is None or arrives is None or entry.interface in (None, arrives):
         return back
     if arrives in network.strict and ":" not in mine:
         return RouteObstacle(target, source, mine, "reverse-path", entry, arrives)
@@ -100,7 +100,7 @@ def sleeping(node: Node, address: str) -> Own | None:
     entry = lookup(node, address)
     if entry is None:
         return None
-    for interface in node.facts.host.interfaces if node.facts.host else ():
+    for interface in node.interfaces:
         for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
             if (
                 not interface.up
@@ -119,8 +119,8 @@ def _length(entry: TableRoute) -> int:
 
 def lookup(node: Node, address: str) -> TableRoute | None:
     """The entry by which the node sends to ``address``; NO_ENTRY where it has none, None where that is not known."""
-    network, number = node.facts.network, parse_address(address)
-    if network is None or network.routes is None or number is None or address in node.addresses:
+    network, number = node.network, parse_address(address)
+    if network.routes is None or number is None or address in node.addresses:
         return None
     best, length = NO_ENTRY, -1
     for entry in network.routes:
@@ -135,8 +135,8 @@ def lookup(node: Node, address: str) -> TableRoute | None:
 
 def _source_address(node: Node, address: str) -> str | None:
     """The address that packets to ``address`` have as their source."""
-    network = node.facts.network
-    if network is not None and network.route is not None and network.route.target == address:
+    network = node.network
+    if network.route is not None and network.route.target == address:
         return network.route.source
     entry, number = lookup(node, address), parse_address(address)
     if entry is None or number is None:
@@ -147,7 +147,7 @@ def _source_address(node: Node, address: str) -> str | None:
 
 def networks(node: Node) -> Iterator[tuple[Interface, str, int]]:
     """(interface, address, prefix length) of each address that other hosts may have a way to."""
-    for interface in node.facts.host.interfaces if node.facts.host else ():
+    for interface in node.interfaces:
         if interface.loopback or not interface.up:
             continue
         for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):

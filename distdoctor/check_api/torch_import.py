@@ -24,7 +24,7 @@ _WRONG_SYMBOL = re.compile(
 
 def why(node: Node) -> TorchImportCause | None:
     """Why torch cannot be imported on ``node``; None where it can, or where nobody has tried."""
-    identity = node.facts.identity
+    identity = node.identity
     if identity.torch is not None or not identity.torch_error:
         return None
     failure = identity.torch_failure
@@ -83,13 +83,13 @@ def still_importing_torch(cluster: Cluster, seconds: float) -> list[Node]:
     return [
         node
         for node in cluster.nodes
-        if node.facts.identity.torch_importing and (node.facts.identity.torch_seconds or 0.0) >= seconds
+        if node.identity.torch_importing and (node.identity.torch_seconds or 0.0) >= seconds
     ]
 
 
 def torch_error_seen(node: Node) -> str:
     """What was seen on a node, with the Python in which it was."""
-    identity = node.facts.identity
+    identity = node.identity
     python = f"Python {identity.python}"
     where = f"{identity.executable}, {python}" if identity.executable else python
     return f"{node.name}: {identity.torch_error} ({where})"
@@ -97,13 +97,13 @@ def torch_error_seen(node: Node) -> str:
 
 def pip_command(node: Node, *words: str) -> str:
     """pip's command line for the node's own Python."""
-    return shlex.join([node.facts.identity.executable or "python3", "-m", "pip", *words])
+    return shlex.join([node.identity.executable or "python3", "-m", "pip", *words])
 
 
 def install_torch_command(cluster: Cluster, node: Node, *flags: str) -> str:
     """The command that installs the torch of the other nodes, or any, into the node's own Python."""
-    versions = [other.facts.identity.torch for other in cluster.nodes if other.facts.identity.torch]
-    failure = node.facts.identity.torch_failure
+    versions = [other.identity.torch for other in cluster.nodes if other.identity.torch]
+    failure = node.identity.torch_failure
     version = (failure.version if failure else None) or (versions[0] if versions else None)
     words = shlex.split(install_torch_version(version))[2:] if version else ["torch"]
     return pip_command(node, "install", *flags, *words)

@@ -38,12 +38,12 @@ def announcing_node(cluster: Cluster) -> Node | None:
     nodes = cluster.nodes
     if not nodes or not all(announces(node) for node in nodes) or len(nodes) < (cluster.plan.nnodes or 1):
         return None
-    named = [(node.facts.host.announced.name, node) for node in nodes if node.facts.host and node.facts.host.announced]
+    named = [(node.system.announced.name, node) for node in nodes if node.system.announced]
     if len({node.host for node in nodes}) > len({node.host for _, node in named}):
         return None
     return min(named, key=lambda pair: pair[0])[1] if named else None
 
 
 def _version(node: Node) -> tuple[int, ...]:
-    match = re.match(r"(\d+)\.(\d+)", node.facts.identity.torch or "")
+    match = re.match(r"(\d+)\.(\d+)", node.identity.torch or "")
     return tuple(map(int, match.groups())) if match else ()

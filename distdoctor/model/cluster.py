@@ -1,4 +1,9 @@
-"""The cluster as the checks see it: the facts of all nodes side by side, each node under one unique name."""
+"""The cluster as the checks see it: the facts of all nodes side by side, each node under one unique name.
+
+A probe that was not reached leaves its part of the facts None. A check need not ask for that: a node's views
+(``system``, ``network``, ``meeting``, ``mesh``) are never None, and of what was not seen they are empty. Where "not
+seen" and "seen, and nothing there" are two things, :meth:`Node.saw` tells them apart.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,28 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 from distdoctor.model.addresses import is_loopback, parse_address
-from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.model.facts import (
+    FirewallChain,
+    HostFacts,
+    Identity,
+    Interface,
+    Limits,
+    MeetingFacts,
+    MeshFacts,
+    NetworkFacts,
+    NodeFacts,
+    Resolution,
+)
 from distdoctor.model.plan import Plan
 
 __all__ = ["Cluster", "Node", "build", "is_loopback", "parse_address"]
+Part = Literal["host", "network", "meeting", "mesh"]
+"""The parts of a node's facts, each of which one stage's probes see as a whole, or do not come to."""
+NO_HOST, NO_LIMITS, NO_NETWORK = HostFacts(Resolution("")), Limits(), NetworkFacts()
+NO_MEETING, NO_MESH = MeetingFacts(), MeshFacts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +51,63 @@ class Node:
         """This node's plan."""
         return self.facts.plan
 
+    def saw(self, part: Part) -> bool:
+        """Whether this part of the facts is there; where it is not, its view is empty."""
+        return getattr(self.facts, part) is not None
+
+    @property
+    def identity(self) -> Identity:
+        """Which process on which host this is, its user, its Python and its torch."""
+        return self.facts.identity
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The launch and backend variables that were set."""
+        return self.facts.variables
+
+    @property
+    def system(self) -> HostFacts:
+        """What the host is like (``facts.host``): its names, its interfaces, what the backends pick, its left-overs."""
+        return self.facts.host or NO_HOST
+
+    @property
+    def limits(self) -> Limits:
+        """What the kernel lets the node's processes use: each value is None where it is not known."""
+        return self.system.limits or NO_LIMITS
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        """The interfaces of the host."""
+        return self.system.interfaces
+
+    @property
+    def network(self) -> NetworkFacts:
+        """What the node saw of the way to its master."""
+        return self.facts.network or NO_NETWORK
+
+    @property
+    def master_addresses(self) -> tuple[str, ...]:
+        """The addresses of MASTER_ADDR, as this node resolves it."""
+        return self.network.master.addresses if self.network.master else ()
+
+    @property
+    def filter_chains(self) -> tuple[FirewallChain, ...]:
+        """The chains of the host's packet filter that can block, as far as they could be read."""
+        return self.network.firewall.chains if self.network.firewall else ()
+
+    @property
+    def meeting(self) -> MeetingFacts:
+        """How the meeting of the nodes went, as this node saw it."""
+        return self.facts.meeting or NO_MEETING
+
+    @property
+    def mesh(self) -> MeshFacts:
+        """What the node saw of its links to the others."""
+        return self.facts.mesh or NO_MESH
+
     @cached_property
     def host(self) -> tuple[str, str, str]:
-        """What two nodes on the same host (and network namespace) have in common."""
+        """What two nodes on the same host (and network namespace) have in common; what it is like: ``system``."""
         return self.facts.identity.host
 
     @cached_property
@@ -43,7 +118,7 @@ class Node:
     @cached_property
     def addresses(self) -> tuple[str, ...]:
         """Every address on an interface of this node."""
-        return tuple(a for i in (self.facts.host.interfaces if self.facts.host else ()) for a in i.addresses)
+        return tuple(a for i in self.interfaces for a in i.addresses)
 
     def interface_of(self, address: str | None) -> str | None:
         """The interface of this node that has ``address``, or None."""
@@ -52,15 +127,13 @@ class Node:
     @cached_property
     def _interfaces(self) -> dict[str, str]:
         """Address -> the interface that has it; the first one, where several do."""
-        interfaces = self.facts.host.interfaces if self.facts.host else ()
-        return {a: i.name for i in reversed(interfaces) for a in i.addresses}
+        return {a: i.name for i in reversed(self.interfaces) for a in i.addresses}
 
     @cached_property
     def gloo_address(self) -> str | None:
         """The address gloo really advertised on this node, else the one predicted; of several devices, the first's."""
-        host = self.facts.host
-        choice = host.gloo if host else None
-        if host is not None and host.gloo_more:
+        choice = self.system.gloo
+        if self.system.gloo_more:
             return choice.address if choice else None  # a rank listens on the addresses of all of them
         for rank in self.facts.ranks:
             for stage in rank.stages:
@@ -71,8 +144,8 @@ class Node:
     @cached_property
     def gloo_addresses(self) -> tuple[str, ...]:
         """The addresses of all of gloo's devices on this node, in their order: the ranks connect on each of them."""
-        more = self.facts.host.gloo_more if self.facts.host else ()
-        return tuple(a for a in (self.gloo_address, *(choice.address for choice in more)) if a is not None)
+        more = (choice.address for choice in self.system.gloo_more)
+        return tuple(address for address in (self.gloo_address, *more) if address is not None)
 
     @cached_property
     def gpus(self) -> bool:
@@ -82,8 +155,7 @@ class Node:
     @property
     def reached_at(self) -> str | None:
         """The address by which other hosts reach this node, as far as this node's routes say."""
-        network = self.facts.network
-        return network.primary.address if network and network.primary else None
+        return self.network.primary.address if self.network.primary else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +183,7 @@ class Cluster:
     @cached_property
     def node0(self) -> Node | None:
         """Node 0 as the meeting knew it (the host of the store), else the one node that calls itself 0, else None."""
-        hosts = [n for n in self.nodes if n.facts.meeting and n.facts.meeting.hosted]
+        hosts = [n for n in self.nodes if n.meeting.hosted]
         named = [n for n in self.nodes if n.plan.node_rank == 0 or 0 in n.ranks]
         if len(hosts) == 1:
             return hosts[0]
@@ -140,7 +212,7 @@ class Cluster:
     @property
     def met(self) -> bool:
         """Whether more than one process met in a store."""
-        return any(n.facts.meeting and len(n.facts.meeting.arrived) > 1 for n in self.nodes)
+        return any(len(n.meeting.arrived) > 1 for n in self.nodes)
 
     @property
     def multi_host(self) -> bool:
