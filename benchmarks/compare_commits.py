@@ -21,8 +21,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.lab.cluster import ROOT, Cluster, why_not
-from tests.lab.launch import PORT
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.host import ROOT
+from tests.lab.harness.launch import PORT
+from tests.lab.harness.namespaces import why_not
 
 SHAPES = ((1, 2), (2, 2))
 """Hosts, and ranks on each."""

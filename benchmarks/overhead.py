@@ -16,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.lab.cluster import Cluster, why_not
-from tests.lab.launch import DISTDOCTOR, PORT
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.launch import DISTDOCTOR, PORT
+from tests.lab.harness.namespaces import why_not
 
 JOB = "import torch.distributed as d\nd.init_process_group('gloo')\nd.barrier()\nd.destroy_process_group()\n"
 SHAPES = ((2, 2, 0.8), (1, 8, 0.35))

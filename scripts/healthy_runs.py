@@ -1,4 +1,4 @@
-"""Many healthy runs in a row, over all shapes of tests/lab/shapes.py; counts findings of severity fail.
+"""Many healthy runs in a row, over all shapes of tests/lab/cases/healthy.py; counts findings of severity fail.
 
     python scripts/healthy_runs.py [RUNS] [--busy] [--record [DIR]]          (100)
 
@@ -15,10 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.lab.cluster import why_not
-from tests.lab.recording import RECORDED, record
-from tests.lab.shapes import SHAPES, run_shape
-from tests.lab.speed import load
+from tests.lab.cases.healthy import SHAPES
+from tests.lab.harness.namespaces import why_not
+from tests.lab.harness.recording import RECORDED, record
+from tests.lab.harness.shape import run_shape
+from tests.lab.harness.speed import load
 
 
 def main(words: list[str]) -> int:

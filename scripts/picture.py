@@ -51,12 +51,12 @@ def drawn(report: Report) -> str:
 
 def run() -> str:
     """The JSON of a real check in the lab."""
-    from tests.lab.cases import CASES
-    from tests.lab.cluster import Cluster
-    from tests.lab.launch import Launch
-    from tests.lab.runner import run as start_all
+    from tests.lab.cases import ALL_CASES
+    from tests.lab.harness.cluster import Cluster
+    from tests.lab.harness.launch import Launch
+    from tests.lab.harness.runner import run as start_all
 
-    case = next(case for case in CASES if case.name == "127.0.1.1 on both")
+    case = next(case for case in ALL_CASES if case.name == "127.0.1.1 on both")
     with Cluster(case.hosts, subnets=case.subnets, interface=case.interface) as cluster:
         launch = Launch(cluster, "unset", case.nproc)
         case.fault(launch)

@@ -20,13 +20,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.lab.cases import Case
-from tests.lab.cluster import LabUnavailable, why_not
-from tests.lab.field_cases import ALL_CASES
-from tests.lab.recording import RECORDED, record
-from tests.lab.runner import Result, examine, unfit
-from tests.lab.speed import load
-from tests.lab.torch_times import torch_time
+from tests.lab.cases import ALL_CASES
+from tests.lab.harness.case import Case
+from tests.lab.harness.examine import Result, examine, unfit
+from tests.lab.harness.namespaces import LabUnavailable, why_not
+from tests.lab.harness.recording import RECORDED, record
+from tests.lab.harness.speed import load
+from tests.lab.harness.torch_times import torch_time
 
 NAME, NAMED, BLAMED, TORCH = 64, 40, 26, 27
 """Widths of the columns."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster import LabUnavailable, why_not
+from tests.lab.harness.namespaces import LabUnavailable, why_not
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster import Cluster, Host, Process
-from tests.lab.faults import not_started, only_master_port
-from tests.lab.launch import DISTDOCTOR, PORT, Launch
-from tests.lab.runner import run
+from tests.lab.faults.launch import not_started
+from tests.lab.faults.packet_filter import only_master_port
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.host import Host, Process
+from tests.lab.harness.launch import DISTDOCTOR, PORT, Launch
+from tests.lab.harness.runner import run
 
 pytestmark = pytest.mark.timeout(120)
 

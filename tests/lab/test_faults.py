@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.cases import Case
-from tests.lab.field_cases import ALL_CASES
-from tests.lab.runner import check_case, unfit
+from tests.lab.cases import ALL_CASES
+from tests.lab.harness.case import Case
+from tests.lab.harness.examine import check_case, unfit
 
 
 def rows() -> Iterator[object]:

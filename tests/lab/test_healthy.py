@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from tests.lab.cluster import Cluster
-from tests.lab.launch import DISTDOCTOR
-from tests.lab.shapes import SHAPES, Shape, run_shape
+from tests.lab.cases.healthy import SHAPES
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.launch import DISTDOCTOR
+from tests.lab.harness.shape import Shape, run_shape
 
 pytestmark = [pytest.mark.timeout(150)]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster import ROOT, Cluster
-from tests.lab.namespaces import all_pids, command_line
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.host import ROOT
+from tests.lab.harness.namespaces import all_pids, command_line
 
 JOB = "import torch.distributed as d; d.init_process_group('gloo'); d.barrier(); print('rank', d.get_rank(), 'done')"
 LISTEN = """

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.lab.cluster import PRIVATE, Cluster, Host
-from tests.lab.faults import name_removed
-from tests.lab.field_faults import no_name_server, silent_name_server
-from tests.lab.launch import DISTDOCTOR, Launch
-from tests.lab.runner import JSON, _parsed
+from tests.lab.faults.names import name_removed, no_name_server, silent_name_server
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.host import PRIVATE, Host
+from tests.lab.harness.launch import DISTDOCTOR, Launch
+from tests.lab.harness.runner import JSON, _parsed
 
 pytestmark = pytest.mark.timeout(200)
 

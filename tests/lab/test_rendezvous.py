@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.lab.cluster import Cluster
-from tests.lab.launch import PORT
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.launch import PORT
 
 JOB = "import torch.distributed as d; d.init_process_group('gloo'); d.barrier(); d.destroy_process_group()\n"
 HANGS = 15.0

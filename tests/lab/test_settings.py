@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab import plain
-from tests.lab.cluster import Cluster
-from tests.lab.faults import Fault, second_network, together, variable
-from tests.lab.launch import Launch
-from tests.lab.runner import run
+from tests.lab.faults import together
+from tests.lab.faults.launch import variable
+from tests.lab.faults.links import second_network
+from tests.lab.harness import plain
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.launch import Fault, Launch
+from tests.lab.harness.runner import run
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.long]
 TWO = second_network("10.99.0.10/24", "10.99.0.11/24", joined=True)

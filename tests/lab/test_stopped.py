@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.cluster import Cluster
-from tests.lab.field_faults import stopped_doctor
-from tests.lab.launch import Launch
-from tests.lab.runner import run
+from tests.lab.faults.processes import stopped_doctor
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.launch import Launch
+from tests.lab.harness.runner import run
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
 HONEST = {"store/node-lost"}

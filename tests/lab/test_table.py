@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from distdoctor.judge.catalog import load
-from tests.lab.field_cases import ALL_CASES
-from tests.lab.shapes import SHAPES
-from tests.lab.torch_times import BY_CHECK
+from tests.lab.cases import ALL_CASES
+from tests.lab.cases.healthy import SHAPES
+from tests.lab.harness.torch_times import BY_CHECK
 
 
 def test_names_are_unique() -> None:

@@ -6,7 +6,7 @@ timeouts, cut off after 120 s without any output.
 
 from __future__ import annotations
 
-from tests.lab.cases import Case
+from tests.lab.harness.case import Case
 
 SILENT = "silent > 120 s"
 AT_ONCE = "at once"

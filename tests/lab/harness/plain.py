@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from tests.lab.launch import PORT, Launch
+from tests.lab.harness.launch import PORT, Launch
 
 JOB = """
 import datetime, sys, time

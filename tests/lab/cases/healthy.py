@@ -4,55 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-from tests.lab.cluster import Cluster
-from tests.lab.faults import (
-    Fault,
-    as_user,
-    docker0,
-    flag,
-    iptables,
-    late,
-    nft,
-    nothing,
-    own_name_at,
-    second_network,
-    together,
-    variable,
-)
-from tests.lab.field_faults import (
-    INIT_FILE,
-    busy,
-    c10d,
-    clock,
-    huge_hosts_file,
-    jumbo_frames,
-    no_name_server,
-    shared_file,
-    shell,
-)
-from tests.lab.launch import PORT, Launch, Start, Style
-from tests.lab.runner import Run, run, torchs_own
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A cluster that is healthy, and how the job is started on it."""
-
-    name: str
-    hosts: int | Sequence[str] = 2
-    setup: Fault = nothing
-    style: Style = "node"
-    nproc: int = 2
-    subnets: Sequence[str] = ("10.77.0.0/24",)
-    interface: str | Sequence[str] = "eth0"
-    master: str | None = None
-    peers_in_hosts_file: bool = True
-    verdict: Literal["pass", "warn"] = "pass"
-    flags: tuple[str, ...] = ("--wait", "30")
+from tests.lab.faults import together
+from tests.lab.faults.host import clock
+from tests.lab.faults.launch import INIT_FILE, as_user, c10d, flag, late, shared_file, shell, variable
+from tests.lab.faults.links import docker0, jumbo_frames, second_network
+from tests.lab.faults.names import huge_hosts_file, no_name_server, own_name_at
+from tests.lab.faults.packet_filter import iptables, nft
+from tests.lab.faults.processes import busy
+from tests.lab.harness.launch import PORT, Fault, Launch, Start
+from tests.lab.harness.shape import Shape
 
 
 def several_on_one_host(nodes: int) -> Fault:
@@ -159,36 +119,3 @@ SHAPES = [
     Shape("TORCH_DISTRIBUTED_DEBUG=DETAIL, 4 ranks of one node", 1, nproc=4, setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
     Shape("a limit of 256 open files", setup=shell("ulimit -S -n 256", 0, 1)),
 ]  # fmt: skip
-
-
-def run_shape(shape: Shape) -> tuple[list[str], Run]:
-    """Build the shape, run the check there, and give all that is not as it should be, in words, with the run."""
-    with Cluster(
-        shape.hosts,
-        subnets=shape.subnets,
-        interface=shape.interface,
-        peers_in_hosts_file=shape.peers_in_hosts_file,
-    ) as cluster:
-        launch = Launch(cluster, shape.style, shape.nproc, shape.flags, master=shape.master)
-        shape.setup(launch)
-        before = set(cluster.leftovers())
-        ended = run(launch, diagnose=False)
-        left = [what for what in set(cluster.leftovers()) - before if not torchs_own(what)]
-    return [*unhealthy(ended, shape.verdict), *(f"left behind: {what}" for what in sorted(left))], ended
-
-
-def unhealthy(done: Run, verdict: str = "pass") -> list[str]:
-    """How a run is not that of a healthy cluster, in words."""
-    wrong = []
-    for one in done.ended:
-        if one.status != 0:
-            wrong.append(f"{one.name} ends with status {one.status}")
-        if one.report is not None:
-            if one.report["verdict"] != verdict:
-                wrong.append(f"{one.name} says {one.report['verdict']}")
-            wrong += [
-                f"{one.name}: {f['id']}: {f['summary']}" for f in one.report["findings"] if f["severity"] == "fail"
-            ]
-    if not any(one.report for one in done.ended):
-        wrong.append("nobody printed a report")
-    return wrong

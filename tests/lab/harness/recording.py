@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.lab.cluster import ROOT
+from tests.lab.harness.host import ROOT
 
 RECORDED = ROOT / "tests" / "recorded"
 """Where the recorded facts lie: ``cases`` of the table, and ``healthy`` shapes."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tests.lab.cluster import Cluster, Host, Process
+from tests.lab.harness.cluster import Cluster
+from tests.lab.harness.host import Host, Process
 
 Style = Literal["node", "unset", "pet", "rank", "torchrun", "c10d", "launch"]
 """node: once per node with --node-rank. unset: without. pet: by PET_* variables alone. rank: once per rank with RANK
@@ -117,3 +119,7 @@ class Launch:
         """The same launch again, which can be changed without changing this one."""
         starts = [replace(s, flags=dict(s.flags), env=dict(s.env)) for s in self.starts]
         return replace(self, starts=starts)
+
+
+Fault = Callable[[Launch], None]
+"""Makes something wrong (or odd) on the cluster or in the launch, before anything is started."""

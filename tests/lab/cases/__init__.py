@@ -1,0 +1,18 @@
+"""The table: one line per case, in a file for the stage of the check that must be named."""
+
+from __future__ import annotations
+
+from tests.lab.cases import barrier, collective, environment, gloo, host, mesh, network, store
+from tests.lab.harness.case import Case
+
+ALL_CASES: list[Case] = [
+    *environment.CASES,
+    *host.CASES,
+    *network.CASES,
+    *store.CASES,
+    *mesh.CASES,
+    *gloo.CASES,
+    *barrier.CASES,
+    *collective.CASES,
+]
+"""The whole table, in the order of the ladder."""

@@ -1,0 +1,35 @@
+"""The table, stage host: limits, names and leftovers of a host."""
+
+# ruff: noqa: E501 - a case is a line, however long
+
+from __future__ import annotations
+
+from tests.lab.cases.common import ALL3, BOTH, NCCL_HOST
+from tests.lab.faults import inside, together
+from tests.lab.faults.host import clock, leftover, port_range, shared_memory
+from tests.lab.faults.installed import usual_installation
+from tests.lab.faults.launch import as_user, flag, one_node, shell, variable
+from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
+from tests.lab.harness.case import Case, patient
+
+CASES = [
+    Case("nccl only, 127.0.1.1 on both", own_name_at("127.0.1.1", 0, 1), "host/hostname-loopback", ["host0", "host1"], "warn", live=False, flags=NCCL_HOST),
+    Case("nccl only, own name unknown", name_removed(1, "host1"), "host/hostname-unresolvable", ["host1"], "warn", live=False, master="10.77.0.10", flags=NCCL_HOST),
+    *patient(
+        Case("64k of shared memory on one", shared_memory("64k", 1), "host/shared-memory-small", ["host1"], "warn"),
+        Case("64k of shared memory on all of 3", shared_memory("64k", 0, 1, 2), "host/shared-memory-small", ALL3, "warn", hosts=3),
+        Case("/dev/shm is closed to the user", together(as_user(0, 1), inside(1, "chmod 0555 /dev/shm")), "host/shared-memory-permission", ["host1"], "warn"),
+        Case("16 open files", shell("ulimit -S -n 16", 1), "host/open-files-limit", ["host1"], torch="2 s"),
+        Case("64 open files", shell("ulimit -S -n 64", 1), "host/open-files-limit", ["host1"], "warn", torch="never (trains)"),
+        Case("20 ports for outgoing connections", port_range(40000, 40019, 1), "host/ports-exhaustible", ["host1"], "warn"),
+        Case("MASTER_PORT among the ports for anybody", flag("--master-port", "40000", 0, 1), "host/master-port-ephemeral", ["host0"], "warn", options=(1, 2)),
+        Case("a privileged port", together(as_user(0, 1), flag("--master-port", "80", 0, 1)), "host/port-privileged", ["host0"], wait=8),
+        Case("a rank of an earlier run", leftover(1), "host/leftover-processes", ["host1"], "warn"),
+        Case("a rank of an earlier run holds another port", leftover(0, 23456), "host/leftover-processes", ["host0"], "warn"),
+        Case("a clock 30 s ahead, 2 nodes", clock(30, 1), "host/clock-skew", BOTH, "warn", "one-of", by_hand=usual_installation),
+        Case("a clock 30 s behind, 3 nodes", clock(-30, 2), "host/clock-skew", ["host2"], "warn", hosts=3, by_hand=usual_installation),
+        Case("a name server that drops packets", silent_name_server(1, 0), "host/dns-slow", ["host1"], "warn", within=25, torch="+10 s a look-up, no cause"),
+        Case("own name unknown, one node alone", together(name_removed(0, "host0"), one_node), "host/rendezvous-name", ["host0"], hosts=1, options=(1, 2), torch="at once, a name only"),
+        Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
+    ),
+]  # fmt: skip

@@ -1,0 +1,56 @@
+"""The table, stage mesh: links between the nodes."""
+
+# ruff: noqa: E501 - a case is a line, however long
+
+from __future__ import annotations
+
+from tests.lab.cases.common import NO_INTERFACE
+from tests.lab.faults import together
+from tests.lab.faults.host import leftover
+from tests.lab.faults.launch import shell, variable
+from tests.lab.faults.links import cut_in_switch, loses, shapers_removed, slow, switch_repaired
+from tests.lab.faults.packet_filter import (
+    FROM_OTHERS,
+    cut,
+    deaf_to,
+    mute_to,
+    nft,
+    only_master_port,
+    only_master_port_iptables,
+)
+from tests.lab.harness.case import Case, Root, patient
+
+CASES = [
+    Case("only MASTER_PORT is open on the lower address", only_master_port(0), "mesh/peer-ports-blocked", ["host0"]),
+    Case("only MASTER_PORT is open on the higher address", only_master_port(1), "mesh/peer-ports-blocked", ["host1"], "warn"),
+    Case("only MASTER_PORT is open on both", together(only_master_port(0), only_master_port(1)), "mesh/peer-ports-blocked", ["host0", "host1"]),
+    Case("only MASTER_PORT is open by iptables, lower address", only_master_port_iptables(0), "mesh/peer-ports-blocked", ["host0"]),
+    Case("only MASTER_PORT is open by iptables, higher address", only_master_port_iptables(1), "mesh/peer-ports-blocked", ["host1"], "warn"),
+    Case("only MASTER_PORT is open, torchrun", only_master_port(0), "mesh/peer-ports-blocked", ["host0"], style="torchrun"),
+    Case("ephemeral ports are reset", nft(0, *FROM_OTHERS, "tcp dport 32768-60999 reject with tcp reset"), "mesh/peer-ports-blocked", ["host0"]),
+    Case("one pair of 3 is cut in one direction", nft(1, *FROM_OTHERS, "ip saddr {host2} drop"), "mesh/one-way", ["host1"], hosts=3),
+    *patient(
+        Case("one link of 3 is one-way", deaf_to(1, 2), "mesh/one-way", ["host1"], hosts=3),
+        Case("one link of 3 is one-way, the other way", deaf_to(2, 1), "mesh/one-way", ["host2"], "warn", hosts=3),
+        Case("node 2 of 3 is isolated", cut(2, 0, 1), "mesh/node-isolated", ["host2"], hosts=3),
+        Case("node 3 of 4 is isolated", cut(3, 0, 1, 2), "mesh/node-isolated", ["host3"], hosts=4, nproc=1),
+        Case("node 2 of 3 accepts nothing", deaf_to(2, 0, 1), "mesh/peer-ports-blocked", ["host2"], "warn", hosts=3),
+        Case("node 0 of 3 accepts nothing", deaf_to(0, 1, 2), "mesh/peer-ports-blocked", ["host0"], hosts=3),
+        Case("node 2 of 3 reaches nobody", mute_to(2, 0, 1), "mesh/one-way", ["host2"], hosts=3),
+        Case("one pair of 4 is cut", cut(1, 2), "mesh/peer-ports-blocked", ["host1"], hosts=4, nproc=1),
+        Case("one pair of 5 is cut", cut(3, 2), "mesh/peer-ports-blocked", ["host3"], hosts=5, nproc=1),
+        Case("one pair of 3 is cut in the switch", cut_in_switch((1,), (2,)), "mesh/peer-ports-blocked", ["host1", "host2"], blame="one-of", hosts=3, by_hand=switch_repaired),
+        Case("2 and 2 nodes", together(deaf_to(0, 2, 3), deaf_to(1, 2, 3), deaf_to(2, 0, 1), deaf_to(3, 0, 1)), "mesh/partition", ["host0", "host1", "host2", "host3"], hosts=4, nproc=1),
+        Case("2 and 2 nodes, by the switch", cut_in_switch((0, 1), (2, 3)), "mesh/partition", ["host0", "host1", "host2", "host3"], blame="one-of", hosts=4, nproc=1, by_hand=switch_repaired),
+        Case("3 and 2 nodes, by the switch", cut_in_switch((0, 1, 2), (3, 4)), "mesh/partition", ["host3", "host4"], hosts=5, nproc=1, by_hand=switch_repaired),
+        Case("large packets vanish", nft(1, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host1"], torch="never"),
+        Case("large packets vanish, its own too", nft(1, "meta length > 1294 drop"), "mesh/mtu-blackhole", ["host1"], torch="never"),
+        Case("large packets vanish, one of 3", nft(2, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host2"], hosts=3, torch="never"),
+        Case("one of 3 sends slowly", slow(2), "mesh/slow-link", ["host2"], "warn", hosts=3, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
+        Case("one of 4 sends slowly", slow(1), "mesh/slow-link", ["host1"], "warn", hosts=4, nproc=1, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
+        Case("one of 3 loses packets", loses(1, 10), "mesh/packet-loss", ["host1"], "warn", hosts=3, torch="none, slower"),
+        Case("two: one pair of 4 is cut, another node has no such interface", together(cut(1, 2), variable("GLOO_SOCKET_IFNAME", "ib0", 3)), "mesh/peer-ports-blocked", ["host1"], hosts=4, nproc=1, also=[Root(NO_INTERFACE, ["host3"])]),
+        Case("two: one pair of 4 is cut, a rank of an earlier run", together(cut(1, 2), leftover(3)), "mesh/peer-ports-blocked", ["host1"], hosts=4, nproc=1, also=[Root("host/leftover-processes", ["host3"], "warn")]),
+        Case("two: node 2 of 3 is isolated, few open files", together(cut(2, 0, 1), shell("ulimit -S -n 64", 1)), "mesh/node-isolated", ["host2"], hosts=3, also=[Root("host/open-files-limit", ["host1"], "warn")]),
+    ),
+]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Faults of a host: its shared memory, ports, clock, and what an earlier run or another program left there."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from shlex import quote
+
+from tests.lab.faults import inside, together
+from tests.lab.harness.host import PRIVATE, ROOT
+from tests.lab.harness.launch import PORT, Fault, Launch
+
+HTTP_SERVER = """
+import http.server, sys
+server = http.server.ThreadingHTTPServer(("", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler)
+print("ready", flush=True)
+server.serve_forever()
+"""
+SILENT_LISTENER = """
+import socket, sys
+server = socket.create_server(("::", int(sys.argv[1])), family=socket.AF_INET6, dualstack_ipv6=True)
+print("ready", flush=True)
+kept = []
+while True: kept.append(server.accept())
+"""
+OUTGOING = """
+import socket, sys, time
+server = socket.create_server(("127.0.0.1", 0))
+kept = socket.create_connection(server.getsockname(), source_address=("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+while True: time.sleep(9)
+"""
+FOREIGN_STORE = """
+import sys, time
+from torch.distributed import TCPStore
+store = TCPStore("0.0.0.0", int(sys.argv[1]), None, True, wait_for_workers=False)
+print("ready", flush=True)
+time.sleep(600)
+"""
+ORPHAN = """
+import socket, sys, time
+if sys.argv[1] != "0":
+    server = socket.create_server(("::", int(sys.argv[1])), family=socket.AF_INET6, dualstack_ipv6=True)
+open(sys.argv[2], "w").close()
+time.sleep(600)
+"""
+OTHER_CLOCK = """
+import time
+real, offset = time.time, {offset}
+time.time = lambda: real() + offset
+time.time_ns = lambda: round((real() + offset) * 1e9)
+"""
+
+
+def port_held(on: int, program: str, port: int = PORT, uid: int = 0) -> Fault:
+    """A process on host ``on`` holds the port: one of those programs above (``SILENT_LISTENER``, ``OUTGOING``)."""
+
+    def inject(launch: Launch) -> None:
+        if uid:
+            launch.cluster[on].open_to_users()
+        launch.cluster[on].python(program, str(port), uid=uid, wait_for="ready")
+
+    return inject
+
+
+def shared_memory(size: str, *hosts: int) -> Fault:
+    """/dev/shm of the named hosts has this size, as in a container."""
+    return together(*(inside(index, f"mount -o remount,size={size} /dev/shm") for index in hosts))
+
+
+def port_range(low: int, high: int, *hosts: int) -> Fault:
+    """net.ipv4.ip_local_port_range of the named hosts."""
+    return together(*(inside(i, f"echo {low} {high} > /proc/sys/net/ipv4/ip_local_port_range") for i in hosts))
+
+
+def leftover(on: int, port: int = 0) -> Fault:
+    """A rank of an earlier run is still there on host ``on``, without its launcher; it listens on ``port`` if not 0."""
+
+    def inject(launch: Launch) -> None:
+        host, ready = launch.cluster[on], f"{PRIVATE}/lab/orphan-is-ready"
+        code = f"{PRIVATE}/lab/train.py"
+        host.anchor.path(code).write_text(ORPHAN)
+        host.inside(
+            f"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=host0 MASTER_PORT={PORT} "
+            f"setsid {quote(sys.executable)} -S -E {code} {port} {ready} >/dev/null 2>&1 </dev/null &"
+        )
+        _until(lambda: host.anchor.path(ready).exists(), "the process of an earlier run")
+
+    return inject
+
+
+def clock(offset: float, *hosts: int) -> Fault:
+    """The clocks of the named hosts are off by so many seconds, for every Python there.
+
+    The kernel has one wall clock for all namespaces, and libfaketime 0.9.10 breaks time.sleep() of Python 3.11.
+    """
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            folder = f"{PRIVATE}/lab/clock"
+            root = launch.cluster[index].anchor.path(folder)
+            root.mkdir()
+            (root / "sitecustomize.py").write_text(OTHER_CLOCK.format(offset=offset))
+            for start in launch.on(index):
+                start.env["PYTHONPATH"] = f"{folder}:{ROOT}"
+
+    return inject
+
+
+def _until(true: Callable[[], bool], what: str, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{what} did not start within {seconds:.0f} s")
+        time.sleep(0.01)

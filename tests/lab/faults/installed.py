@@ -1,0 +1,71 @@
+"""Faults of what is installed: torch, distdoctor, and what Python finds in their place."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+
+from tests.lab.harness.host import PRIVATE, ROOT
+from tests.lab.harness.launch import Fault, Launch
+
+SITE = sysconfig.get_path("purelib")
+"""The folder that torch is installed in."""
+NO_CUDA = "raise ImportError('libcudart.so.12: cannot open shared object file: No such file or directory')\n"
+
+
+def torch_removed(*hosts: int) -> Fault:
+    """On the named hosts torch is not installed, all else is: another folder lies over Python's site-packages."""
+
+    def inject(launch: Launch) -> None:
+        real, other = f"{PRIVATE}/lab/site-packages", f"{PRIVATE}/lab/site-without-torch"
+        for index in hosts:
+            launch.cluster[index].inside(
+                f"set -e; mkdir {real} {other}; mount --bind {SITE} {real}; "
+                f"for one in {real}/*; do case $one in {real}/torch|{real}/torch-*) ;; *) ln -s $one {other}/ ;; esac; "
+                f"done; mount --bind {other} {SITE}"
+            )
+
+    return inject
+
+
+def torch_installed(launch: Launch) -> None:
+    """Install torch where it is missing."""
+    for host in launch.cluster:
+        host.inside(f"[ -e {SITE}/torch ] || umount {SITE}")
+
+
+def on_pythonpath(package: str, text: str, *hosts: int) -> Fault:
+    """On the named hosts, the first folder of PYTHONPATH has a package of this name."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            folder = f"{PRIVATE}/lab/modules"
+            place = launch.cluster[index].anchor.path(folder) / package
+            place.mkdir(parents=True)
+            (place / "__init__.py").write_text(text)
+            for start in launch.on(index):
+                start.env["PYTHONPATH"] = f"{folder}:{ROOT}"
+
+    return inject
+
+
+def other_version(version: str, *hosts: int) -> Fault:
+    """On the named hosts, another version of distdoctor is installed."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            folder = f"{PRIVATE}/lab/other-version"
+            root = launch.cluster[index].anchor.path(folder)
+            for package in ("distdoctor", "checks"):
+                shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+            (root / "distdoctor" / "__init__.py").write_text(f'"""Another version."""\n\n__version__ = "{version}"\n')
+            for start in launch.on(index):
+                start.env["PYTHONPATH"] = folder
+
+    return inject
+
+
+def usual_installation(launch: Launch) -> None:
+    """Install the same distdoctor as everywhere: PYTHONPATH is the usual one again."""
+    for start in launch.starts:
+        start.env.pop("PYTHONPATH", None)

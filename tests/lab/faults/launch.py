@@ -1,0 +1,148 @@
+"""Faults of the start: flags, variables, who is started, when, as whom and from which folder."""
+
+from __future__ import annotations
+
+from tests.lab.faults import inside
+from tests.lab.harness.host import NOBODY_UID, PRIVATE, SHARED
+from tests.lab.harness.launch import PORT, Fault, Launch
+
+INIT_FILE = f"file://{SHARED}/init"
+"""An init method on a file system that all hosts share."""
+
+
+def variable(name: str, value: str | None, *hosts: int) -> Fault:
+    """The variable is ``value`` (None: not set) on the named hosts."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.env[name] = value
+
+    return inject
+
+
+def flag(name: str, value: str | None, *hosts: int) -> Fault:
+    """The launch line has ``name value`` (None: not at all) on the named hosts."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.flags[name] = value
+
+    return inject
+
+
+def not_started(*hosts: int) -> Fault:
+    """Nobody starts anything on the named hosts."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.started = False
+
+    return inject
+
+
+def late(seconds: float, *hosts: int) -> Fault:
+    """The named hosts start later than the others."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.delay = seconds
+
+    return inject
+
+
+def as_user(*hosts: int) -> Fault:
+    """On the named hosts, the job is started by a user other than root."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            launch.cluster[index].open_to_users()
+            for start in launch.on(index):
+                start.uid = NOBODY_UID
+
+    return inject
+
+
+def in_working_folder(name: str, text: str, *hosts: int) -> Fault:
+    """On the named hosts, the job is started in a folder with such a file."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            folder = f"{PRIVATE}/lab/job"
+            launch.cluster[index].anchor.path(folder).mkdir(mode=0o755)
+            launch.cluster[index].anchor.path(f"{folder}/{name}").write_text(text)
+            for start in launch.on(index):
+                start.before += (f"cd {folder}",)
+
+    return inject
+
+
+def working_folder_deleted(*hosts: int) -> Fault:
+    """On the named hosts, the folder that the job is started in has been deleted."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.before += (f"mkdir {PRIVATE}/lab/gone; cd {PRIVATE}/lab/gone; rmdir {PRIVATE}/lab/gone",)
+
+    return inject
+
+
+def start_all(launch: Launch) -> None:
+    """Start what was not started."""
+    for start in launch.starts:
+        start.started = True
+
+
+def existing_folder(launch: Launch) -> None:
+    """Start the job from a folder that is there."""
+    for start in launch.starts:
+        start.before = ()
+
+
+def c10d(*ids: str) -> Fault:
+    """Every host has torchrun's c10d rendezvous in its launch line, host i with the i-th id."""
+
+    def inject(launch: Launch) -> None:
+        for start in launch.starts:
+            endpoint = f"{launch.master or launch.cluster[0].name}:29400"
+            start.flags |= {"--node-rank": None, "--master-addr": None, "--rdzv-backend": "c10d"}
+            start.flags |= {"--rdzv-endpoint": endpoint, "--rdzv-id": ids[start.host.index]}
+
+    return inject
+
+
+def c10d_on(on: int, port: int = PORT) -> Fault:
+    """Host ``on`` alone is started with torchrun's c10d rendezvous, at this port of the master."""
+
+    def inject(launch: Launch) -> None:
+        for start in launch.on(on):
+            start.flags |= {"--node-rank": None, "--master-addr": None, "--rdzv-backend": "c10d"}
+            start.flags |= {"--rdzv-endpoint": f"{launch.master or launch.cluster[0].name}:{port}"}
+
+    return inject
+
+
+def shell(line: str, *hosts: int) -> Fault:
+    """The shell that starts the job on the named hosts runs ``line`` first."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            for start in launch.on(index):
+                start.before += (line,)
+
+    return inject
+
+
+def shared_file(text: str) -> Fault:
+    """The file of :data:`INIT_FILE` is there already, with this text in it."""
+    return inside(0, f"printf %s '{text}' > {SHARED}/init")
+
+
+def one_node(launch: Launch) -> None:
+    """The launch line of one node alone: nothing but the number of ranks."""
+    for start in launch.starts:
+        start.flags = {"--nproc-per-node": str(launch.nproc)}

@@ -1,0 +1,113 @@
+"""Faults of interfaces, routes, the switch, and what a link does to packets."""
+
+from __future__ import annotations
+
+from tests.lab.faults import everywhere, inside, together
+from tests.lab.faults.names import own_name_at
+from tests.lab.faults.packet_filter import nft
+from tests.lab.harness.launch import PORT, Fault, Launch
+
+
+def second_network(*addresses: str, interface: str = "eth1", joined: bool = False) -> Fault:
+    """Host i gets another interface with the i-th address (with /prefix; empty: none), on a network that joins them
+    or, by default, leads nowhere."""
+
+    def inject(launch: Launch) -> None:
+        for host, address in zip(launch.cluster, addresses, strict=True):
+            if address:
+                bridge = "second" if joined else f"alone{host.index}"
+                host.add_interface(interface, address, bridge=bridge)
+
+    return inject
+
+
+def docker0(*hosts: int) -> Fault:
+    """The named hosts have docker's bridge, at the address it has everywhere."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            launch.cluster[index].add_interface("docker0", "172.17.0.1/16")
+
+    return inject
+
+
+def other_subnet(on: int, address: str) -> Fault:
+    """Host ``on`` has this address (with /prefix) only, and no default route."""
+    return inside(on, f"ip address flush dev eth0 && ip address add {address} dev eth0")
+
+
+def cut_in_switch(left: tuple[int, ...], right: tuple[int, ...]) -> Fault:
+    """The switch lets no new connection through between the two sides, but for those to and from MASTER_PORT."""
+
+    def inject(launch: Launch) -> None:
+        hosts = launch.cluster
+        pairs = [(hosts[a].address, hosts[b].address) for a in left for b in right]
+        rules = "\n".join(
+            f"ip saddr {a} ip daddr {b} tcp dport != {PORT} tcp flags & (syn | ack) == syn drop"
+            for one, other in pairs
+            for a, b in ((one, other), (other, one))
+        )
+        hosts.in_switch(
+            "nft -f - <<'END'\ntable bridge switch {\nchain forward {\ntype filter hook forward priority 0; "
+            f"policy accept;\n{rules}\n}}\n}}\nEND"
+        )
+
+    return inject
+
+
+def switch_repaired(launch: Launch) -> None:
+    """The switch lets everything through again."""
+    launch.cluster.in_switch("nft delete table bridge switch")
+
+
+def jumbo_frames(launch: Launch) -> None:
+    """Every interface, and every port of the switch, takes frames of 9000 bytes."""
+    everywhere("ip link set dev eth0 mtu 9000")(launch)
+    ports = "$(ls /sys/class/net | grep '^lan')"
+    launch.cluster.in_switch(f"mount -t sysfs lab /sys && for port in {ports}; do ip link set dev $port mtu 9000; done")
+
+
+def slow(*hosts: int, rate: str = "10mbit", interface: str = "eth0") -> Fault:
+    """What the named hosts send is held to this rate."""
+    shaper = f"tc qdisc add dev {interface} root tbf rate {rate} burst 32kbit latency 100ms"
+    return together(*(inside(index, shaper) for index in hosts))
+
+
+def shapers_removed(launch: Launch) -> None:
+    """No host holds back what it sends."""
+    everywhere("tc qdisc del dev eth0 root 2>/dev/null || true")(launch)
+
+
+def loses(on: int, percent: int) -> Fault:
+    """Host ``on`` loses so many of a hundred small packets from others."""
+    return nft(on, f'iifname "eth0" meta length < 400 numgen random mod 100 < {percent} drop')
+
+
+def damages(on: int) -> Fault:
+    """The network card of host ``on`` damages two bytes of each large packet that comes in."""
+    return nft(on, 'iifname "eth0" meta length > 8000 @th,1600,16 set 0xdead')
+
+
+def card_changed(on: int) -> Fault:
+    """Host ``on`` has a network card that damages nothing."""
+    return inside(on, "nft delete table inet filter")
+
+
+def behind_nat(network: str) -> Fault:
+    """Host 1 is in this network (``10.5.0``), behind host 2, which masquerades and takes no part in the job."""
+
+    def inject(launch: Launch) -> None:
+        _, inner, router = launch.cluster
+        inner.add_interface("eth1", f"{network}.2/24", bridge="inner")
+        router.add_interface("eth1", f"{network}.1/24", bridge="inner")
+        inner.inside(f"ip link set eth0 down && ip address flush dev eth0 && ip route add default via {network}.1")
+        router.inside(
+            "echo 1 > /proc/sys/net/ipv4/ip_forward && nft -f - <<'END'\ntable ip translated {\nchain out {\n"
+            "type nat hook postrouting priority 100;\noifname eth0 masquerade\n}\n}\nEND"
+        )
+        own_name_at(f"{network}.2", 1)(launch)
+        launch.starts = launch.starts[:2]
+        for start in launch.starts:
+            start.flags["--nnodes"] = "2"
+
+    return inject

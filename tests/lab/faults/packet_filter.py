@@ -1,0 +1,95 @@
+"""Faults of packet filters: nftables and iptables."""
+
+from __future__ import annotations
+
+from tests.lab.faults import together
+from tests.lab.harness.launch import PORT, Fault, Launch
+
+FROM_OTHERS = ('iifname "lo" accept', "ct state established,related accept")
+"""The nft rules after which only new connections from other hosts are left."""
+SILENT_FORWARD = """
+import socket, sys
+server = socket.create_server(("", int(sys.argv[1])))
+print("ready", flush=True)
+kept = []
+while True: kept.append(server.accept())
+"""
+
+
+def nft(on: int, *rules: str, hook: str = "input", policy: str = "accept", family: str = "inet") -> Fault:
+    """An nftables chain with these rules on host ``on``; ``{hostN}`` in a rule is host N's address."""
+
+    def inject(launch: Launch) -> None:
+        addresses = {host.name: host.address for host in launch.cluster}
+        chain = f"type filter hook {hook} priority 0; policy {policy};"
+        text = "\n".join(rule.format_map(addresses) for rule in rules)
+        launch.cluster[on].inside(
+            f"nft -f - <<'END'\ntable {family} filter {{\nchain {hook} {{\n{chain}\n{text}\n}}\n}}\nEND"
+        )
+
+    return inject
+
+
+def iptables(on: int, *arguments: str) -> Fault:
+    """iptables rules on host ``on``, one command each."""
+    return lambda launch: [launch.cluster[on].inside(f"iptables {a}") for a in arguments].clear()
+
+
+def master_port(on: int, verdict: str) -> Fault:
+    """nft on host ``on`` answers packets from other hosts for MASTER_PORT with ``verdict``."""
+    return nft(on, 'iifname "lo" accept', f"tcp dport {PORT} {verdict}")
+
+
+def only_master_port(on: int) -> Fault:
+    """nft on host ``on`` lets MASTER_PORT in, and what belongs to connections that are there; the rest is dropped."""
+    return nft(
+        on,
+        'iifname "lo" accept',
+        "ct state established,related accept",
+        "meta l4proto {{ icmp, ipv6-icmp }} accept",
+        f"tcp dport {PORT} accept",
+        policy="drop",
+    )
+
+
+def only_master_port_iptables(on: int) -> Fault:
+    """The same with iptables."""
+    return iptables(
+        on,
+        "-P INPUT DROP",
+        "-A INPUT -i lo -j ACCEPT",
+        "-A INPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT",
+        "-A INPUT -p icmp -j ACCEPT",
+        f"-A INPUT -p tcp --dport {PORT} -j ACCEPT",
+    )
+
+
+def deaf_to(on: int, *others: int) -> Fault:
+    """Host ``on`` drops new connections from these hosts, but for those to MASTER_PORT."""
+    sources = (f"ip saddr {{host{other}}} tcp dport != {PORT} drop" for other in others)
+    return nft(on, *FROM_OTHERS, *sources)
+
+
+def mute_to(on: int, *others: int) -> Fault:
+    """Host ``on`` drops its own new connections to these hosts, but for those to MASTER_PORT."""
+    targets = (f"ip daddr {{host{other}}} tcp dport != {PORT} drop" for other in others)
+    return nft(on, 'oifname "lo" accept', "ct state established,related accept", *targets, hook="output")
+
+
+def cut(on: int, *others: int) -> Fault:
+    """Host ``on`` and these hosts cannot connect in either direction, by the packet filter of ``on``."""
+    return together(deaf_to(on, *others), mute_to(on, *others))
+
+
+def forwarded_into_silence(on: int, to: int, port: int = 29999) -> Fault:
+    """What host ``on`` sends to MASTER_PORT is forwarded to another port of host ``to``, which never answers."""
+
+    def inject(launch: Launch) -> None:
+        launch.cluster[to].python(SILENT_FORWARD, str(port), wait_for="ready")
+        launch.cluster[on].inside(
+            "nft -f - <<'END'\ntable ip forwarding {\nchain output {\ntype nat hook output priority -100;\n"
+            f"ip daddr {launch.cluster[to].address} tcp dport {PORT} dnat to {launch.cluster[to].address}:{port}\n"
+            "}\n}\nEND"
+        )
+
+    return inject
