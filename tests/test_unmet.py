@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import Bind, Contact, NetworkFacts, Resolution
-from distdoctor.session.unmet import why_not_met
+from distdoctor.session.unmet import PROBLEM_SECONDS, no_such_master, why_not_met
 from tests.facts_builder import node, with_plan
 
 FOUND = Resolution("host0", ("10.77.0.10",))
@@ -41,3 +41,26 @@ def test_a_missing_torch_is_not_a_missing_address() -> None:
     facts = replace(facts, identity=replace(facts.identity, torch=None, torch_error="No module named 'torch'"))
     assert why_not_met(facts) == "node 0 opens the store with torch, which cannot be imported"
     assert why_not_met(with_plan(facts, master_addr=None)) == "MASTER_ADDR is not set"
+
+
+NONE, LATER = "Name or service not known", "Temporary failure in name resolution"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "found", "seconds", "in_pod", "vain"),
+    [
+        (1, Resolution("nonsense", error=NONE), 0.1, False, True),
+        (2, Resolution("nonsense", error=NONE), 50.0, False, False),
+        (1, Resolution("nonsense", error=NONE), 50.0, True, False),
+        (1, Resolution("nonsense", error=LATER), 0.1, False, False),
+        (1, Resolution("nonsense", error="no answer within 4 s", timed_out=True), 4.1, False, False),
+        (1, Resolution("nonsense", error=LATER), PROBLEM_SECONDS + 0.1, False, True),
+        (1, FOUND, 50.0, False, False),
+        (1, None, 50.0, False, False),
+    ],
+)
+def test_one_node_does_not_wait_for_a_name(
+    nodes: int, found: Resolution | None, seconds: float, in_pod: bool, vain: bool
+) -> None:
+    facts = replace(with_plan(node("host0", 0), nnodes=nodes), network=NetworkFacts(master=found))
+    assert no_such_master(facts, seconds, in_pod) is vain

@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal, Sealed
 from distdoctor.session.so_far import Teller
 from distdoctor.session.store_host import StoreHost
+from distdoctor.session.unmet import PROBLEM_SECONDS, no_such_master
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
@@ -31,8 +33,8 @@ RETRY_SECONDS = 0.3
 CONTROL_CONNECT_SECONDS = 2.0
 SILENT_AFTER = 0.5
 """Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
-PROBLEM_SECONDS = 6.0
-"""How long a process whose own variables are wrong still tries to meet the others, who know better values."""
+POD = "KUBERNETES_SERVICE_HOST"
+"""Set in every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
 
 
 @dataclass
@@ -115,6 +117,8 @@ class Rendezvous:
             await self.member.look_up_master()
             if self.network.master and self.network.master.addresses:
                 self.member.update_network(resolved_after=round(time.monotonic() - self.started, 2))
+            elif self._nameless():
+                return None
         if self._must_host() and self.hosting.child is None and not await self.hosting.host():
             return None
         await self.hosting.mark()
@@ -174,6 +178,9 @@ class Rendezvous:
         if marker is None:
             return None
         own = self.hosting.marker
+        if own is None and self.plan.one_node and self._beside_another():
+            self.hosting.note_other_run()
+            return None
         if own is not None and marker.run != own.run:
             self.hosting.close()  # MASTER_ADDR is another host's, where another node 0 hosts: join it, be found
             own = None
@@ -225,6 +232,8 @@ class Rendezvous:
             self.unmarked_since = self.unmarked_since or time.monotonic()
             self.member.update_network(answer=Answer("distdoctor", answer.generation) if self._refused() else answer)
             self.member.update_meeting(ours=False)
+            if self._refused(by_token=True) and self._beside_another():
+                self.hosting.note_other_run()
             return None
         self.member.update_network(answer=Answer("distdoctor", answer.generation))
         return value
@@ -253,10 +262,18 @@ class Rendezvous:
                 return None
             await asyncio.sleep(0.05)
 
-    def _refused(self) -> bool:
-        """Whether there is a doctor's mark that is not to be followed."""
+    def _refused(self, by_token: bool = False) -> bool:
+        """Whether there is a doctor's mark that is not to be followed. ``by_token``: for its token alone."""
         meeting = self.member.facts.meeting
-        return bool(meeting and (meeting.forged or meeting.token in ("missing", "unexpected", "different")))
+        if meeting is None:
+            return False
+        return meeting.token in ("missing", "unexpected", "different") or bool(meeting.forged and not by_token)
+
+    def _beside_another(self) -> bool:
+        """Whether a mark on the port that is not this process's own is of another run: this is node 0 by its own plan,
+        and the port is that of its own address. Of several nodes it joins all the same, so that two node 0s are found.
+        """
+        return self._must_host() and self.hosting.child is None and bool(self.network.master_is_own)
 
     def _note_forged(self, text: str) -> None:
         known = self.member.facts.meeting.forged if self.member.facts.meeting else ()
@@ -280,12 +297,17 @@ class Rendezvous:
             return True
         if plan.problems and time.monotonic() - self.started > PROBLEM_SECONDS:
             return True
+        if self._nameless():
+            return True
         contact, control = seen.contact, seen.control
         if contact is not None and contact.outcome == "rejected":
             return True
         if contact is not None and contact.outcome == "no-answer" and control is not None:
             return control.outcome in ("refused", "open", "reset")
         return self._astray()
+
+    def _nameless(self) -> bool:
+        return no_such_master(self.member.facts, time.monotonic() - self.started, in_pod=POD in os.environ)
 
     def _astray(self) -> bool:
         """Node 0 hosts the store, but MASTER_ADDR does not lead to it."""

@@ -113,6 +113,10 @@ class StoreHost:
         if self._why_not is not None:
             self._cannot_bind(*self._why_not)
 
+    def note_other_run(self) -> None:
+        """Another run of the check has the port of this node 0."""
+        self._cannot_bind(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), self.network.answer)
+
     async def host(self) -> bool:
         """Whether the store is there, ours or, perhaps, that of another process of this same check."""
         zygote = self.member.zygote

@@ -7,6 +7,23 @@ import os
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.model.facts import Contact, NodeFacts
 
+PROBLEM_SECONDS = 6.0
+"""How long a process whose own variables are wrong still tries to meet the others, who know better values."""
+UNANSWERED = ("temporary failure", "try again")
+"""What glibc and musl call EAI_AGAIN: not a word on whether there is such a name."""
+
+
+def no_such_master(facts: NodeFacts, seconds: float, in_pod: bool) -> bool:
+    """Whether a job of one node, after so many seconds, waits in vain for MASTER_ADDR to have an address: nobody is to
+    come who could give it one. A name server that gives no answer is asked again; and in a Kubernetes pod the record
+    may come after it.
+    """
+    master = facts.network.master if facts.network else None
+    if in_pod or not facts.plan.one_node or master is None or master.addresses:
+        return False
+    unanswered = master.timed_out or any(words in (master.error or "").lower() for words in UNANSWERED)
+    return not unanswered or seconds > PROBLEM_SECONDS
+
 
 def why_not_met(facts: NodeFacts) -> str:
     """What the findings tell whole."""
