@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.helpers.programs import missing
 from tests.lab.harness.case import Case
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.exact import differences, misjudged, passes
 from tests.lab.harness.fixes import apply, has_something_to_do
 from tests.lab.harness.launch import Launch
 from tests.lab.harness.runner import JSON, Run, roots, run
-from tests.programs import missing
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pathlib import Path
 from shlex import quote
 from typing import IO, TYPE_CHECKING
 
+from tests.helpers.programs import PATH
 from tests.lab.harness.namespaces import Anchor, LabUnavailable, children, command_line, run
-from tests.programs import PATH
 
 if TYPE_CHECKING:
     from tests.lab.harness.cluster import Cluster

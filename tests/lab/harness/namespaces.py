@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from tests.programs import PATH, missing
+from tests.helpers.programs import PATH, missing
 
 # Process 1 of a namespace: ignores SIGCHLD, so that the orphans it inherits do not stay as zombies.
 _INIT = (

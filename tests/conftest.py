@@ -1,0 +1,31 @@
+"""Real stores and a real zygote, one of each for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.helpers.running import Running
+from tests.helpers.servers import RealStore
+
+
+@pytest.fixture(scope="session", params=["libuv", "legacy"])
+def store(request: pytest.FixtureRequest) -> Iterator[RealStore]:
+    """A TCPStore of torch, with each of its two servers."""
+    real = RealStore(request.param)
+    yield real
+    real.close()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Running]:
+    """One zygote for the tests that leave it whole. Its environment names an interface that is not there."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "nosuch0"
+    try:
+        running = Running()
+    finally:
+        del os.environ["GLOO_SOCKET_IFNAME"]
+    yield running
+    running.close()

@@ -1,0 +1,73 @@
+"""The table of stages: what is read from it, and that nothing else knows a stage by its name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from distdoctor.model.stages import (
+    ALONE,
+    BARRIER,
+    BY_NAME,
+    COLLECTIVE,
+    GLOO,
+    LADDER,
+    MESH,
+    NCCL,
+    STAGES,
+    STORE,
+    TRIAL,
+    Stage,
+    needs_torch,
+    opened_up_to,
+    spoken,
+    stands_on,
+)
+
+PACKAGE = Path(__file__).resolve().parents[2] / "distdoctor"
+
+
+@pytest.mark.parametrize("stage", LADDER, ids=lambda stage: stage.name)
+def test_a_stage_needs_only_what_is_climbed_before_it(stage: Stage) -> None:
+    assert stands_on(stage) <= set(STAGES[: STAGES.index(stage.name)])
+
+
+def test_every_stage_that_node_0_opens_has_an_end() -> None:
+    assert all(stage.seconds for stage in (*LADDER, TRIAL) if stage.opened)
+
+
+def test_those_climbed_alone_come_first() -> None:
+    assert STAGES[: len(ALONE)] == ALONE
+    assert [stage.name for stage in opened_up_to(STAGES[-1])] == list(STAGES[len(ALONE) :])
+
+
+def test_torch_is_needed_from_the_meeting_on() -> None:
+    assert [stage for stage in STAGES if not needs_torch(stage)] == list(ALONE)
+    assert [stage.name for stage in opened_up_to("mesh")] == ["store", "mesh"]
+
+
+def test_one_backend_that_fails_does_not_keep_the_other_from_being_tried() -> None:
+    assert stands_on(NCCL) == stands_on(GLOO) == {"network", "store", "mesh"}
+    assert stands_on(BARRIER) > {"gloo", "nccl"} and stands_on(COLLECTIVE) > stands_on(BARRIER)
+
+
+def test_what_links_the_mesh_measures_is_no_error_that_ends_it_everywhere() -> None:
+    assert [stage for stage in LADDER if not stage.ends_everywhere] == [MESH]
+    assert [stage for stage in LADDER if stage.links] == [MESH]
+    assert STORE.doomed_seconds is not None and MESH.doomed_seconds is None
+
+
+def test_names_in_a_sentence() -> None:
+    assert [spoken(name) for name in ("gloo", "barrier", "no stage")] == ["gloo init", "barrier", "no stage"]
+
+
+@pytest.mark.parametrize("package", ["session", "judge", "render", "cli", "mesh"])
+def test_no_other_module_asks_for_a_stage_by_name(package: str) -> None:
+    """What a stage is like is said in its row; a module that asks for a name would have to know the next stage, too."""
+    for path in sorted((PACKAGE / package).glob("*.py")):
+        for item in ast.walk(ast.parse(path.read_text())):
+            if isinstance(item, ast.Compare) and all(isinstance(op, ast.Eq | ast.NotEq) for op in item.ops):
+                named = {one.value for one in (item.left, *item.comparators) if isinstance(one, ast.Constant)}
+                assert not named & set(BY_NAME), f"{path.name}:{item.lineno}"

@@ -1,0 +1,85 @@
+"""What the kernel lets this process use, read back from a process whose limits were set."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distdoctor.probes import limits
+from tests.helpers.namespaces import ROOT, lines_of
+
+_SHOW = """
+import json
+from dataclasses import asdict
+from distdoctor.probes import limits
+print(json.dumps(asdict(limits.probe())))
+"""
+
+
+def test_this_process() -> None:
+    found = limits.probe()
+    assert (found.open_files, found.open_files_hard) == resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert found.locked_memory == resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    low, high = found.port_range or (0, 0)
+    assert 0 < low < high < 65536
+    assert found.unprivileged_port_start is not None and 0 <= found.unprivileged_port_start < 65536
+
+
+def test_lowered_limits_are_seen() -> None:
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (222, 333))
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW],
+        preexec_fn=lower,
+        capture_output=True,
+        check=True,
+        timeout=30,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    found = json.loads(done.stdout)
+    assert (found["open_files"], found["open_files_hard"], found["locked_memory"]) == (222, 333, 65536)
+
+
+def test_another_port_range_and_a_small_shared_memory() -> None:
+    prepare = """
+import subprocess
+subprocess.run("echo 40000 40099 > /proc/sys/net/ipv4/ip_local_port_range", shell=True, check=True)
+subprocess.run("echo 80 > /proc/sys/net/ipv4/ip_unprivileged_port_start", shell=True, check=True)
+subprocess.run("mount -t tmpfs -o size=1m tmpfs /dev/shm", shell=True, check=True)
+"""
+    found = json.loads(lines_of(prepare + _SHOW, "--net", "--mount", tools=("mount",))[0])
+    assert found["port_range"] == [40000, 40099]
+    assert found["unprivileged_port_start"] == 80
+    assert found["may_bind_privileged"] is True
+    assert found["shared_memory"]["size"] == found["shared_memory"]["free"] == 1 << 20
+
+
+def test_without_capabilities_privileged_ports_are_not_for_us() -> None:
+    """A user without any: what ``capsh`` or a plain login gives."""
+    drop = """
+import os
+if os.getuid() == 0:
+    import ctypes
+    for number in range(64):
+        ctypes.CDLL(None).prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
+    os.setgid(os.getgid())
+    import sys
+    if len(sys.argv) < 2:
+        os.execv(sys.executable, [sys.executable, "-c", open("/proc/self/cmdline").read().split(chr(0))[2], "again"])
+"""
+    assert json.loads(lines_of(drop + _SHOW)[0])["may_bind_privileged"] is False
+
+
+@pytest.mark.parametrize(("exists", "error"), [(True, None), (False, "No such file or directory")])
+def test_shared_memory(tmp_path: Path, exists: bool, error: str | None) -> None:
+    found = limits.shared_memory(str(tmp_path if exists else tmp_path / "none"))
+    assert (found.writable, found.error) == (exists, error)
+    assert (found.size is not None and found.size > 0) is exists

@@ -1,0 +1,44 @@
+"""Real runs whose store others write into, with both of torch's stores: nobody prints what node 0 did not judge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.helpers.hostile import BACKENDS, FORGED, TOKEN, Intruder, announce, forged_report, intruding
+from tests.helpers.runs import ended, failures, node, roots, started
+from tests.helpers.servers import unused_port
+
+
+async def forge(intruder: Intruder, verdict: str) -> None:
+    """Write the report over everything node 0 writes, as fast as can be, once a member is there."""
+    await intruder.first_hello()
+    for _ in range(3000):
+        for place in range(4):
+            await announce(intruder, forged_report(verdict), place)
+        await asyncio.sleep(0)
+
+
+@BACKENDS
+@pytest.mark.parametrize("verdict", ["pass", pytest.param("fail", marks=pytest.mark.long)])
+@pytest.mark.parametrize("token", [None, TOKEN], ids=["open", "token"])
+def test_a_report_that_others_write_is_printed_by_nobody(libuv: str, verdict: str, token: str | None) -> None:
+    port = unused_port()
+    variables = {"USE_LIBUV": libuv, **({"DISTDOCTOR_TOKEN": token} if token else {})}
+    limits = ("--wait", "10", "--timeout", "15")
+    with (
+        started(*node(0, port, *limits), **variables) as first,
+        intruding(port, lambda intruder: forge(intruder, verdict)),
+        started(*node(1, port, *limits), **variables) as second,
+    ):
+        results = [ended(first), ended(second)]
+    for status, report in results:
+        assert status in (1, 3) and report["verdict"] in ("fail", "incomplete")
+        assert "evil.example" not in json.dumps(report) and "so it is" not in json.dumps(report)
+        assert len(report["nodes"]) >= 1 and report["plan"], "it is a report of its own"
+    assert FORGED in roots(results[0][1]), results[0][1]["findings"]
+    assert "gloo/init-failed" not in roots(results[0][1]), "node 0 takes nothing of it for its own"
+    if token:
+        assert "gloo/init-failed" not in failures(results[1][1])

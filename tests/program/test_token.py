@@ -1,0 +1,110 @@
+"""The token of a run: where it may stand, and what a node without it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from distdoctor.session.seal import LEAST_LENGTH, NotAuthentic, NotSealed, Seal, Sealed
+from tests.helpers.hostile import BACKENDS, TOKEN
+from tests.helpers.runs import ended, environment, failures, family, node, roots, started
+from tests.helpers.servers import unused_port
+
+KEY = "distdoctor/0123456789abcdef/m/3/2"
+
+
+def test_what_was_sealed_is_opened_by_who_has_the_token_and_nobody_else() -> None:
+    value = Seal(TOKEN).close(KEY, b"data")
+    assert Seal(TOKEN).open(KEY, value) == b"data" and TOKEN.encode() not in value
+    with pytest.raises(NotAuthentic):
+        Seal("another token that is long").open(KEY, value)
+    with pytest.raises(Sealed):
+        Seal(None).open(KEY, value)
+    with pytest.raises(NotSealed):
+        Seal(TOKEN).open(KEY, b"data")
+    assert Seal(None).open(KEY, Seal(None).close(KEY, b"data")) == b"data"
+
+
+@pytest.mark.parametrize("change", [KEY.replace("m/3/2", "m/3/3"), KEY.replace("m/3", "m/4"), KEY.replace("0", "f")])
+def test_no_message_can_be_moved_or_replayed(change: str) -> None:
+    """To another place of the sequence, another member, another run."""
+    with pytest.raises(NotAuthentic):
+        Seal(TOKEN).open(change, Seal(TOKEN).close(KEY, b"data"))
+
+
+@pytest.mark.parametrize("place", [0, 25, 60, -1])
+def test_no_bit_can_be_changed(place: int) -> None:
+    value = bytearray(Seal(TOKEN).close(KEY, b"some data"))
+    value[place] ^= 1
+    with pytest.raises(NotAuthentic):
+        Seal(TOKEN).open(KEY, bytes(value))
+
+
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    for given in (["--token", "x" * (LEAST_LENGTH - 1)], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "distdoctor", "check", *given],
+            env=environment(**({} if given else {"DISTDOCTOR_TOKEN": "short"})),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (
+            done.returncode == 2 and "too short" in done.stderr and "short" not in done.stderr.replace("too short", "")
+        )
+
+
+@BACKENDS
+def test_the_token_is_in_no_report_no_facts_and_no_process_of_ours(libuv: str, tmp_path: Path) -> None:
+    port, seen = unused_port(), 0
+    flags = ("--save", str(tmp_path))
+    variables = {"USE_LIBUV": libuv, "DISTDOCTOR_TOKEN": TOKEN}
+    with started(*node(0, port, *flags), **variables) as zero, started(*node(1, port, *flags), **variables) as one:
+        deadline = time.monotonic() + 60
+        while zero.poll() is None and time.monotonic() < deadline:
+            for pid in family(zero.pid)[1:]:
+                try:
+                    told = Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
+                except OSError:
+                    continue
+                seen += 1
+                assert TOKEN.encode() not in told
+            time.sleep(0.05)
+        results = [ended(zero), ended(one)]
+    assert [(status, failures(report)) for status, report in results] == [(0, []), (0, [])]
+    assert seen > 0 and TOKEN not in json.dumps(results)
+    assert len(os.listdir(tmp_path)) == 2
+    assert all(TOKEN not in path.read_text() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "says"),
+    [
+        ((TOKEN, ""), "runs with a token, and"),
+        (("", TOKEN), "runs without one"),
+        ((TOKEN, "another token than that"), "another token than"),
+    ],
+    ids=["missing", "unexpected", "different"],
+)
+def test_a_node_without_the_token_is_told_at_once_what_to_type(tokens: tuple[str, str], says: str) -> None:
+    port = unused_port()
+    limits = ("--wait", "9", "--timeout", "9")
+    with (
+        started(*node(0, port, *limits), DISTDOCTOR_TOKEN=tokens[0]) as zero,
+        started(*node(1, port, *limits), DISTDOCTOR_TOKEN=tokens[1]) as one,
+    ):
+        status, report = ended(one)
+        began = time.monotonic()
+        ended(zero)
+    assert (status, roots(report)) == (1, {"store/token-mismatch"})
+    (finding,) = (f for f in report["findings"] if f["id"] == "store/token-mismatch")
+    assert says in finding["summary"] and "DISTDOCTOR_TOKEN" in json.dumps(finding["fixes"])
+    assert time.monotonic() - began > 1, "it did not wait for node 0's end"
+    assert not any(token and token in json.dumps(report) for token in tokens)

@@ -1,0 +1,43 @@
+"""The sample report of the README: what docs/report.json, a real report, gives today, as text and as a picture."""
+
+from __future__ import annotations
+
+import importlib.util
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from distdoctor.render.text import render
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def picture() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("picture", ROOT / "scripts/picture.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_of_the_report_as_it_is_printed_now(picture: ModuleType) -> None:
+    """``python scripts/picture.py`` draws it anew."""
+    kept = picture.PICTURE.read_text()
+    assert shown(picture.drawn(picture.sample())) == shown(kept)
+    assert "export GLOO_SOCKET_IFNAME=eth0" in shown(kept)
+    assert "url(http" not in kept and len(kept) < 50_000
+
+
+def shown(svg: str) -> str:
+    """The text in a picture, whatever version of rich has drawn it."""
+    texts = [element.text or "" for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    return "".join(texts).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_text_in_the_readme_too(picture: ModuleType) -> None:
+    text = f"$ {picture.COMMAND}\n{render(picture.sample())}"
+    block = "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
+    assert block in (ROOT / "README.md").read_text()

@@ -1,0 +1,233 @@
+"""The way into the meeting, against real stores: the doctor's own, somebody else's, and what is none."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
+from distdoctor.model.plan import Plan
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.options import Options
+from distdoctor.session.protocol import Keys, Marker
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous import JoinedStore, Rendezvous
+from distdoctor.session.store_host import StoreHost
+from distdoctor.store.client import StoreClient, StoreGone
+from tests.facts_builder import CHECKS
+from tests.helpers.servers import RealStore, serving, unused_port
+from tests.helpers.told import Told
+
+MARKER = Marker("0123456789abcdef", "ab" * 32, "0.1.0")
+
+
+class Joined:
+    """Node 1 of two, on its way into the meeting on ``port`` of loopback."""
+
+    def __init__(self, port: int, wait: float = 1.0) -> None:
+        plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+        self.told = Told()
+        self.member = Recorder(Options(plan, CHECKS, wait=wait), self.told, None)
+        started = time.monotonic()
+        self.seat: JoinedStore | None = asyncio.run(self._join())
+        self.seconds = time.monotonic() - started
+
+    async def _join(self) -> JoinedStore | None:
+        seat = await Rendezvous(self.member).join()
+        if seat is not None:
+            seat.client.close()
+        return seat
+
+    @property
+    def network(self) -> NetworkFacts:
+        assert self.member.facts.network is not None
+        return self.member.facts.network
+
+    @property
+    def meeting(self) -> MeetingFacts:
+        assert self.member.facts.meeting is not None
+        return self.member.facts.meeting
+
+
+def mark(port: int, value: bytes) -> None:
+    async def write() -> None:
+        client = await StoreClient.connect("127.0.0.1", port)
+        await client.set("distdoctor/marker", value)
+        await client.has("distdoctor/marker")
+        client.close()
+
+    asyncio.run(write())
+
+
+def test_a_store_without_the_doctors_marker_is_somebody_elses_and_left_untouched(store: RealStore) -> None:
+    store.delete("distdoctor/marker")
+    store.set("the/job", "runs")
+    before = store.keys()
+    joined = Joined(store.port, wait=30)
+    assert joined.seat is None
+    assert store.keys() == before and store.get("the/job") == "runs"
+    assert (joined.meeting.ours, joined.meeting.joined, joined.meeting.ended) == (False, False, True)
+    assert joined.network.answer == Answer("tcpstore", "2.5+")
+    assert joined.seconds < 20, "waiting cannot cure it"
+
+
+@pytest.mark.parametrize("value", [b"{}", b"\x80\x04.", encode(MARKER)[:-1], b'{"run": 1, "token": [], "version": ""}'])
+def test_a_marker_that_cannot_be_read_is_none(store: RealStore, value: bytes) -> None:
+    mark(store.port, value)
+    joined = Joined(store.port, wait=0.2)
+    assert joined.seat is None and joined.meeting.ours is False
+
+
+def test_the_marked_store_gives_a_seat(store: RealStore) -> None:
+    mark(store.port, encode(MARKER))
+    joined = Joined(store.port)
+    assert joined.seat is not None
+    assert (joined.seat.marker, joined.seat.leads, joined.seat.host) == (MARKER, False, None)
+    assert (joined.seat.address, joined.seat.port) == ("127.0.0.1", store.port)
+    assert joined.network.answer == Answer("distdoctor", "2.5+")
+    assert (joined.meeting.ours, joined.meeting.joined, joined.meeting.hosted) == (True, True, False)
+
+
+def test_something_else_on_the_port_is_judged_at_once() -> None:
+    def greet(opened: socket.socket) -> None:
+        opened.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+        opened.recv(100)
+
+    with serving(greet) as port:
+        joined = Joined(port, wait=60)
+    assert joined.seat is None and joined.seconds < 20
+    assert joined.network.answer is not None
+    assert (joined.network.answer.kind, joined.network.answer.sample) == ("foreign", "SSH-")
+
+
+def test_nobody_there_is_waited_for_and_told_meanwhile() -> None:
+    joined = Joined(unused_port(), wait=6)
+    assert joined.seat is None and 5.9 <= joined.seconds < 20
+    assert joined.network.contact is not None and joined.network.contact.outcome == "refused"
+    assert [n for n in joined.told.notes if n.startswith("so far: store/nodes-missing") and "refused" in n]
+    assert joined.meeting.ended and joined.meeting.waited >= 5.9
+
+
+@pytest.mark.parametrize("store", ["libuv"], indirect=True)
+def test_a_store_that_comes_later_is_found(store: RealStore) -> None:
+    port = unused_port()
+    mark(store.port, encode(MARKER))
+
+    async def both() -> JoinedStore | None:
+        plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+        member = Recorder(Options(plan, CHECKS, wait=30), Told(), None)
+        joining = asyncio.ensure_future(Rendezvous(member).join())
+        await asyncio.sleep(1.0)
+        assert not joining.done()
+        relay = await asyncio.start_server(_relay_to(store.port), "127.0.0.1", port)
+        seat = await joining
+        if seat is not None:
+            seat.client.close()
+        relay.close()
+        return seat
+
+    seat = asyncio.run(both())
+    assert seat is not None and seat.marker == MARKER
+
+
+def _relay_to(port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    """What passes a connection on to ``port``, both ways."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, to_writer), copy(to_reader, writer), return_exceptions=True)
+
+    return relay
+
+
+def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that is nobody's fails after 3 s (ARP): just before it is time to tell, and then 3 s after it."""
+
+    async def nobody(address: str, port: int, seconds: float = 0.0) -> Contact:
+        await asyncio.sleep(3.1)
+        return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1)
+
+    told: list[float] = []
+    monkeypatch.setattr("distdoctor.session.rendezvous.connect", nobody)
+    monkeypatch.setattr(Told, "note", lambda self, text: told.append(time.monotonic()))
+    started = time.monotonic()
+    Joined(unused_port(), wait=8)
+    assert told and 3.4 < told[0] - started < 5.0, [at - started for at in told]
+
+
+def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marker was there, and its own store's host took it for nobody's: the nodes met and nobody led."""
+    own_client, tries = StoreHost._own_client, []
+
+    async def slow_at_first(self: StoreHost) -> StoreClient:
+        tries.append(self)
+        client = await own_client(self)
+        if len(tries) == 1:
+            assert self.marker is not None
+            await client.set(Keys.marker(self.plan), self.sealed(self.marker))
+            client.close()
+            raise StoreGone("the store did not answer for 1 s")
+        return client
+
+    monkeypatch.setattr(StoreHost, "_own_client", slow_at_first)
+    plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=0)
+
+    async def meet() -> bool:
+        zygote = Zygote()
+        try:
+            zygote.listen()
+            seat = await Rendezvous(Recorder(Options(plan, CHECKS, wait=20), Told(), zygote)).join()
+            assert seat is not None
+            seat.client.close()
+            return seat.leads
+        finally:
+            zygote.stop()
+
+    assert asyncio.run(meet())
+
+
+def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None:
+    """Node 0 starts later, as it does where it still imports torch: until then its port refuses."""
+    mark(store.port, encode(MARKER))
+    port = unused_port()
+    plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+    member = Recorder(Options(plan, CHECKS, wait=20), Told(), None)
+
+    async def join() -> tuple[StageStatus, str]:
+        seat = await Rendezvous(member).join()
+        assert seat is not None
+        seat.client.close()
+        return "ok", ""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def through(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection("127.0.0.1", store.port)
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    async def run() -> float:
+        stage = asyncio.ensure_future(member.run_stage("network", join()))
+        began = time.monotonic()
+        await asyncio.sleep(2.0)
+        server = await asyncio.start_server(through, "127.0.0.1", port)
+        assert await stage == "ok"
+        server.close()
+        return time.monotonic() - began
+
+    took = asyncio.run(run())
+    (network,) = member.facts.stages
+    assert took > 2.0
+    assert network.seconds < took - 1.5
