@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: check test scoreboard format
+.PHONY: check test scoreboard healthy further turns format
 
 check:
 	bash scripts/check
@@ -8,7 +8,19 @@ test:
 	bash scripts/test
 
 scoreboard:
-	bash scripts/scoreboard $(if $(ONLY),--only "$(ONLY)") $(if $(BUSY),--busy) $(if $(REPEAT),--repeat $(REPEAT))
+	bash scripts/scoreboard $(if $(ONLY),--only="$(ONLY)") $(if $(BUSY),--busy) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(RECORD),--record)
+
+# Every healthy shape alone, in the lab.
+healthy:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/healthy_runs.py $(RUNS) $(if $(ONLY),--only="$(ONLY)") $(if $(BUSY),--busy) $(if $(RECORD),--record)
+
+# What else the lab has that CI leaves out, but for the table and the shapes.
+further:
+	bash scripts/test tests/lab -m scoreboard --deselect tests/lab/test_faults.py --deselect tests/lab/test_healthy.py
+
+# check && torchrun on the same port, 20 times in a row.
+turns:
+	bash scripts/test tests/lab/test_clean.py -m scoreboard
 
 SHELL := bash
 

@@ -12,7 +12,6 @@ there is no lab.
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import statistics
 import sys
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.lab.cases import ALL_CASES
-from tests.lab.harness.case import Case
+from tests.lab.harness.case import Case, matches
 from tests.lab.harness.examine import Result, examine, unfit
 from tests.lab.harness.namespaces import LabUnavailable, why_not
 from tests.lab.harness.recording import RECORDED, record
@@ -30,13 +29,6 @@ from tests.lab.harness.torch_times import torch_time
 
 NAME, NAMED, BLAMED, TORCH = 64, 40, 26, 27
 """Widths of the columns."""
-
-
-def chosen(pattern: str | None) -> list[Case]:
-    """The cases whose names hold the pattern or match it; all without one."""
-    if pattern is None:
-        return list(ALL_CASES)
-    return [case for case in ALL_CASES if pattern in case.name or fnmatch.fnmatch(case.name, pattern)]
 
 
 def cell(text: str, width: int) -> str:
@@ -137,7 +129,7 @@ def main(words: list[str]) -> int:
         "--record", nargs="?", type=Path, const=RECORDED / "cases", metavar="DIR", help="keep the facts"
     )
     flags = parser.parse_args(words)
-    cases = chosen(flags.only)
+    cases = [case for case in ALL_CASES if matches(flags.only, case.name)]
     reason = "no case has such a name" if not cases else why_not()
     if reason is not None:
         sys.stderr.write(f"{reason}\n")

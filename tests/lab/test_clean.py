@@ -115,7 +115,7 @@ def test_kill_9_of_each_process_while_it_waits(pair: Cluster) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("on", [0, 1])
+@pytest.mark.parametrize("on", [0, pytest.param(1, marks=pytest.mark.scoreboard)])
 def test_kill_9_of_a_rank(pair: Cluster, on: int) -> None:
     """A rank is killed as soon as the ranks are there. The run ends, in time, with a verdict or without harm."""
     before = node(pair, 0, "--wait", "20", "--timeout", "10")

@@ -1,4 +1,7 @@
-"""No false alarm: healthy clusters in odd shapes pass."""
+"""No false alarm: healthy clusters in odd shapes pass.
+
+Here many odd things at once; each shape alone with ``-m scoreboard`` or in ``make healthy``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 
 import pytest
 
+from tests.lab.cases.composites import COMPOSITES
 from tests.lab.cases.healthy import SHAPES
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.launch import DISTDOCTOR
@@ -15,6 +19,14 @@ from tests.lab.harness.shape import Shape, run_shape
 pytestmark = [pytest.mark.timeout(150)]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("shape", COMPOSITES, ids=lambda shape: shape.name)
+def test_healthy_in_many_ways(shape: Shape) -> None:
+    wrong, run = run_shape(shape)
+    assert wrong == [], run.describe()
+
+
+@pytest.mark.scoreboard
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_healthy(shape: Shape) -> None:

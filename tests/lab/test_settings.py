@@ -41,6 +41,11 @@ HARMLESS: dict[str, Fault] = {
 }
 
 
+def chosen(faults: dict[str, Fault], *always: str) -> list[object]:
+    """The names of all; only those of ``always`` are run each time."""
+    return [pytest.param(name, marks=[] if name in always else [pytest.mark.scoreboard]) for name in faults]
+
+
 def verdicts(fault: Fault) -> tuple[bool, set[str], set[str]]:
     """(whether plain PyTorch runs, the verdicts of distdoctor, the checks that it names)."""
     with Cluster(2) as cluster:
@@ -52,7 +57,7 @@ def verdicts(fault: Fault) -> tuple[bool, set[str], set[str]]:
     return truth, {report["verdict"] for report in reports}, checks
 
 
-@pytest.mark.parametrize("name", FATAL)
+@pytest.mark.parametrize("name", chosen(FATAL, "DETAIL", "two interfaces"))
 def test_what_breaks_a_job_is_a_failure(name: str) -> None:
     truth, said, checks = verdicts(FATAL[name])
     assert not truth
@@ -60,7 +65,7 @@ def test_what_breaks_a_job_is_a_failure(name: str) -> None:
     assert checks & {"environment/setting-mismatch", "gloo/interface-not-found"}
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+@pytest.mark.parametrize("name", chosen(HARMLESS, "seven of them"))
 def test_what_breaks_no_job_is_no_finding(name: str) -> None:
     truth, said, checks = verdicts(HARMLESS[name])
     assert truth

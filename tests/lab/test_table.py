@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from distdoctor.judge.catalog import load
 from tests.lab.cases import ALL_CASES
+from tests.lab.cases.composites import COMPOSITES
 from tests.lab.cases.healthy import SHAPES
 from tests.lab.harness.torch_times import BY_CHECK
+from tests.lab.test_faults import LIVE
 
 
 def test_names_are_unique() -> None:
@@ -34,3 +36,13 @@ def test_the_table_is_as_large_and_as_varied_as_promised() -> None:
     assert len(ALL_CASES) >= 60
     assert sum(len(case.roots) > 1 for case in ALL_CASES) >= 8
     assert {2, 3, 4, 5} <= {case.hosts for case in ALL_CASES if isinstance(case.hosts, int)}
+
+
+def test_every_healthy_shape_is_in_one_composite() -> None:
+    assert sorted(name for whole in COMPOSITES for name in whole.name.split(" + ")) == sorted(s.name for s in SHAPES)
+
+
+def test_what_is_run_each_time_are_cases_and_every_way_of_starting_is_among_them() -> None:
+    chosen = [case for case in ALL_CASES if case.name in LIVE]
+    assert len(chosen) == len(LIVE)
+    assert {case.style for case in chosen} == {case.style for case in ALL_CASES}

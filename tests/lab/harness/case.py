@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -81,6 +82,14 @@ class Case:
         return Root(self.root, self.blamed, self.severity, self.blame), *self.also
 
     @property
+    def verdict(self) -> str:
+        """What ``diagnose`` says of the whole: who did not come leaves it incomplete, where that is all."""
+        failing = {root.check for root in self.roots if root.severity == "fail"}
+        if failing:
+            return "incomplete" if failing == {NODES_MISSING} else "fail"
+        return "warn" if any(root.severity == "warn" for root in self.roots) else "pass"
+
+    @property
     def check_flags(self) -> tuple[str, ...]:
         """The flags of ``distdoctor check`` in this case."""
         return ("--wait", f"{self.wait:g}", *self.flags)
@@ -103,3 +112,8 @@ class Case:
 def patient(*cases: Case) -> list[Case]:
     """The cases with ``PATIENT`` seconds of ``--wait`` where waiting cannot cure them and they name no other time."""
     return [case if case.curable or case.wait != WAIT else replace(case, wait=PATIENT) for case in cases]
+
+
+def matches(pattern: str | None, name: str) -> bool:
+    """Whether the name holds the pattern or, as in the shell, matches it; any does where there is none."""
+    return pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)
