@@ -114,4 +114,4 @@ def fix(group: list[Worked]) -> Fix:
             f"On {node.name}, look at what else uses the processors of rank "
             f"{together(str(rank) for _, rank, _ in group)} (top): start the job when that has ended, or elsewhere."
         )
-    return Fix(text, (node.name,))
+    return Fix.on(node, text)

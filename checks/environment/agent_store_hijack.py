@@ -28,7 +28,7 @@ network/port-refused, environment/missing-variable
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, names_of
 
 SEVERITY = "fail"
 VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"
@@ -40,18 +40,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if waits is None or any(node.meeting.joined for node in cluster.nodes):
         return
     bad = [node for node in cluster.nodes if without_agent(node)]
-    names = tuple(node.name for node in bad)
     seen = contact_text(waits.network.contact)
-    yield Finding(
-        summary=f"{VARIABLE}=True is set on {together(names)}, and no torchrun agent hosts a store: rank 0 on "
+    yield Finding.about(
+        bad,
+        f"{VARIABLE}=True is set on {names_of(bad)}, and no torchrun agent hosts a store: rank 0 on "
         f"{waits.name} only connects to one.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
         evidence=(
             *(f"{node.name}: {VARIABLE}=True, and TORCHELASTIC_RUN_ID, which every agent sets, is not" for node in bad),
             f"{waits.name}: rank 0 is here and MASTER_ADDR is this host, but {seen}",
         ),
-        fixes=(Fix("Unset it: rank 0 then hosts the store itself.", names, env={VARIABLE: None}),),
+        fixes=(Fix.on(bad, "Unset it: rank 0 then hosts the store itself.", env={VARIABLE: None}),),
     )
 
 

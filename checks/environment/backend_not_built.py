@@ -41,11 +41,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     bad = [node for node in cluster.nodes if node.name in lacking]
     wanted = together(dict.fromkeys(name for its in lacking.values() for name in its))
-    yield Finding(
-        summary=f"The torch of {together(lacking)} is built without {wanted}, which the job plans to use.",
-        nodes=tuple(lacking),
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(evidence(node) for node in bad),
+    yield Finding.about(
+        bad,
+        f"The torch of {together(lacking)} is built without {wanted}, which the job plans to use.",
+        evidence=map(evidence, bad),
         fixes=fixes(cluster, bad),
     )
 
@@ -72,7 +71,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     if good is not None and good.identity.torch:
         command = install_torch_version(good.identity.torch)
         return (
-            Fix(f"Install the build of torch that {good.name} has.", names, commands=(command,)),
+            Fix.on(bad, f"Install the build of torch that {good.name} has.", commands=(command,)),
             Fix("Or use gloo, on every node.", everyone, 2, flags={"--backend": "gloo"}),
         )
     return (

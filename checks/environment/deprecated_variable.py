@@ -39,14 +39,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [node for node in cluster.nodes if node.name in found]
     every = list(dict.fromkeys(name for its in found.values() for name in its))
     used = any(plans_nccl_group(node) for node in nodes)
-    yield Finding(
-        summary=f"{together(every)} on {together(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
+    yield Finding.about(
+        nodes,
+        f"{together(every)} on {together(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
         f"has changed: {together(DEPRECATED_VARIABLES[name] for name in every)} since torch 2.2.",
-        nodes=tuple(found),
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
         severity="warn" if used else "info",
-        evidence=tuple(line(node, name) for node in nodes for name in found[node.name]),
-        fixes=tuple(fix(node, found[node.name]) for node in nodes),
+        evidence=(line(node, name) for node in nodes for name in found[node.name]),
+        fixes=(fix(node, found[node.name]) for node in nodes),
     )
 
 
@@ -67,4 +66,4 @@ def fix(node: Node, names: tuple[str, ...]) -> Fix:
         env[name] = None
         if DEPRECATED_VARIABLES[name] not in node.variables:
             env[DEPRECATED_VARIABLES[name]] = node.variables[name]
-    return Fix("Use the new name.", (node.name,), env=env)
+    return Fix.on(node, "Use the new name.", env=env)

@@ -27,7 +27,7 @@ environment/duplicate-rank, network/master-not-node0
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, together, two_jobs
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, names_of, together, two_jobs
 
 SEVERITY = "fail"
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
@@ -56,12 +56,11 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
     missing = missing_ranks_left(cluster, nodes)
     twice = nodes[0] if len({n.host for n in nodes}) == 1 else None
     lacking = f" Nobody is node {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
-    return Finding(
-        summary=f"{together(n.name for n in nodes)} have the same node rank, {rank}.{lacking}",
-        nodes=tuple(n.name for n in blamed),
-        ranks=tuple(r for n in blamed for r in n.ranks),
-        blame="one-of" if len(blamed) > 1 else "all",
-        evidence=tuple(
+    return Finding.about(
+        blamed,
+        f"{names_of(nodes)} have the same node rank, {rank}.{lacking}",
+        unsure=len(blamed) > 1,
+        evidence=(
             f"{n.name}: node rank {rank} (from {n.plan.sources['node_rank']}), pid {n.identity.pid} on "
             f"{n.identity.hostname}"
             for n in nodes
@@ -74,10 +73,10 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
     """One host, with one node rank: the launch line was run there twice, unless several nodes are meant to be on it."""
     pids = together(str(n.identity.pid) for n in nodes)
     hostname = nodes[0].identity.hostname
-    once = Fix(
+    once = Fix.on(
+        nodes,
         f"{hostname} was started {'twice' if len(nodes) == 2 else f'{len(nodes)} times'} (pids {pids}): end all but "
         "one, and start it once.",
-        tuple(n.name for n in nodes),
     )
     if len(missing) != 1:
         return once, *two_jobs(later, 2)
@@ -95,9 +94,9 @@ def missing_ranks_left(cluster: Cluster, nodes: list[Node]) -> tuple[int, ...]:
 
 def fix(node: Node, missing: tuple[int, ...]) -> Fix:
     if len(missing) != 1:
-        return Fix("Give each node its own node rank from 0 to nnodes - 1.", (node.name,), unknown=("--node-rank",))
+        return Fix.on(node, "Give each node its own node rank from 0 to nnodes - 1.", unknown=("--node-rank",))
     text = f"Make {node.name} node {missing[0]}."
     source = node.plan.sources.get("node_rank", "")
     if source.startswith("--") or source not in DECLARED:
-        return Fix(text, (node.name,), flags={"--node-rank": str(missing[0])})
-    return Fix(text, (node.name,), env={source: str(missing[0])})
+        return Fix.on(node, text, flags={"--node-rank": str(missing[0])})
+    return Fix.on(node, text, env={source: str(missing[0])})

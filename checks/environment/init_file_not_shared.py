@@ -25,7 +25,7 @@ environment/stale-init-file
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, reachable_address, together
+from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, names_of, reachable_address
 
 SEVERITY = "fail"
 LOCAL = {"tmpfs", "ramfs", "overlay", "aufs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "rootfs"}
@@ -36,10 +36,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [node for node in cluster.nodes if file_of(node) is not None]
     lacking = [node for node in nodes if closed(node)]
     if lacking:
-        yield finding(cluster, lacking, f"{path(lacking[0])} cannot be written on {together(n.name for n in lacking)}.")
+        yield finding(cluster, lacking, f"{path(lacking[0])} cannot be written on {names_of(lacking)}.")
         return
     if len({node.host for node in nodes}) > 1 and not shared(nodes):
-        hosts = together(node.name for node in nodes)
+        hosts = names_of(nodes)
         yield finding(cluster, nodes, f"{path(nodes[0])} is not one file for {hosts}: each has its own.")
 
 
@@ -70,11 +70,10 @@ def shared(nodes: list[Node]) -> bool:
 
 
 def finding(cluster: Cluster, bad: list[Node], summary: str) -> Finding:
-    return Finding(
-        summary=summary,
-        nodes=tuple(node.name for node in bad),
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line(node) for node in cluster.nodes if file_of(node) is not None),
+    return Finding.about(
+        bad,
+        summary,
+        evidence=(line(node) for node in cluster.nodes if file_of(node) is not None),
         fixes=fixes(cluster),
     )
 

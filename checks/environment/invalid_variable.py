@@ -78,12 +78,12 @@ def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     address = elsewhere(cluster, problem)
     if address is not None:
         text = f"Set {variable} to {address}: {meant} is no address of {cluster.reference.name}, which is node 0."
-        return Fix(text, (node.name,), env={variable: address})
+        return Fix.on(node, text, env={variable: address})
     if meant is None and variable == "PET_RDZV_BACKEND":
-        return Fix(f"Unset it: {variable}={problem.value} {problem.why}.", (node.name,), env={variable: None})
+        return Fix.on(node, f"Unset it: {variable}={problem.value} {problem.why}.", env={variable: None})
     if meant is None:
-        return Fix(f"Correct {problem.variable}: it {problem.why}.", (node.name,))
-    return Fix(f"Set {variable} to {meant}.", (node.name,), env={variable: meant})
+        return Fix.on(node, f"Correct {problem.variable}: it {problem.why}.")
+    return Fix.on(node, f"Set {variable} to {meant}.", env={variable: meant})
 
 
 def elsewhere(cluster: Cluster, problem: PlanProblem) -> str | None:

@@ -62,15 +62,12 @@ def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget
     blamed = [n for n in nodes if not sure or targets[n.name] != right]
     wrong = [n for n in nodes if targets[n.name] != right]
     parts = [f"{n.plan.master_addr} port {n.plan.master_port} on {n.name}" for n in nodes]
-    return Finding(
-        summary=f"The nodes name different masters: {'; '.join(parts)}.",
-        nodes=tuple(n.name for n in blamed),
-        ranks=tuple(rank for n in blamed for rank in n.ranks),
-        blame="all" if sure else "one-of",
-        evidence=tuple(line(n) for n in nodes),
-        fixes=tuple(
-            fix for n in wrong for fix in set_master_fixes([n], *correction(cluster, n, nodes, targets, right))
-        ),
+    return Finding.about(
+        blamed,
+        f"The nodes name different masters: {'; '.join(parts)}.",
+        unsure=not sure,
+        evidence=map(line, nodes),
+        fixes=(fix for n in wrong for fix in set_master_fixes([n], *correction(cluster, n, nodes, targets, right))),
     )
 
 

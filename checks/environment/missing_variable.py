@@ -80,10 +80,10 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
     known = {p.variable: value(cluster, node, p.variable) for p in problems}
     env = {name: text for name, text in known.items() if text is not None}
     if env:
-        yield Fix(f"Set {together(env)} as the other processes have it.", (node.name,), env=dict(env))
+        yield Fix.on(node, f"Set {together(env)} as the other processes have it.", env=dict(env))
     unknown = [name for name, text in known.items() if text is None]
     if unknown:
-        yield Fix(f"Set {together(unknown)}: {together(meaning(name) for name in unknown)}.", (node.name,))
+        yield Fix.on(node, f"Set {together(unknown)}: {together(meaning(name) for name in unknown)}.")
 
 
 def stray(cluster: Cluster) -> Iterator[Fix]:
@@ -92,7 +92,7 @@ def stray(cluster: Cluster) -> Iterator[Fix]:
     there = {name: None for name in LAUNCH_VARIABLES if name in node.variables}
     if len(cluster.nodes) == 1 and len(node.keys) == 1 and there:
         text = f"Where this is no rank of a job, {together(there)} {'is' if len(there) == 1 else 'are'} left over."
-        yield Fix(text, (node.name,), 3, env=dict(there))
+        yield Fix.on(node, text, 3, env=dict(there))
 
 
 def value(cluster: Cluster, node: Node, variable: str) -> str | None:

@@ -31,8 +31,8 @@ from distdoctor.check_api import (
     Fix,
     Node,
     makes_gloo_group,
+    names_of,
     plans_nccl_group,
-    together,
     variable_meant,
 )
 
@@ -53,16 +53,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def finding(name: str, right: str, nodes: list[Node]) -> Finding:
-    names = tuple(node.name for node in nodes)
-    return Finding(
-        summary=f"Nothing reads {name}, which is set on {together(names)} (did you mean {right}?).",
-        nodes=names,
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
+    return Finding.about(
+        nodes,
+        f"Nothing reads {name}, which is set on {names_of(nodes)} (did you mean {right}?).",
         severity="warn" if any(read(node, right) for node in nodes) else "info",
-        evidence=tuple(f"{node.name}: {name} is set, which nothing reads; {right} is not set" for node in nodes),
+        evidence=(f"{node.name}: {name} is set, which nothing reads; {right} is not set" for node in nodes),
         fixes=(
             # Values are not looked at (they may be secrets): the shell carries the value over.
-            Fix(f"Call it {right}.", names, commands=(f'export {right}="${name}"; unset {name}',)),
+            Fix.on(nodes, f"Call it {right}.", commands=(f'export {right}="${name}"; unset {name}',)),
         ),
         because_of="environment/missing-variable" if missing(nodes, right) else because(right),
     )

@@ -108,4 +108,4 @@ def changed(node: Node, flags: dict[str, str | None], text: str, option: int) ->
         variable = "PET_" + flag.strip("-").upper().replace("-", "_")
         if variable in node.variables:
             env[variable] = flags.pop(flag)
-    return Fix(text, (node.name,), option, env=env, flags=flags)
+    return Fix.on(node, text, option, env=env, flags=flags)

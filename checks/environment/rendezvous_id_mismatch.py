@@ -66,5 +66,5 @@ def line(node: Node) -> str:
 def fix(node: Node, target: str) -> Fix:
     text = "Give all nodes the same rendezvous id."
     if node.variables.get("PET_RDZV_ID") == node.plan.run_id:
-        return Fix(text, (node.name,), env={"PET_RDZV_ID": target})
-    return Fix(text, (node.name,), flags={"--rdzv-id": target})
+        return Fix.on(node, text, env={"PET_RDZV_ID": target})
+    return Fix.on(node, text, flags={"--rdzv-id": target})

@@ -45,6 +45,7 @@ from distdoctor.check_api import (
     failed_ranks,
     gloo_device_names,
     must_be_alike,
+    names_of,
     plans_nccl_group,
     setting_effect,
     together,
@@ -63,19 +64,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     blamed = {name for apart in found.values() for name in apart.blamed}
     nodes = [node for node in cluster.nodes if node.name in blamed]
     parts = [f"{name} differs: {said(cluster, name, apart)}" for name, apart in found.items()]
-    yield Finding(
-        summary=f"{'; '.join(parts)}.",
-        nodes=tuple(node.name for node in nodes),
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
-        blame="all" if majority else "one-of",
+    yield Finding.about(
+        nodes,
+        f"{'; '.join(parts)}.",
+        unsure=not majority,
         severity="fail" if breaks(cluster, found) else "warn",
-        evidence=tuple(
+        evidence=(
             f"{node.name}: {name}={value(node, name)}" if value(node, name) else f"{node.name}: {name} is not set"
             for name, apart in found.items()
             for node in cluster.nodes
             if node.name in apart.values
         ),
-        fixes=tuple(fix for name, apart in found.items() for fix in fixes(cluster, name, apart)),
+        fixes=(fix for name, apart in found.items() for fix in fixes(cluster, name, apart)),
     )
 
 
@@ -110,7 +110,7 @@ def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:
     for amount in dict.fromkeys(apart.values.values()):
         its = [node for node in cluster.nodes if node.name in apart.values and apart.values[node.name] == amount]
         values = dict.fromkeys(value(node, name) or "not set" for node in its)
-        parts.append(f"{together(values)} on {together(node.name for node in its)}")
+        parts.append(f"{together(values)} on {names_of(its)}")
     return "; ".join(parts)
 
 
@@ -147,4 +147,4 @@ def fewer(cluster: Cluster, apart: Disagreement[str | None]) -> Iterator[Fix]:
         if int(apart.values.get(node.name) or 1) > count:
             kept = ",".join(gloo_device_names(value(node, GLOO_INTERFACES) or "")[:count])
             text = f"Name as many interfaces on {node.name} as on the other nodes: gloo makes a device for each."
-            yield Fix(text, (node.name,), env={GLOO_INTERFACES: kept})
+            yield Fix.on(node, text, env={GLOO_INTERFACES: kept})

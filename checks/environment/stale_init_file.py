@@ -26,7 +26,7 @@ environment/init-file-not-shared
 import shlex
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("environment/init-file-not-shared",)
@@ -36,13 +36,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if stale(node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     paths = list(dict.fromkeys(path(node) for node in bad))
-    yield Finding(
-        summary=f"{together(paths)} is there already on {together(names)}, with an earlier run in it.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line(node) for node in bad),
+    yield Finding.about(
+        bad,
+        f"{together(paths)} is there already on {names_of(bad)}, with an earlier run in it.",
+        evidence=map(line, bad),
         fixes=fixes(bad),
     )
 

@@ -25,7 +25,7 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, other_run, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, other_run, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
@@ -55,7 +55,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         nodes=names,
         blame="all" if sure else "one-of",
         evidence=(
-            *([f"{zero.name}: --nnodes {planned}; {together(node.name for node in came)} came"] if zero else []),
+            *([f"{zero.name}: --nnodes {planned}; {names_of(came)} came"] if zero else []),
             *(f"{node.name}: {node.meeting.late} had met when it came" for node in late),
         ),
         fixes=(

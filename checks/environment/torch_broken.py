@@ -44,6 +44,7 @@ from distdoctor.check_api import (
     fixes_by_command,
     install_torch_command,
     missing_library_name,
+    names_of,
     nodes_by_torch_cause,
     pip_command,
     still_importing_torch,
@@ -81,13 +82,11 @@ CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for kind, bad in nodes_by_torch_cause(cluster, WHAT).items():
-        names = tuple(node.name for node in bad)
-        yield Finding(
-            summary=f"torch cannot be imported on {together(names)}: {WHAT[kind]}.",
-            nodes=names,
-            ranks=tuple(rank for node in bad for rank in node.ranks),
-            evidence=tuple(text for node in bad for text in (torch_error_seen(node), *around(kind, node))),
-            fixes=tuple(fixes(cluster, kind, bad)),
+        yield Finding.about(
+            bad,
+            f"torch cannot be imported on {names_of(bad)}: {WHAT[kind]}.",
+            evidence=(text for node in bad for text in (torch_error_seen(node), *around(kind, node))),
+            fixes=fixes(cluster, kind, bad),
         )
     slow = still_importing_torch(cluster, LONG_SECONDS)
     if slow:
@@ -111,7 +110,7 @@ def unfinished(slow: list[Node]) -> Finding:
             f"{node.name}: not done after {node.identity.torch_seconds:.0f} s ({node.identity.executable})"
             for node in slow
         ),
-        fixes=(Fix(text, names),),
+        fixes=(Fix.on(slow, text),),
     )
 
 
@@ -138,14 +137,13 @@ def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
 
 
 def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator[Fix]:
-    names = tuple(node.name for node in bad)
     if kind == "folder":
-        yield Fix("Start the job from a folder that is there: cd out of it, and into the new one of that name.", names)
+        yield Fix.on(bad, "Start the job from a folder that is there: cd out of it, and into the new one of that name.")
     elif kind in ("memory", "killed"):
         yield from memory(bad)
     elif kind == "signal":
         number = failure(bad[0]).signal or 0
-        yield Fix(f"Signal {number}: {SIGNALS.get(number, 'look at the kernel log (dmesg) for who sent it')}.", names)
+        yield Fix.on(bad, f"Signal {number}: {SIGNALS.get(number, 'look at the kernel log (dmesg) for who sent it')}.")
         yield look(bad, 2)
     elif kind == "library":
         yield from libraries(bad)
@@ -154,13 +152,13 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         if mixed:
             set_ = dict.fromkeys(name for node in mixed for name in failure(node).loader)
             text = "Start the job without them: with them, the loader takes libraries that torch was not built with."
-            yield Fix(text, tuple(n.name for n in mixed), env=dict.fromkeys(set_))
+            yield Fix.on(mixed, text, env=dict.fromkeys(set_))
         text = "Install torch again, in a build for this system (see the whole error with the second command)."
         commands = {node.name: install_torch_command(cluster, node, "--force-reinstall") for node in bad}
         yield from fixes_by_command(bad, text, commands, 2 if mixed else 1)
     elif kind == "other-python":
         tag = together(dict.fromkeys(version(tag) for node in bad for tag in failure(node).built_for))
-        yield Fix(f"Run the job, and this, with the Python that this torch was built for: {tag}.", names)
+        yield Fix.on(bad, f"Run the job, and this, with the Python that this torch was built for: {tag}.")
     elif kind == "incomplete":
         commands = {node.name: install_torch_command(cluster, node, "--force-reinstall", "--no-deps") for node in bad}
         yield from fixes_by_command(bad, "Install it again: parts of torch itself are not there.", commands)
@@ -172,8 +170,8 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
             bad, "Install the package that torch needs (pip check lists all that miss).", commands
         )
     elif kind == "not-distributed":
-        yield Fix(
-            "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it).", names
+        yield Fix.on(
+            bad, "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it)."
         )
     else:
         yield look(bad, 1)
@@ -214,7 +212,7 @@ def libraries(bad: list[Node]) -> Iterator[Fix]:
 def look(bad: list[Node], option: int) -> Fix:
     python = bad[0].identity.executable or "python3"
     text = "See the whole error, with the same Python in the same folder."
-    return Fix(text, tuple(n.name for n in bad), option, commands=(shlex.join([python, "-c", "import torch"]),))
+    return Fix.on(bad, text, option, commands=(shlex.join([python, "-c", "import torch"]),))
 
 
 def version(tag: str) -> str:

@@ -30,6 +30,7 @@ from distdoctor.check_api import (
     Fix,
     fixes_by_command,
     install_torch_command,
+    names_of,
     nodes_by_torch_cause,
     together,
     torch_error_seen,
@@ -42,16 +43,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = nodes_by_torch_cause(cluster, ["missing"]).get("missing")
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     pythons = dict.fromkeys(n.identity.executable for n in bad if n.identity.executable)
     where = f" in {together(pythons)}" if pythons else ""
-    yield Finding(
-        summary=f"torch is not installed{where} on {together(names)}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(torch_error_seen(node) for node in bad),
+    yield Finding.about(
+        bad,
+        f"torch is not installed{where} on {names_of(bad)}.",
+        evidence=map(torch_error_seen, bad),
         fixes=(
-            Fix("Run it with the Python that the job runs with: python -m distdoctor check ...", names),
+            Fix.on(bad, "Run it with the Python that the job runs with: python -m distdoctor check ..."),
             *fixes_by_command(
                 bad,
                 "Install torch into this environment.",

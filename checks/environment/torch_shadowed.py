@@ -33,7 +33,17 @@ environment/torch-missing, environment/torch-broken
 import shlex
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, Shadow, nodes_by_torch_cause, together, torch_error_seen
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    Shadow,
+    names_of,
+    nodes_by_torch_cause,
+    together,
+    torch_error_seen,
+)
 
 SEVERITY = "fail"
 
@@ -42,17 +52,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = nodes_by_torch_cause(cluster, ["shadowed"]).get("shadowed")
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     files = dict.fromkeys((shadow.file, shadow.module) for node in bad for shadow in shadows(node))
     hidden = together(f"{file} hides the {meant(module)}" for file, module in files)
-    yield Finding(
-        summary=f"torch cannot be imported on {together(names)}: {hidden}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(
-            text for node in bad for text in (torch_error_seen(node), *(seen(node, s) for s in shadows(node)))
-        ),
-        fixes=tuple(fixes(bad)),
+    yield Finding.about(
+        bad,
+        f"torch cannot be imported on {names_of(bad)}: {hidden}.",
+        evidence=(text for node in bad for text in (torch_error_seen(node), *(seen(node, s) for s in shadows(node)))),
+        fixes=fixes(bad),
     )
 
 

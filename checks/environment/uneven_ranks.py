@@ -58,5 +58,5 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def fix(node: Node, count: int) -> Fix:
     text = f"Start {count} ranks on each node."
     if node.plan.sources.get("nproc_per_node") == "PET_NPROC_PER_NODE":
-        return Fix(text, (node.name,), env={"PET_NPROC_PER_NODE": str(count)})
-    return Fix(text, (node.name,), flags={"--nproc-per-node": str(count)})
+        return Fix.on(node, text, env={"PET_NPROC_PER_NODE": str(count)})
+    return Fix.on(node, text, flags={"--nproc-per-node": str(count)})

@@ -51,13 +51,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     majority = all(apart.majority for apart in found.values())
     blamed = {name for apart in found.values() for name in (apart.others if majority else apart.blamed)}
     nodes = [node for node in cluster.nodes if node.name in blamed]
-    yield Finding(
-        summary=f"{'; '.join(said(what, apart) for what, apart in found.items())}.",
-        nodes=tuple(node.name for node in nodes),
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
-        blame="all" if majority else "one-of",
-        evidence=tuple(line(node) for node in cluster.nodes),
-        fixes=tuple(fixes(cluster, found)),
+    yield Finding.about(
+        nodes,
+        f"{'; '.join(said(what, apart) for what, apart in found.items())}.",
+        unsure=not majority,
+        evidence=(line(node) for node in cluster.nodes),
+        fixes=fixes(cluster, found),
     )
 
 

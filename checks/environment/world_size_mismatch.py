@@ -57,15 +57,12 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
     options = sorted(said, key=lambda value: (value != here, not majority or value != first, value))
     word = "--nnodes" if what == "nnodes" else "WORLD_SIZE"
     parts = [f"{value} on {together(n.name for n in nodes if values[n.name] == value)}" for value in sorted(said)]
-    return Finding(
-        summary=f"The nodes disagree on {word}: {'; '.join(parts)}. {here} came.",
-        nodes=tuple(n.name for n in blamed),
-        ranks=tuple(rank for n in blamed for rank in n.ranks),
-        blame="all" if majority else "one-of",
-        evidence=tuple(
-            f"{n.name}: {what} {values[n.name]} (from {n.plan.sources.get(what, 'default')})" for n in nodes
-        ),
-        fixes=tuple(
+    return Finding.about(
+        blamed,
+        f"The nodes disagree on {word}: {'; '.join(parts)}. {here} came.",
+        unsure=not majority,
+        evidence=(f"{n.name}: {what} {values[n.name]} (from {n.plan.sources.get(what, 'default')})" for n in nodes),
+        fixes=(
             fix(node, what, value, number)
             for number, value in enumerate(options[:2], start=1)
             for node in nodes
@@ -78,7 +75,7 @@ def fix(node: Node, what: str, value: int, option: int) -> Fix:
     source = node.plan.sources.get(what, "")
     text = f"Make it {value} on {node.name} too."
     if what == "world_size":
-        return Fix(text, (node.name,), option, env={"WORLD_SIZE": str(value)})
+        return Fix.on(node, text, option, env={"WORLD_SIZE": str(value)})
     if source == "PET_NNODES":
-        return Fix(text, (node.name,), option, env={"PET_NNODES": str(value)})
-    return Fix(text, (node.name,), option, flags={"--nnodes": str(value)})
+        return Fix.on(node, text, option, env={"PET_NNODES": str(value)})
+    return Fix.on(node, text, option, flags={"--nnodes": str(value)})

@@ -51,12 +51,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     names = tuple(node.name for node in bad)
     values = list(dict.fromkeys(value(node) for node in bad))
-    yield Finding(
-        summary=f"GLOO_SOCKET_IFNAME={together(values)} names {what(bad)} with an address on {together(names)}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line for node in bad for line in evidence(node)),
-        fixes=tuple(fix for node in bad for fix in fixes(cluster, node)),
+    yield Finding.about(
+        bad,
+        f"GLOO_SOCKET_IFNAME={together(values)} names {what(bad)} with an address on {together(names)}.",
+        evidence=(line for node in bad for line in evidence(node)),
+        fixes=(fix for node in bad for fix in fixes(cluster, node)),
     )
 
 
@@ -116,9 +115,9 @@ def several(node: Node, wanted: int) -> Fix:
     rest = [name for name, one in there.items() if name not in kept and not one.loopback and not is_bridge(name)]
     if len(kept) + len(rest) == wanted:
         text = f"On {node.name}, name {wanted} interfaces that are there, as many as on the other nodes."
-        return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": ",".join([*kept, *rest])})
+        return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": ",".join([*kept, *rest])})
     text = f"On {node.name}, name as many interfaces as on the other nodes, {wanted}; or name one on each node."
-    return Fix(text, (node.name,))
+    return Fix.on(node, text)
 
 
 def first_interface(node: Node) -> str | None:

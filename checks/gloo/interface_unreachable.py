@@ -59,11 +59,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     lost = {(target, link.address): None for _, target, link in bad}
     blamed = [node for node in cluster.nodes if any(node is target for target, _ in lost)]
     picked = ", ".join(f"{address} ({_interface(node, address)}) on {node.name}" for node, address in lost)
-    yield Finding(
-        summary=f"gloo picked {picked}, which other nodes cannot reach; another address of the same nodes they can.",
-        nodes=tuple(node.name for node in blamed),
-        ranks=tuple(rank for node in blamed for rank in node.ranks),
-        links=tuple(dict.fromkeys((node.name, target.name) for node, target, _ in bad)),
+    yield Finding.about(
+        blamed,
+        f"gloo picked {picked}, which other nodes cannot reach; another address of the same nodes they can.",
+        links=dict.fromkeys((node.name, target.name) for node, target, _ in bad),
         severity="fail"
         if any(gloo_dials(node, target, link.address) for node, target, link in bad)
         or gloo_errors_name(cluster, {k.address for _, _, k in bad})
@@ -73,7 +72,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             *(line for node, address in lost for line in choice(node, address)),
             *(f"{n.name} to {t.name}: {k.address}:{k.port} {k.outcome.replace('-', ' ')}" for n, t, k in bad),
         ),
-        fixes=tuple(fix(node, [address for target, address in lost if target is node]) for node in blamed),
+        fixes=(fix(node, [address for target, address in lost if target is node]) for node in blamed),
     )
 
 
@@ -94,15 +93,15 @@ def fix(node: Node, lost: list[str]) -> Fix:
     if len(node.gloo_addresses) > 1:
         names = [node.interface_of(address) or "" for address in node.gloo_addresses if address not in lost]
         text = f"On {node.name}, leave out the interface that the others do not reach, and name as many on each node."
-        return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": ",".join(names) or interface})
+        return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": ",".join(names) or interface})
     if interface is None:
-        return Fix(f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the others.", (node.name,))
+        return Fix.on(node, f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the others.")
     if any(node.interface_of(address) == interface for address in lost):
         # gloo takes an interface's first address: naming the interface would lead to the same one.
         text = f"On {node.name}, let its own name mean {node.reached_at}, by which {interface} is reached (/etc/hosts)."
-        return Fix(text, (node.name,))
+        return Fix.on(node, text)
     text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
-    return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface})
+    return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": interface})
 
 
 def _interface(node: Node, address: str) -> str:

@@ -52,6 +52,7 @@ from distdoctor.check_api import (
     is_loopback,
     makes_gloo_group,
     misspellings_of,
+    names_of,
     primary_interface,
     reachable_address,
     reads_hosts_file,
@@ -67,16 +68,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if concerns(cluster, node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     offered = [address for node in bad for address in loopbacks(node)]
-    yield Finding(
-        summary=f"gloo on {together(names)} advertises {_addresses(bad)}, which other hosts cannot reach.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
+    yield Finding.about(
+        bad,
+        f"gloo on {names_of(bad)} advertises {_addresses(bad)}, which other hosts cannot reach.",
         severity="fail" if any(fails(cluster, node) for node in bad) or gloo_errors_name(cluster, offered) else "warn",
         matters=by_luck(cluster),
         evidence=tuple(line for node in bad for line in evidence(node)) + _errors(cluster),
-        fixes=tuple(fix for node in bad for fix in fixes(cluster, node)),
+        fixes=(fix for node in bad for fix in fixes(cluster, node)),
         because_of=cause(bad),
     )
 

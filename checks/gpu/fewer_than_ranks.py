@@ -35,16 +35,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if short(node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     said = together(f"{len(devices(node))} for {ranks(node)} ranks on {node.name}" for node in bad)
-    yield Finding(
-        summary=f"There are fewer visible GPUs than ranks: {said}.",
-        nodes=names,
-        ranks=tuple(
-            r.rank for n in bad for r in n.facts.ranks if r.rank is not None and r.local_rank >= len(devices(n))
-        ),
-        evidence=tuple(evidence(node) for node in bad),
-        fixes=tuple(fix(node) for node in bad),
+    yield Finding.about(
+        bad,
+        f"There are fewer visible GPUs than ranks: {said}.",
+        ranks=(r.rank for n in bad for r in n.facts.ranks if r.rank is not None and r.local_rank >= len(devices(n))),
+        evidence=map(evidence, bad),
+        fixes=map(fix, bad),
     )
 
 
@@ -80,8 +77,8 @@ def fix(node: Node) -> Fix:
     count = len(devices(node))
     if count == 0:
         text = f"On {node.name} no GPU is visible: make them visible, or check the CPU backend."
-        return Fix(text, (node.name,), flags={"--backend": "gloo"})
+        return Fix.on(node, text, flags={"--backend": "gloo"})
     text = f"Start {count} ranks on {node.name}, one per visible GPU."
     if node.plan.sources.get("nproc_per_node") == "PET_NPROC_PER_NODE":
-        return Fix(text, (node.name,), env={"PET_NPROC_PER_NODE": str(count)})
-    return Fix(text, (node.name,), flags={"--nproc-per-node": str(count)})
+        return Fix.on(node, text, env={"PET_NPROC_PER_NODE": str(count)})
+    return Fix.on(node, text, flags={"--nproc-per-node": str(count)})

@@ -54,21 +54,21 @@ def by_device(node: Node) -> dict[str, list[RankFacts]]:
 def finding(node: Node, device: str, ranks: list[RankFacts]) -> Finding:
     who = together(str(r.rank if r.rank is not None else f"local {r.local_rank}") for r in ranks)
     masks = list(dict.fromkeys(r.gpu.cuda_visible_devices for r in ranks if r.gpu))
-    return Finding(
-        summary=f"Ranks {who} on {node.name} use the same GPU, {device}.",
-        nodes=(node.name,),
-        ranks=tuple(r.rank for r in ranks if r.rank is not None),
-        evidence=tuple(
+    return Finding.about(
+        [node],
+        f"Ranks {who} on {node.name} use the same GPU, {device}.",
+        ranks=(r.rank for r in ranks if r.rank is not None),
+        evidence=(
             f"{node.name}: local rank {r.local_rank} sees {len(r.gpu.visible)} device(s), "
             f"CUDA_VISIBLE_DEVICES={r.gpu.cuda_visible_devices}"
             for r in ranks
             if r.gpu
         ),
         fixes=(
-            Fix(
+            Fix.on(
+                node,
                 "Give each rank a device of its own: leave CUDA_VISIBLE_DEVICES to the whole node and take "
                 f"LOCAL_RANK, or set another mask per rank (now {together(str(m) for m in masks)}).",
-                (node.name,),
             ),
         ),
     )

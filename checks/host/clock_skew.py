@@ -26,7 +26,7 @@ environment/rendezvous-id-mismatch
 import statistics
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "the times in logs mislead, and a c10d rendezvous drops a node whose clock is 15 s off"
@@ -46,17 +46,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     off = [name for name, clock in clocks.items() if abs(clock - usual) > NOTICED]
     sure = len(clocks) - len(off) > len(off)
     blamed = [node for node in cluster.nodes if node.name in clocks and (not sure or node.name in off)]
-    names = tuple(node.name for node in blamed)
-    yield Finding(
-        summary=f"The clocks of {together(names)} differ{' from the others' if sure else ''} by {spread:.0f} s.",
-        nodes=names,
-        ranks=tuple(rank for node in blamed for rank in node.ranks),
-        blame="all" if sure else "one-of",
+    yield Finding.about(
+        blamed,
+        f"The clocks of {names_of(blamed)} differ{' from the others' if sure else ''} by {spread:.0f} s.",
+        unsure=not sure,
         severity="fail" if spread > DEAD and cluster.plan.rdzv_backend == "c10d" else "warn",
-        evidence=tuple(line(name, clock) for name, clock in clocks.items()),
+        evidence=(line(name, clock) for name, clock in clocks.items()),
         fixes=(
-            Fix("Let the time service set the clock, as root.", names, commands=("timedatectl set-ntp true",)),
-            Fix("Or, where chrony runs already, let it step at once.", names, 2, commands=("chronyc -a makestep",)),
+            Fix.on(blamed, "Let the time service set the clock, as root.", commands=("timedatectl set-ntp true",)),
+            Fix.on(blamed, "Or, where chrony runs already, let it step at once.", 2, commands=("chronyc -a makestep",)),
         ),
     )
 

@@ -51,11 +51,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     bad = [node for node in cluster.nodes if node.name in found]
     worst = max(look.seconds for slow in found.values() for _, look in slow)
-    yield Finding(
-        summary=f"Name look-ups take {worst:.1f} s{' or more' if given_up(found) else ''} on {together(found)}.",
-        nodes=tuple(found),
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line(node, what, look) for node in bad for what, look in found[node.name]),
+    yield Finding.about(
+        bad,
+        f"Name look-ups take {worst:.1f} s{' or more' if given_up(found) else ''} on {together(found)}.",
+        evidence=(line(node, what, look) for node in bad for what, look in found[node.name]),
         fixes=(
             *(fix for node in bad for fix in fixes(cluster, node, found[node.name])),
             Fix("Or repair or remove the name server in /etc/resolv.conf that does not answer.", tuple(found), 2),
@@ -101,4 +100,4 @@ def fixes(cluster: Cluster, node: Node, slow: list[tuple[str, Resolution]]) -> I
             commands.append(append_hosts_line(look.addresses[0], look.name))
     if commands:
         text = f"Answer what is asked on {node.name} from /etc/hosts."
-        yield Fix(text, (node.name,), commands=tuple(dict.fromkeys(commands)))
+        yield Fix.on(node, text, commands=tuple(dict.fromkeys(commands)))

@@ -32,6 +32,7 @@ from distdoctor.check_api import (
     correct_own_hosts_line,
     has_other_hosts,
     is_loopback,
+    names_of,
     own_host_names,
     reachable_address,
     together,
@@ -46,14 +47,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if loopback(node) is not None and has_other_hosts(cluster, node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     means = together(dict.fromkeys(str(loopback(node)) for node in bad))
-    yield Finding(
-        summary=f"The own host name of {together(names)} means {means}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line for node in bad for line in evidence(node)),
-        fixes=tuple(fix(cluster, node) for node in bad),
+    yield Finding.about(
+        bad,
+        f"The own host name of {names_of(bad)} means {means}.",
+        evidence=(line for node in bad for line in evidence(node)),
+        fixes=(fix(cluster, node) for node in bad),
     )
 
 
@@ -78,10 +77,8 @@ def fix(cluster: Cluster, node: Node) -> Fix:
     address = reachable_address(node, cluster)
     if "localhost" in own_host_names(node):
         text = f"Give {node.name} a name of its own, as root: hostnamectl set-hostname NAME, and NAME in /etc/hosts."
-        return Fix(text, (node.name,))
+        return Fix.on(node, text)
     if address is None:
-        return Fix(f"Give {node.name} its real address in /etc/hosts.", (node.name,))
+        return Fix.on(node, f"Give {node.name} its real address in /etc/hosts.")
     command = correct_own_hosts_line(node, address)
-    return Fix(
-        f"Give {node.name} its real address in /etc/hosts.", (node.name,), commands=(command,) if command else ()
-    )
+    return Fix.on(node, f"Give {node.name} its real address in /etc/hosts.", commands=(command,) if command else ())

@@ -31,6 +31,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
+    names_of,
     parse_address,
     primary_interface,
     reachable_address,
@@ -73,19 +74,17 @@ def matters(cluster: Cluster, node: Node) -> bool:
 
 def master_finding(cluster: Cluster, lost: list[Node]) -> Finding:
     masters = list(dict.fromkeys(str(node.plan.master_addr) for node in lost))
-    names = tuple(node.name for node in lost)
     owner = next((n for n in cluster.nodes if n.identity.hostname in masters), cluster.node0)
     address = reachable_address(owner, cluster) if owner else None
     text = "Name node 0 by its address."
     fixes = (
-        set_master_fixes(lost, text, address=address) if address else (Fix(text, names, unknown=("--master-addr",)),)
+        set_master_fixes(lost, text, address=address) if address else (Fix.on(lost, text, unknown=("--master-addr",)),)
     )
     own = tuple(own_fix(n) for n in cluster.nodes if n.identity.hostname.isdecimal() and matters(cluster, n))
-    return Finding(
-        summary=f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",
-        nodes=names,
-        ranks=tuple(rank for node in lost for rank in node.ranks),
-        evidence=tuple(line(node) for node in lost),
+    return Finding.about(
+        lost,
+        f"MASTER_ADDR {together(masters)} is digits only, and so an IPv4 address that no node has.",
+        evidence=map(line, lost),
         fixes=(*fixes, *own),
     )
 
@@ -97,14 +96,12 @@ def line(node: Node) -> str:
 
 
 def own_finding(named: list[Node]) -> Finding:
-    names = tuple(node.name for node in named)
-    return Finding(
-        summary=f"The own host name of {together(names)} is digits only, and so means an IPv4 address.",
-        nodes=names,
-        ranks=tuple(rank for node in named for rank in node.ranks),
+    return Finding.about(
+        named,
+        f"The own host name of {names_of(named)} is digits only, and so means an IPv4 address.",
         severity="warn",
-        evidence=tuple(own_line(node) for node in named),
-        fixes=tuple(own_fix(node) for node in named),
+        evidence=map(own_line, named),
+        fixes=map(own_fix, named),
         because_of="gloo/loopback-address",
     )
 
@@ -118,5 +115,5 @@ def own_fix(node: Node) -> Fix:
     interface = primary_interface(node)
     text = "Tell gloo the interface, so that it does not look the name up."
     if interface is None:
-        return Fix("Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes.", (node.name,))
-    return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface})
+        return Fix.on(node, "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes.")
+    return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": interface})

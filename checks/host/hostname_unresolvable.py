@@ -37,8 +37,8 @@ from distdoctor.check_api import (
     has_other_hosts,
     hosts_file_commands,
     hosts_file_unread,
+    names_of,
     reachable_address,
-    together,
 )
 
 SEVERITY = "warn"
@@ -51,13 +51,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in bad if has_other_hosts(cluster, node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
-    yield Finding(
-        summary=f"The own host name of {together(names)} has no address.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
+    yield Finding.about(
+        bad,
+        f"The own host name of {names_of(bad)} has no address.",
         evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad)),
-        fixes=tuple(fix(cluster, node) for node in bad),
+        fixes=(fix(cluster, node) for node in bad),
     )
 
 
@@ -71,8 +69,8 @@ def evidence(node: Node) -> str:
 def fix(cluster: Cluster, node: Node) -> Fix:
     address = reachable_address(node, cluster)
     if address is None:
-        return Fix(f"Add {node.name} with its real address to /etc/hosts.", (node.name,))
+        return Fix.on(node, f"Add {node.name} with its real address to /etc/hosts.")
     commands = hosts_file_commands(node, address, node.identity.hostname)
     if not commands:
-        return Fix(f"Find out why {node.name} does not read its line in /etc/hosts.", (node.name,))
-    return Fix(f"Give {node.name} its address in /etc/hosts.", (node.name,), commands=commands)
+        return Fix.on(node, f"Find out why {node.name} does not read its line in /etc/hosts.")
+    return Fix.on(node, f"Give {node.name} its address in /etc/hosts.", commands=commands)

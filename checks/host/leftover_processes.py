@@ -38,13 +38,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     bad = [node for node in cluster.nodes if node.name in found]
     count = len({(node.host, one.pid) for node in bad for one in found[node.name]})
-    yield Finding(
-        summary=f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "
+    yield Finding.about(
+        bad,
+        f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "
         f"on {together(found)}.",
-        nodes=tuple(found),
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line for node in bad for line in lines(node, found[node.name])),
-        fixes=tuple(fixes(cluster, bad, found)),
+        evidence=(line for node in bad for line in lines(node, found[node.name])),
+        fixes=fixes(cluster, bad, found),
     )
 
 
@@ -80,7 +79,7 @@ def fixes(cluster: Cluster, bad: list[Node], found: dict[str, tuple[Leftover, ..
         if mine:
             command = f"kill {' '.join(str(one.pid) for one in mine)}"
             text = "If nobody waits for their results any more, end them."
-            yield Fix(text, (node.name,), option, commands=(command,))
+            yield Fix.on(node, text, option, commands=(command,))
         others = list(dict.fromkeys(one.user or "?" for one in found[node.name] if one not in mine))
         if others:
-            yield Fix(f"Ask {together(others)} to end theirs.", (node.name,), option)
+            yield Fix.on(node, f"Ask {together(others)} to end theirs.", option)

@@ -25,7 +25,7 @@ nccl/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, plans_nccl_group, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, plans_nccl_group
 
 SEVERITY = "warn"
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
@@ -39,16 +39,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if low(node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
-    yield Finding(
-        summary=f"On {together(names)} too little memory may be locked for RDMA.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line(node) for node in bad),
+    yield Finding.about(
+        bad,
+        f"On {names_of(bad)} too little memory may be locked for RDMA.",
+        evidence=map(line, bad),
         fixes=(
-            Fix(
+            Fix.on(
+                bad,
                 "Lift the limit where the job is started (slurmd: LimitMEMLOCK=infinity; docker: --ulimit memlock=-1).",
-                names,
                 commands=("ulimit -l unlimited",),
             ),
         ),

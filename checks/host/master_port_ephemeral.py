@@ -70,9 +70,9 @@ def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
     port, (low, high) = node.plan.master_port, found
     source = node.plan.sources.get("master_port", "default")
     value = ",".join(filter(None, (node.limits.reserved_ports, str(port))))
-    reserve = Fix(
+    reserve = Fix.on(
+        node,
         f"Or reserve it on {node.name}, as root.",
-        (node.name,),
         2,
         commands=(f"sysctl -w net.ipv4.ip_local_reserved_ports={value}",),
     )
@@ -82,10 +82,9 @@ def finding(cluster: Cluster, node: Node, found: tuple[int, int]) -> Finding:
         options = (*set_master_fixes(cluster.nodes, text, port=DEFAULT_PORT), reserve)
     else:
         options = (Fix(reserve.text.replace("Or reserve", "Reserve"), reserve.nodes, commands=reserve.commands),)
-    return Finding(
-        summary=f"MASTER_PORT {port} lies among the ports that {node.name} hands out to any connection.",
-        nodes=(node.name,),
-        ranks=node.ranks,
+    return Finding.about(
+        [node],
+        f"MASTER_PORT {port} lies among the ports that {node.name} hands out to any connection.",
         evidence=(f"{node.name}: port {port} (from {source}); net.ipv4.ip_local_port_range is {low} to {high}",),
         fixes=options,
     )

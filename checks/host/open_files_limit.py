@@ -28,7 +28,7 @@ store/failed, gloo/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, planned_rank_count, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, names_of, planned_rank_count, together
 
 SEVERITY = "fail"
 MATTERS = "DataLoader workers and checkpoints need files, too"
@@ -50,15 +50,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     short = [node for node in bad if node.name in hit or (limit(node) or 0) < need]
     blamed = short or bad
-    names = tuple(node.name for node in blamed)
     enough = "" if short else ": enough for this job, but little above that"
-    yield Finding(
-        summary=f"On {together(names)} a process may have {together(said(blamed))} files open{enough}.",
-        nodes=names,
-        ranks=tuple(rank for node in blamed for rank in node.ranks),
+    yield Finding.about(
+        blamed,
+        f"On {names_of(blamed)} a process may have {together(said(blamed))} files open{enough}.",
         severity="fail" if short else "warn",
-        evidence=tuple(line for node in blamed for line in (*evidence(node, need), *hit.get(node.name, ()))),
-        fixes=tuple(fix(node, need) for node in blamed),
+        evidence=(line for node in blamed for line in (*evidence(node, need), *hit.get(node.name, ()))),
+        fixes=(fix(node, need) for node in blamed),
     )
 
 
@@ -96,7 +94,7 @@ def fix(node: Node, need: int) -> Fix:
     wanted = max(USUAL, 4 * need, 2 * (limit(node) or 0))  # never less than there is
     if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need):
         value = wanted if hard is None or hard == -1 else min(wanted, hard)
-        return Fix("Raise it in the shell that starts the job.", (node.name,), commands=(f"ulimit -n {value}",))
+        return Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -n {value}",))
     text = "Raise the hard limit, as root, and log in again; in a container: docker run --ulimit nofile=65536."
     lines = rf"* soft nofile {wanted}\n* hard nofile {wanted}\n"
-    return Fix(text, (node.name,), commands=(f"printf '{lines}' >> /etc/security/limits.conf",))
+    return Fix.on(node, text, commands=(f"printf '{lines}' >> /etc/security/limits.conf",))

@@ -53,10 +53,9 @@ def finding(cluster: Cluster, node: Node, start: int) -> Finding:
     user, port = node.identity.user or "this user", node.plan.master_port
     free = max(DEFAULT_PORT, start)
     said = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
-    return Finding(
-        summary=f"Port {port} needs a privilege that {user} lacks on {node.name}: node 0 cannot host the store.",
-        nodes=(node.name,),
-        ranks=node.ranks,
+    return Finding.about(
+        [node],
+        f"Port {port} needs a privilege that {user} lacks on {node.name}: node 0 cannot host the store.",
         evidence=(f"{node.name}: {user} may bind ports from {start} on; MASTER_PORT is {port}", *said),
         fixes=set_master_fixes(cluster.nodes, f"Use a port from {start} on, the same on every node.", port=free),
     )

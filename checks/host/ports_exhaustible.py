@@ -32,6 +32,7 @@ from distdoctor.check_api import (
     Fix,
     Node,
     errors_with_words,
+    names_of,
     planned_rank_count,
     rank_count,
     together,
@@ -54,15 +55,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = short or tight
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     counts = together(dict.fromkeys(str(width(node)) for node in bad))
     enough = "" if short else ": perhaps not enough for all connections of this job"
-    yield Finding(
-        summary=f"On {together(names)} there are {counts} ports for outgoing connections{enough}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
+    yield Finding.about(
+        bad,
+        f"On {names_of(bad)} there are {counts} ports for outgoing connections{enough}.",
         severity="fail" if short else "warn",
-        evidence=tuple(line for node in bad for line in (evidence(node, world), *hit.get(node.name, ()))),
+        evidence=(line for node in bad for line in (evidence(node, world), *hit.get(node.name, ()))),
         fixes=fixes(bad),
     )
 
@@ -101,4 +100,4 @@ def fixes(bad: list[Node]) -> tuple[Fix, ...]:
     else:
         command = f'sysctl -w net.ipv4.ip_local_port_range="{USUAL[0]} {USUAL[1]}"'
     text = "Widen the range, as root; what a firewall lets through has to be as wide."
-    return (Fix(text, tuple(node.name for node in bad), commands=(command,)),)
+    return (Fix.on(bad, text, commands=(command,)),)

@@ -51,13 +51,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     announced = node.system.announced if node else None
     if node is None or announced is None or leads_here(announced, node.system.announced_reached):
         return
-    yield Finding(
-        summary=f"torchrun looks for its store at {announced.name}, "
+    yield Finding.about(
+        [node],
+        f"torchrun looks for its store at {announced.name}, "
         f"which {'has no address' if not announced.addresses else 'is another address'} on {node.name}.",
-        nodes=(node.name,),
-        ranks=node.ranks,
-        evidence=tuple(evidence(node, announced)),
-        fixes=tuple(fixes(cluster, node, announced)),
+        evidence=evidence(node, announced),
+        fixes=fixes(cluster, node, announced),
     )
 
 

@@ -37,13 +37,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     bad = [node for node in cluster.nodes if node.name in found]
     fails = any(plans_nccl_group(node) and rank_count(node) > 1 for node in bad)
-    yield Finding(
-        summary=f"/dev/shm cannot be written on {together(found)}.",
-        nodes=tuple(found),
-        ranks=tuple(rank for node in bad for rank in node.ranks),
+    yield Finding.about(
+        bad,
+        f"/dev/shm cannot be written on {together(found)}.",
         severity="fail" if fails else "warn",
-        evidence=tuple(line(node, found[node.name]) for node in bad),
-        fixes=tuple(fix(node, found[node.name]) for node in bad),
+        evidence=(line(node, found[node.name]) for node in bad),
+        fixes=(fix(node, found[node.name]) for node in bad),
     )
 
 
@@ -60,5 +59,5 @@ def line(node: Node, shm: SharedMemory) -> str:
 
 def fix(node: Node, shm: SharedMemory) -> Fix:
     if shm.error:
-        return Fix("Mount it, as root.", (node.name,), commands=(MOUNT,))
-    return Fix("Let every user write in it, as root.", (node.name,), commands=("chmod 1777 /dev/shm",))
+        return Fix.on(node, "Mount it, as root.", commands=(MOUNT,))
+    return Fix.on(node, "Let every user write in it, as root.", commands=("chmod 1777 /dev/shm",))

@@ -27,7 +27,17 @@ host/shared-memory-permission
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl_group, rank_count, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    SharedMemory,
+    names_of,
+    plans_nccl_group,
+    rank_count,
+    together,
+)
 
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
@@ -44,16 +54,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if small(node)]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
-    yield Finding(
-        summary=f"/dev/shm on {together(names)} {words(bad)}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        severity="fail" if any(fails(node) for node in bad) else "warn",
-        evidence=tuple(line(node) for node in bad),
-        fixes=(*fixes(bad), Fix("In a container: docker run --shm-size=16g (or --ipc=host); in Kubernetes an emptyDir "
-                                "with medium: Memory, mounted at /dev/shm.", names, 2)),
-    )  # fmt: skip
+    yield Finding.about(
+        bad,
+        f"/dev/shm on {names_of(bad)} {words(bad)}.",
+        severity="fail" if any(map(fails, bad)) else "warn",
+        evidence=map(line, bad),
+        fixes=fixes(bad),
+    )
 
 
 def memory(node: Node) -> SharedMemory | None:
@@ -99,3 +106,8 @@ def fixes(bad: list[Node]) -> Iterator[Fix]:
         yield Fix("On a host: make it larger, as root.", tight, commands=(f"mount -o remount,size={ENOUGH} /dev/shm",))
     if full:
         yield Fix("Remove what crashed runs have left in it, such as /dev/shm/nccl-* and /dev/shm/torch_*.", full)
+    text = (
+        "In a container: docker run --shm-size=16g (or --ipc=host); in Kubernetes an emptyDir with medium: Memory, "
+        "mounted at /dev/shm."
+    )
+    yield Fix.on(bad, text, 2)

@@ -28,7 +28,7 @@ host/shared-memory-permission
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, TemporaryFolder, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, TemporaryFolder, names_of
 
 SEVERITY = "fail"
 MATTERS = "what needs a temporary file, such as a DataLoader with workers, would fail; the ranks start without one"
@@ -39,13 +39,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for started in ("node", "rank"):
         bad = [node for node in cluster.nodes if node.name in found and node.plan.started == started]
         if bad:
-            yield Finding(
-                summary=f"There is no folder for temporary files on {together(node.name for node in bad)}.",
-                nodes=tuple(node.name for node in bad),
-                ranks=tuple(rank for node in bad for rank in node.ranks),
+            yield Finding.about(
+                bad,
+                f"There is no folder for temporary files on {names_of(bad)}.",
                 severity="fail" if started == "node" else "warn",
-                evidence=tuple(f"{node.name}: {found[node.name].error}" for node in bad),
-                fixes=tuple(fix(node, found[node.name]) for node in bad),
+                evidence=(f"{node.name}: {found[node.name].error}" for node in bad),
+                fixes=(fix(node, found[node.name]) for node in bad),
             )
 
 
@@ -56,5 +55,5 @@ def lacking(node: Node) -> TemporaryFolder | None:
 
 def fix(node: Node, folder: TemporaryFolder) -> Fix:
     if folder.instead is None:
-        return Fix("Let this user write /tmp, as root; where it is read-only, mount one.", (node.name,))
-    return Fix("Name a folder that this user may write.", (node.name,), env={"TMPDIR": folder.instead})
+        return Fix.on(node, "Let this user write /tmp, as root; where it is read-only, mount one.")
+    return Fix.on(node, "Name a folder that this user may write.", env={"TMPDIR": folder.instead})

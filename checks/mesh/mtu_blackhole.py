@@ -70,14 +70,15 @@ def finding(cluster: Cluster, edges: list[FailingLink], common: tuple[Node, ...]
     arrows = some_of(dict.fromkeys(f"{edge.source.name} to {edge.target.name}" for edge in edges), 6)
     size = min((edge.link.swallowed for edge in edges if edge.link.swallowed), default=None)
     what = f"payloads of {size} bytes never arrive" if size else "large payloads never arrive"
-    return Finding(
-        summary=f"From {arrows}, small payloads pass and {what}.",
-        nodes=tuple(node.name for node in nodes),
-        links=tuple((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS]),
-        blame="one-of" if unsure else "all",
+    return Finding.about(
+        nodes,
+        f"From {arrows}, small payloads pass and {what}.",
+        ranks=(),
+        links=((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS]),
+        unsure=unsure,
         severity="fail" if used else "warn",
-        evidence=tuple(evidence(edges, nodes)),
-        fixes=tuple(fixes(cluster, edges, nodes, ruled, unsure)),
+        evidence=evidence(edges, nodes),
+        fixes=fixes(cluster, edges, nodes, ruled, unsure),
     )
 
 
@@ -138,7 +139,7 @@ def fixes(
         name, mtu = data_interface(node)
         wanted = usual_mtu(cluster, node) if mtu > ETHERNET else SMALLEST
         text = f"On {node.name}, let {name or 'the interface'} send no packets larger than {wanted} bytes."
-        yield Fix(text, (node.name,), option, commands=(f"ip link set dev {name} mtu {wanted}",) if name else ())
+        yield Fix.on(node, text, option, commands=(f"ip link set dev {name} mtu {wanted}",) if name else ())
 
 
 def usual_mtu(cluster: Cluster, node: Node) -> int:

@@ -71,19 +71,18 @@ def share(link: MeasuredLink) -> float:
 def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool) -> Finding:
     worst = links[0]
     where = f"between {worst.source.name} and {worst.target.name}" if unsure else f"of {some_of(n.name for n in nodes)}"
-    return Finding(
-        summary=f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
+    return Finding.about(
+        nodes,
+        f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
         f"{worst.rate.retransmitted} of {worst.rate.segments} small segments had to be sent again.",
-        nodes=tuple(node.name for node in nodes),
-        links=tuple((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
-        blame="one-of" if unsure else "all",
+        ranks=(),
+        links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
+        unsure=unsure,
         evidence=(
             *(line(link) for link in links[:SHOWN]),
             *(f"{node.name}: its packet filter drops some: {rule}" for node in nodes for rule in rules(node)),
         ),
-        fixes=tuple(
-            fix(cluster, node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)
-        ),
+        fixes=(fix(cluster, node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
     )
 
 
@@ -101,9 +100,9 @@ def fix(cluster: Cluster, node: Node, option: int) -> Fix:
         peers += own_addresses_filtered(cluster, node)
         return open_firewall_fix(node, node.name, "input", peers, None, option)
     name = data_interface(node)[0] or "the interface"
-    return Fix(
+    return Fix.on(
+        node,
         f"On {node.name}, look at the errors and drops of {name} (ip -s link show dev {name}; ethtool -S {name}), at "
         f"tc qdisc show dev {name}, then at cable and switch port.",
-        (node.name,),
         option,
     )

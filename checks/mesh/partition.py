@@ -82,4 +82,4 @@ def fixes(cluster: Cluster, graph: LinkGraph, edges: list[FailingLink], ruled: s
         yield Fix(text, tuple(node.name for group in graph.groups for node in group))
     largest = graph.groups[0]
     names = some_of((node.name for node in largest), 6)
-    yield Fix(f"Or take one group only: {names} ({len(largest)} nodes).", tuple(n.name for n in largest), 2)
+    yield Fix.on(largest, f"Or take one group only: {names} ({len(largest)} nodes).", 2)

@@ -58,13 +58,14 @@ def finding(nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool, us
     against = f"{rate(usual)} is usual here" if usual is not None else "there is no third node to compare with"
     where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some_of(node.name for node in nodes)
     what = "The link from" if unsure else "The links of"
-    return Finding(
-        summary=f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.",
-        nodes=tuple(node.name for node in nodes),
-        links=tuple((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
-        blame="one-of" if unsure else "all",
-        evidence=tuple(line(link) for link in links[:SHOWN]),
-        fixes=tuple(fix(node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
+    return Finding.about(
+        nodes,
+        f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.",
+        ranks=(),
+        links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
+        unsure=unsure,
+        evidence=(line(link) for link in links[:SHOWN]),
+        fixes=(fix(node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
     )
 
 
@@ -82,9 +83,9 @@ def line(link: MeasuredLink) -> str:
 
 def fix(node: Node, option: int) -> Fix:
     name = data_interface(node)[0] or "the interface"
-    return Fix(
+    return Fix.on(
+        node,
         f"On {node.name}, look at {name}: its speed and duplex (ethtool {name}), a shaper (tc qdisc show dev {name}; "
         f"tc qdisc del dev {name} root removes it), then cable and switch port.",
-        (node.name,),
         option,
     )

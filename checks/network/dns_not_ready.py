@@ -28,7 +28,7 @@ network/master-unresolvable, network/master-resolves-differently
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, hosts_file_commands, master_means_itself, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, hosts_file_commands, master_means_itself, names_of
 
 SEVERITY = "warn"
 MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
@@ -41,14 +41,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     late = [n for n in cluster.nodes if n.network.resolved_after > AT_ONCE]
     if not late:
         return
-    names = tuple(node.name for node in late)
     slowest = max(after(node) for node in late)
-    yield Finding(
-        summary=f"{together(names)} could not resolve MASTER_ADDR {late[0].plan.master_addr} until {slowest:.0f} s "
+    yield Finding.about(
+        late,
+        f"{names_of(late)} could not resolve MASTER_ADDR {late[0].plan.master_addr} until {slowest:.0f} s "
         "after the start.",
-        nodes=names,
-        evidence=tuple(line(node) for node in late),
-        fixes=tuple(fix for node in late for fix in fixes(node)),
+        ranks=(),
+        evidence=map(line, late),
+        fixes=(fix for node in late for fix in fixes(node)),
     )
 
 
@@ -66,8 +66,8 @@ def fixes(node: Node) -> Iterator[Fix]:
     found = node.master_addresses
     if found and not master_means_itself(node):
         text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
-        yield Fix(text, (node.name,), commands=hosts_file_commands(node, found[0], name))
+        yield Fix.on(node, text, commands=hosts_file_commands(node, found[0], name))
     else:
-        yield Fix(f"On {node.name}, wait for the name {name} before the launch.", (node.name,))
+        yield Fix.on(node, f"On {node.name}, wait for the name {name} before the launch.")
     wait = f"until getent hosts {name}; do sleep 1; done"
-    yield Fix(f"Or put this before the launch on {node.name}: {wait}", (node.name,), 2)
+    yield Fix.on(node, f"Or put this before the launch on {node.name}: {wait}", 2)

@@ -73,15 +73,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"IPv{version} on {some_of(n.name for n in families if families[n] == version)}"
         for version in sorted(set(families.values()))
     ]
-    yield Finding(
-        summary=f"gloo picked {together(parts)}: it cannot connect the two.",
-        nodes=tuple(node.name for node in blamed),
-        ranks=tuple(rank for node in blamed for rank in node.ranks),
-        blame="one-of" if usual is None else "all",
+    yield Finding.about(
+        blamed,
+        f"gloo picked {together(parts)}: it cannot connect the two.",
+        unsure=usual is None,
         severity="fail" if cluster.gloo_planned else "warn",
         matters="" if cluster.gloo_planned else NO_GLOO,
         evidence=(*(line(node) for node in blamed), *said(families)),
-        fixes=tuple(fix(node, usual or other(families[node])) for node in blamed),
+        fixes=(fix(node, usual or other(families[node])) for node in blamed),
     )
 
 
@@ -100,13 +99,12 @@ def tried_first(nodes: list[Node]) -> Finding:
     first, contact = dead_first(nodes[0])[0], nodes[0].network.contact
     working = contact.address if contact else None
     dropped = any(c.outcome == "no-answer" for node in nodes for c in dead_first(node))
-    return Finding(
-        summary=f"{nodes[0].plan.master_addr} is {first.address} first on {some_of(names)}, which leads nowhere, "
+    return Finding.about(
+        nodes,
+        f"{nodes[0].plan.master_addr} is {first.address} first on {some_of(names)}, which leads nowhere, "
         f"and then {working}, which works.",
-        nodes=names,
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
         severity="fail" if dropped else "warn",
-        evidence=tuple(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
+        evidence=(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
         fixes=set_master_fixes(nodes, "Name node 0 by its IPv4 address.", address=working),
     )
 
@@ -161,7 +159,7 @@ def fix(node: Node, family: int) -> Fix:
         parsed = parse_address(interface.addresses[0]) if interface.addresses else None
         if parsed is not None and parsed.version == family and not parsed.is_link_local:
             text = f"On {node.name}, let gloo take the IPv{family} address of {interface.name}."
-            return Fix(text, (node.name,), env={"GLOO_SOCKET_IFNAME": interface.name})
+            return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": interface.name})
     name = node.identity.hostname
     text = f"On {node.name}, let its own name {name} have an IPv{family} address only (/etc/hosts)."
-    return Fix(text, (node.name,))
+    return Fix.on(node, text)

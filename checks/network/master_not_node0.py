@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     claims_node0,
     contact_text,
     master_means_itself,
+    names_of,
     reachable_address,
     set_master_fixes,
     together,
@@ -131,15 +132,13 @@ def nobody_hosts(cluster: Cluster) -> bool:
 
 
 def finding(cluster: Cluster, bad: list[Node]) -> Finding:
-    names = tuple(node.name for node in bad)
     values = list(dict.fromkeys(str(node.plan.master_addr) for node in bad))
     looped = all(master_means_itself(node) for node in bad)
     why = "means each host itself" if looped else "is not an address of node 0"
-    return Finding(
-        summary=f"MASTER_ADDR {together(values)} on {together(names)} {why}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
-        evidence=tuple(line for node in bad for line in evidence(node)),
+    return Finding.about(
+        bad,
+        f"MASTER_ADDR {together(values)} on {names_of(bad)} {why}.",
+        evidence=(line for node in bad for line in evidence(node)),
         fixes=fixes(cluster, bad),
     )
 
@@ -162,7 +161,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     address = reachable_address(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
-        return (Fix(text, tuple(node.name for node in bad), unknown=("--master-addr",)),)
+        return (Fix.on(bad, text, unknown=("--master-addr",)),)
     assert zero is not None
     # The node that is node 0 takes the same value, so that all have one.
     return set_master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)

@@ -42,6 +42,7 @@ from distdoctor.check_api import (
     is_loopback,
     master_targets,
     names_leading_apart,
+    names_of,
     reachable_address,
     rightful_master_target,
     set_master_fixes,
@@ -67,14 +68,13 @@ def finding(cluster: Cluster, name: str, nodes: list[Node], found: dict[str, Mas
     if mirrored:
         return each_itself(cluster, name, nodes, mirrored, right)
     says = dict.fromkeys(", ".join(node.master_addresses) for node in wrong)
-    who = together(node.name for node in wrong)
-    return Finding(
-        summary=f"{name} is {together(says)} on {who}, and another host on the other nodes.",
-        nodes=tuple(node.name for node in blamed),
-        ranks=tuple(rank for node in blamed for rank in node.ranks),
-        blame="all" if sure else "one-of",
-        evidence=tuple(line for node in nodes for line in evidence(node)),
-        fixes=tuple(fixes(cluster, name, nodes, wrong, found, right)),
+    who = names_of(wrong)
+    return Finding.about(
+        blamed,
+        f"{name} is {together(says)} on {who}, and another host on the other nodes.",
+        unsure=not sure,
+        evidence=(line for node in nodes for line in evidence(node)),
+        fixes=fixes(cluster, name, nodes, wrong, found, right),
     )
 
 
@@ -86,19 +86,18 @@ def each_itself(
     owner = next(node for node in cluster.nodes if node.host == right[0])
     others = {address for node in cluster.nodes if node.host != right[0] for address in node.addresses}
     better = reachable_address(owner, cluster, but=others)
-    who = together(node.name for node in mirrored)
+    who = names_of(mirrored)
     text = f"Name node 0 by an address that no other node has, on every node{f': {better}' if better else ''}."
-    return Finding(
-        summary=f"{at}{f' ({name})' if name != at else ''} is an address of {who}, too, which "
+    return Finding.about(
+        mirrored,
+        f"{at}{f' ({name})' if name != at else ''} is an address of {who}, too, which "
         f"{'finds' if len(mirrored) == 1 else 'find'} nobody but {'itself' if len(mirrored) == 1 else 'themselves'}.",
         title="MASTER_ADDR is an address that several nodes have",
-        nodes=tuple(node.name for node in mirrored),
-        ranks=tuple(rank for node in mirrored for rank in node.ranks),
         evidence=(
             *(line for node in nodes for line in evidence(node)),
             *(f"{node.name}: {at} is its own ({node.interface_of(at)})" for node in (owner, *mirrored)),
         ),
-        fixes=set_master_fixes(nodes, text, address=better) if better else (Fix(text, tuple(n.name for n in nodes)),),
+        fixes=set_master_fixes(nodes, text, address=better) if better else (Fix.on(nodes, text),),
     )
 
 
@@ -116,13 +115,12 @@ def fixes(
     right: MasterTarget,
 ) -> Iterator[Fix]:
     address = meant(cluster, nodes, found, right)
-    who = tuple(node.name for node in wrong)
     if address is None:
-        yield Fix(f"Make {name} mean the same host on {together(who)} as on the other nodes.", who)
+        yield Fix.on(wrong, f"Make {name} mean the same host on {names_of(wrong)} as on the other nodes.")
         return
     text = f"Make {name} mean {address} in /etc/hosts."
     for node in wrong:
-        yield Fix(text, (node.name,), commands=(in_hosts(node, name, address),))
+        yield Fix.on(node, text, commands=(in_hosts(node, name, address),))
     yield from set_master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
 
 

@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     Node,
     hosts_file_commands,
     hosts_file_unread,
+    names_of,
     own_host_names,
     reachable_address,
     set_master_fixes,
@@ -51,12 +52,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [n for n in cluster.nodes if n.network.master and not n.network.master.addresses]
     if not bad:
         return
-    names = tuple(node.name for node in bad)
     masters = list(dict.fromkeys(str(node.plan.master_addr) for node in bad))
-    yield Finding(
-        summary=f"{together(names)} cannot resolve MASTER_ADDR {together(masters)}.",
-        nodes=names,
-        ranks=tuple(rank for node in bad for rank in node.ranks),
+    yield Finding.about(
+        bad,
+        f"{names_of(bad)} cannot resolve MASTER_ADDR {together(masters)}.",
         evidence=(*(evidence(node) for node in bad), *hosts_file_unread(bad), *there(bad)),
         fixes=fixes(cluster, bad, masters),
     )
@@ -72,7 +71,6 @@ def evidence(node: Node) -> str:
 
 
 def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:
-    names = tuple(node.name for node in bad)
     if all(node.plan.one_node and not {*masters} & {*own_host_names(node)} for node in bad):
         return set_master_fixes(
             bad, "With one node there is no other to name: let it name itself.", address="127.0.0.1"
@@ -82,8 +80,8 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
         return tuple(in_hosts(bad, None, masters[0]))
     if address is None or len(masters) > 1:
         line = f"`<its address> {masters[0]}`"
-        text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {together(names)}."
-        return (Fix(text, names, unknown=("--master-addr",)),)
+        text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {names_of(bad)}."
+        return (Fix.on(bad, text, unknown=("--master-addr",)),)
     added = tuple(in_hosts(bad, address, masters[0]))
     # On a node whose own plan takes it for node 0 the numeric address is right, too.
     if len({name for fix in added for name in fix.nodes}) < len(bad):

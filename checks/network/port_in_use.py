@@ -75,11 +75,10 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         seen = ["no process is shown as its holder: another network namespace or container, or one just ending"]
     if bind.answer is not None and bind.answer.kind == "silent":
         seen.append("connected to, it says nothing")
-    return Finding(
-        summary=f"Port {bind.port} is in use on {node.name}, so that node 0 cannot host the store.",
-        nodes=(node.name,),
-        ranks=node.ranks,
-        evidence=tuple(f"{node.name}: {line}" for line in seen),
+    return Finding.about(
+        [node],
+        f"Port {bind.port} is in use on {node.name}, so that node 0 cannot host the store.",
+        evidence=(f"{node.name}: {line}" for line in seen),
         fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node, option=2)),
     )
 
@@ -97,19 +96,18 @@ def by_another_run(cluster: Cluster, node: Node) -> Finding:
     elif meeting.joined:
         mark += "; it went away when that run was over"
     who = together(f"pid {holder.pid}" for holder in holders if holder.pid is not None)
-    return Finding(
-        summary=f"Another run of distdoctor check has port {node.plan.master_port} of {node.name}.",
-        nodes=(node.name,),
-        ranks=node.ranks,
+    return Finding.about(
+        [node],
+        f"Another run of distdoctor check has port {node.plan.master_port} of {node.name}.",
         evidence=(
             f"{node.name}: {mark}",
             *(f"{node.name}: {port_holder_seen(holder, node.plan.master_port)}" for holder in holders),
         ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),
-            Fix(
+            Fix.on(
+                node,
                 f"Only if both are one job, started twice: end one of them{f' (the other is {who})' if who else ''}.",
-                (node.name,),
                 2,
             ),
         ),

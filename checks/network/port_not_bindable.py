@@ -43,10 +43,9 @@ def finding(cluster: Cluster, node: Node) -> Finding:
     assert node.network.bind
     bind = node.network.bind
     name = os.strerror(bind.errno) if bind.errno else (bind.error or "no reason given")
-    return Finding(
-        summary=f"{node.name} cannot host the store on port {bind.port}: {name}.",
-        nodes=(node.name,),
-        ranks=node.ranks,
+    return Finding.about(
+        [node],
+        f"{node.name} cannot host the store on port {bind.port}: {name}.",
         evidence=(f"{node.name}: {(bind.error or name)[:300]} (errno {bind.errno})",),
         fixes=other_master_port_fixes(cluster, bind.free_port),
     )

@@ -61,15 +61,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     why = "which other hosts have, too" if any(p.shared_with for p in wrong) else "which other nodes cannot reach"
     fails = any(p.fails and (p.backend == "nccl" or cluster.gloo_planned) for p in wrong)
     blamed = cluster.gloo_planned and gloo_errors_name(cluster, {p.address for p in wrong})
-    yield Finding(
-        summary=f"{said} on {some_of(node.name for node in nodes)}, {why}.",
-        nodes=tuple(node.name for node in nodes),
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
-        links=tuple(dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN])),
+    yield Finding.about(
+        nodes,
+        f"{said} on {some_of(node.name for node in nodes)}, {why}.",
+        links=dict.fromkeys((e.source.name, p.node.name) for p in wrong for e in p.unreached[:SHOWN]),
         severity="fail" if fails or blamed else "warn",
         matters=by_luck(cluster) if cluster.gloo_planned else NO_GLOO,
-        evidence=tuple(dict.fromkeys(line for pick in wrong for line in evidence(pick))),
-        fixes=tuple(fix(pick) for pick in wrong),
+        evidence=dict.fromkeys(line for pick in wrong for line in evidence(pick)),
+        fixes=map(fix, wrong),
     )
 
 
@@ -96,6 +95,6 @@ def fix(pick: PickedAddress) -> Fix:
     node, interface = pick.node, primary_interface(pick.node)
     if interface is None or interface == pick.interface:
         text = f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has."
-        return Fix(text, (node.name,))
+        return Fix.on(node, text)
     text = f"On {node.name}, tell {pick.backend} the interface that reaches the other nodes."
-    return Fix(text, (node.name,), env={INTERFACE_VARIABLES[pick.backend]: interface})
+    return Fix.on(node, text, env={INTERFACE_VARIABLES[pick.backend]: interface})

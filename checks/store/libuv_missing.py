@@ -38,11 +38,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     nodes = [node for node in cluster.nodes if node.name in said]
     every = tuple(node.name for node in cluster.nodes)
-    yield Finding(
-        summary=f"torch on {together(said)} is built without libuv, which its TCPStore asks for.",
-        nodes=tuple(said),
-        ranks=tuple(rank for node in nodes for rank in node.ranks),
-        evidence=tuple(f"{node.name}: torch {node.identity.torch}: {shorten_error(said[node.name])}" for node in nodes),
+    yield Finding.about(
+        nodes,
+        f"torch on {together(said)} is built without libuv, which its TCPStore asks for.",
+        evidence=(f"{node.name}: torch {node.identity.torch}: {shorten_error(said[node.name])}" for node in nodes),
         fixes=(Fix("Tell the store, on every node, to do without libuv.", every, env={"USE_LIBUV": "0"}),),
     )
 

@@ -26,7 +26,19 @@ store/nodes-missing, barrier/rank-missing
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import LIMITS, STORE, WAY, Cluster, Finding, Fix, Node, node0_name, other_run, together
+from distdoctor.check_api import (
+    LIMITS,
+    STORE,
+    WAY,
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    names_of,
+    node0_name,
+    other_run,
+    together,
+)
 
 SEVERITY = "fail"
 FOLLOWS = (
@@ -87,7 +99,7 @@ def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
 def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:
     """The finding about nodes that still ran, and lost the connection between them."""
     names = (zero.name, *(node.name for node in apart))
-    others = together(node.name for node in apart)
+    others = names_of(apart)
     return Finding(
         summary=f"{zero.name} and {others} lost sight of each other in the middle of the check.",
         nodes=names,

@@ -32,10 +32,10 @@ from distdoctor.check_api import (
     Finding,
     Node,
     claims_node0,
+    names_of,
     node0_name,
     other_master_port_fixes,
     store_host,
-    together,
 )
 
 SEVERITY = "fail"
@@ -85,7 +85,7 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
         links=tuple((node.name, name) for node in seen if node.name != name),
         evidence=(
             *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, {came_back(n)}" for n in seen),
-            f"seen by {together(n.name for n in seen)} until waiting ended",
+            f"seen by {names_of(seen)} until waiting ended",
         ),
         fixes=other_master_port_fixes(cluster, None),
         # Without node 0's own word it may as well be a left-over there, or a node 0 that is not started yet.

@@ -54,10 +54,11 @@ def finding(cluster: Cluster, nodes: list[Node], how: str) -> Finding:
         "unexpected": f"{together(names)} {has} a token, and {zero} runs without one.",
     }[how]
     where = f"{nodes[0].plan.master_addr}:{nodes[0].plan.master_port}"
-    return Finding(
-        summary=summary,
-        nodes=names,
-        evidence=tuple(f"{name}: {SAID[how]} (the mark in the store at {where})" for name in names),
+    return Finding.about(
+        nodes,
+        summary,
+        ranks=(),
+        evidence=(f"{name}: {SAID[how]} (the mark in the store at {where})" for name in names),
         fixes=(*fixes(zero, names, how), *another_port(cluster, 3 if how == "unexpected" else 2)),
     )
 

@@ -101,7 +101,7 @@ from distdoctor.check_api.rank_failures import (
 )
 from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
-from distdoctor.check_api.text import port_holder_seen, shorten_error, some_of, together
+from distdoctor.check_api.text import names_of, port_holder_seen, shorten_error, some_of, together
 from distdoctor.check_api.torch_import import (
     TorchImportCause,
     fixes_by_command,
@@ -257,6 +257,7 @@ __all__ = [
     "misspellings_of",
     "must_be_alike",
     "names_leading_apart",
+    "names_of",
     "node0_name",
     "nodes_by_torch_cause",
     "nodes_of_failed",

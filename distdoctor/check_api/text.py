@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from distdoctor.model.addresses import endpoint
+from distdoctor.model.cluster import Node
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import PortHolder
 
@@ -16,6 +17,11 @@ def together(names: Iterable[str]) -> str:
     """Names for a sentence: ``a``, ``a and b``, ``a, b and c``."""
     parts = list(names)
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def names_of(nodes: Iterable[Node]) -> str:
+    """The names of nodes for a sentence: ``host0``, ``host0 and host1``, ``host0, host1 and host2``."""
+    return together(node.name for node in nodes)
 
 
 def some_of(names: Iterable[str], limit: int = 8) -> str:

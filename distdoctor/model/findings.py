@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
+
+from distdoctor.model.cluster import Node
 
 Severity = Literal["info", "warn", "fail"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warn", "fail")
@@ -34,6 +37,22 @@ class Fix:
     verified: bool | None = None
     """True: tried on the spot and it helped; False: tried, did not help; None: not tried."""
 
+    @classmethod
+    def on(
+        cls,
+        nodes: Node | str | Iterable[Node | str],
+        text: str,
+        option: int = 1,
+        *,
+        env: dict[str, str | None] | None = None,
+        flags: dict[str, str | None] | None = None,
+        commands: Iterable[str] = (),
+        unknown: Iterable[str] = (),
+    ) -> Fix:
+        """A remedy for these nodes: nodes, or names of nodes whose facts are not here."""
+        several = (nodes,) if isinstance(nodes, Node | str) else nodes
+        return cls(text, _names(several), option, env or {}, flags or {}, tuple(commands), tuple(unknown))
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -61,6 +80,48 @@ class Finding:
     check: str = ""
     id: str = ""
     because_of: str | None = None
+
+    @classmethod
+    def about(
+        cls,
+        nodes: Iterable[Node | str],
+        summary: str,
+        *,
+        ranks: Iterable[int] | None = None,
+        links: Iterable[tuple[str, str]] = (),
+        unsure: bool = False,
+        evidence: Iterable[str] = (),
+        fixes: Iterable[Fix] = (),
+        severity: Severity | None = None,
+        matters: str = "",
+        title: str = "",
+        because_of: str | None = None,
+    ) -> Finding:
+        """The finding that blames these nodes: nodes, or names of nodes whose facts are not here.
+
+        ``ranks``: None for all ranks that are known to be on them. ``unsure``: it is one of the nodes, and it cannot be
+        told which.
+        """
+        blamed = tuple(nodes)
+        if ranks is None:
+            ranks = (rank for node in blamed if isinstance(node, Node) for rank in node.ranks)
+        return cls(
+            summary,
+            title=title,
+            nodes=_names(blamed),
+            ranks=tuple(ranks),
+            links=tuple(links),
+            blame="one-of" if unsure else "all",
+            evidence=tuple(evidence),
+            fixes=tuple(fixes),
+            severity=severity,
+            matters=matters,
+            because_of=because_of,
+        )
+
+
+def _names(nodes: Iterable[Node | str]) -> tuple[str, ...]:
+    return tuple(node if isinstance(node, str) else node.name for node in nodes)
 
 
 def at_least(severity: Severity | None, floor: Severity) -> bool:
