@@ -27,7 +27,7 @@ environment/duplicate-rank, network/master-not-node0
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, names_of, together, two_jobs
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, names_of, together, two_jobs_fixes
 
 SEVERITY = "fail"
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
@@ -79,7 +79,7 @@ def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> t
         "one, and start it once.",
     )
     if len(missing) != 1:
-        return once, *two_jobs(later, 2)
+        return once, *two_jobs_fixes(later, 2)
     other = fix(later, missing)
     text = f"Or, if several nodes are meant to be on {hostname}: {other.text[0].lower()}{other.text[1:]}"
     return once, replace(other, text=text, option=2)

@@ -26,7 +26,7 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together, two_jobs
+from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together, two_jobs_fixes
 
 SEVERITY = "fail"
 
@@ -67,7 +67,7 @@ def started_twice(claimants: list[tuple[Node, int]]) -> tuple[Fix, ...]:
     """All ranks are there, and one of them twice on one host: no other number is free for it."""
     node, pids = claimants[0][0], together(str(pid) for _, pid in claimants)
     text = f"The rank was started {len(claimants)} times on {node.name} (pids {pids}): end all but one."
-    return Fix.on(node, text), *two_jobs(node, 2)
+    return Fix.on(node, text), *two_jobs_fixes(node, 2)
 
 
 def fix(node: str, rank: int, missing: tuple[int, ...]) -> Fix:

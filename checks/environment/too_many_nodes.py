@@ -25,7 +25,7 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, other_run, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, names_of, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = (
@@ -38,7 +38,7 @@ FOLLOWS_ANYWHERE = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     zero = cluster.node0
-    late = [node for node in cluster.nodes if too_late(node) and not other_run(node)]
+    late = [node for node in cluster.nodes if too_late(node) and not met_other_run(node)]
     came = arrived(cluster, zero) if zero is not None else []
     planned = zero.plan.nnodes if zero is not None else late[0].plan.nnodes if late else None
     surplus = len(came) - (planned or len(came))

@@ -37,8 +37,8 @@ from distdoctor.check_api import (
     Fix,
     Node,
     end_leftover_fix,
+    met_other_run,
     other_master_port_fixes,
-    other_run,
     port_holder_seen,
     together,
 )
@@ -50,7 +50,7 @@ EADDRINUSE = 98
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        if other_run(node):
+        if met_other_run(node):
             yield by_another_run(cluster, node)
         elif taken(node):
             yield finding(cluster, node)

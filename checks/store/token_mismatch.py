@@ -25,7 +25,7 @@ store/forged-message, store/foreign-store, store/nodes-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name, other_run, set_master_fixes, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, node0_name, set_master_fixes, together
 
 SEVERITY = "fail"
 FOLLOWS_ANYWHERE = ("network/port-in-use",)
@@ -39,7 +39,7 @@ VARIABLE = "DISTDOCTOR_TOKEN"
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for how in SAID:
-        nodes = [n for n in cluster.nodes if n.meeting.token == how and not other_run(n)]
+        nodes = [n for n in cluster.nodes if n.meeting.token == how and not met_other_run(n)]
         if nodes:
             yield finding(cluster, nodes, how)
 

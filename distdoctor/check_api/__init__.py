@@ -1,304 +1,285 @@
-"""All that a check may import: the facts it reads, the findings it gives, and what checks share to judge them."""
+"""All that a check may import: the facts it reads, the findings it gives, and what checks share to judge them.
+
+A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. It looks at nodes
+through their views (``node.network``, ``node.system``, ``node.meeting``, ``node.mesh``), which are never None and are
+empty where nothing was seen, and says what it found with ``Finding.about(nodes, ...)``, and ``Fix.on(nodes, ...)``.
+
+The facts, and what a check makes of them:
+    Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
+    Node                     one of them: name, plan, ranks, addresses, host, its views, and saw(part)
+    Finding                  a failure that was found; Finding.about(nodes, summary, evidence=, fixes=) writes one down
+    Fix                      a remedy; Fix.on(nodes, text, env=, flags=, commands=) writes one down
+    RankFacts                one rank: its stages, its devices and the work it got done (Node.facts.ranks)
+    PlanProblem              a launch variable that is missing or makes no sense (Node.plan.problems)
+    MeetingFacts             how the meeting in the store went (Node.meeting)
+    Contact                  an attempt to connect, and how it ended (Node.network.contact)
+    Answer                   what answers on a port (Node.network.answer)
+    Resolution               a name that was looked up (Node.system.own_name, Node.network.master)
+    Link                     a connection between two nodes that failed (Node.mesh.bad)
+    Limits                   what the kernel lets a process use (Node.limits)
+    SharedMemory             /dev/shm (Node.limits.shared_memory)
+    TemporaryFolder          where temporary files go (Node.system.temporary)
+    Leftover                 a process of an earlier run (Node.system.leftovers)
+    InitFile                 the file of --init-method file:// (Node.system.init_file)
+    TorchFailure             why torch cannot be imported (Node.identity.torch_failure)
+    Shadow                   a file that hides a module from it (TorchFailure.shadows)
+    Work                     how much a rank got done (RankFacts.work)
+    Iterator                 what judge() returns: Iterator[Finding]
+    Sequence                 of collections.abc, like Iterator
+
+Words:
+    names_of                 the names of nodes, for a sentence
+    together                 names for a sentence: a, b and c
+    some_of                  the same, and so many more
+    shorten_error            an error's text on one line
+    contact_text             how an attempt to connect ended
+    port_holder_seen         who has a port, as evidence
+
+Nodes, ranks and what is planned for them:
+    DEFAULT_PORT             the port that MASTER_PORT is by default
+    LAUNCH_VARIABLES         the four variables that env:// needs
+    NO_GLOO                  why a finding about gloo is a warning where the job does not use it
+    node0_name               what node 0 is called, whether or not its facts are here
+    claims_node0             whether a node takes itself for node 0
+    store_host               node 0, where its facts say that it hosts the store
+    met_other_run            whether a node 0 met another run of the check on its port
+    has_other_hosts          whether other hosts take part
+    rank_count               how many ranks a node has
+    planned_rank_count       how many ranks the job has
+    missing_ranks            the global ranks that nobody claims
+    missing_node_ranks       the node ranks that no node has
+    makes_gloo_group         whether a node makes a gloo group
+    plans_nccl_group         whether a node's job makes an NCCL group
+    gloo_dials               whether gloo on one node connects to another, or the other to it
+    by_luck                  why what gloo does not need may go wrong all the same
+
+Values that must be alike, and variables:
+    disagreement             how nodes disagree on a value: who has the usual one, and who another
+    Disagreement             that: values, usual, others, blamed, said()
+    must_be_alike            whether a setting has to be the same on all nodes
+    setting_effect           what a value of such a setting amounts to
+    FATAL_SETTINGS           those of them without which a job hangs
+    GLOO_SETTINGS            those that gloo reads
+    GLOO_INTERFACES          the name of GLOO_SOCKET_IFNAME
+    gloo_device_names        the interfaces that its value names
+    INTERFACE_VARIABLES      the variable by which each backend is told its interface
+    DEPRECATED_VARIABLES     old names of variables, and the new ones
+    variable_meant           the known variable that a name is probably a misspelling of
+    misspellings_of          the variables of a node that look like one misspelled
+
+Addresses and interfaces:
+    parse_address            an address as a number that compares whatever its spelling (parse: its name in 0.1.0)
+    is_loopback              whether an address is of the host itself only
+    is_bridge                whether an interface joins the containers of one host
+    is_virtual               whether an interface is a bridge, a VPN or a network of containers
+    reachable_address        the address by which others reach a node
+    primary_interface        the interface that reaches the others
+    data_interface           the interface that gloo uses, and its MTU
+    own_host_names           what a host calls itself
+    wrongly_picked           the addresses that backends pick and that cannot be right
+    PickedAddress            one of these
+    announcing_node          the node under whose name torchrun announces its store
+
+Where MASTER_ADDR leads:
+    master_targets           the place that MASTER_ADDR and MASTER_PORT mean on each node
+    MasterTarget             such a place
+    names_leading_apart      the names that mean several places
+    rightful_master_target   which of several places is the right one
+    shared_master_address    an address of node 0 that another node has, too
+    master_means_itself      whether MASTER_ADDR means just the node that has it
+
+Who does not get to the store:
+    failed_contacts          the nodes whose last attempt on the master's port ended so
+    FailedContact            one of these
+    grouped_by_address       those together that tried one place
+    store_host_tried         node 0, where they looked for its store and when it was there
+    master_address_owner     node 0, where the address they tried is its own
+    master_known_up          whether the host they tried is known to be up
+    lacks_route              whether a node's own kernel knows no way there
+    route_obstacles          what routing tables say of their ways
+    misrouted_finding        the finding about these
+    master_port_findings     the findings of the checks network/port-*
+    NODES_MISSING            the check that says who never came
+
+Routes:
+    route_obstacle           what two nodes' tables, netmasks and filters of sources say is between them
+    RouteObstacle            that
+    route_obstacle_seen      it, as evidence
+    repair_route_fix         what to do about it
+    add_route_fix            a way from a node to an address
+
+Links between nodes:
+    link_graph               which links fail, and the smallest explanation of these
+    LinkGraph                that: isolated, groups, deaf, mute, stars, no_route, stalled, misled
+    FailingLink              a link of it
+    MAX_LINKS_LISTED         how many links a finding lists
+    SPARED_BY_GLOO           words for a direction in which gloo does not connect
+    link_arrows              links for a sentence: host1 to host0 and host2 to host0
+    how_links_fail           what became of connections, for a sentence
+    cut_after_accept         whether connections were accepted and then cut
+    link_needed              whether the job connects on a link
+    link_severity            fail where it connects on one of several
+    link_culprits            whom to blame for links that hang together
+    links_blocked_by_rules   whose packet filter blocks links
+    link_finding             the finding about links
+    open_links_fixes         let the connections between nodes through
+    measured_links           the links whose speed and loss were measured
+    MeasuredLink             one of these
+    slow_links               those that are far slower than usual
+    lossy_links              those that lose packets
+    usual_link_speed         what is usual
+    blamed_for_links         whom to blame for links with one trouble
+    source_addresses         the addresses that a node's connections come from
+    own_addresses_filtered   the node's own, where its filter meets what its ranks send each other
+    FilterHook               input or output: the way that a chain of a packet filter is on
+
+Ranks that failed:
+    failed_ranks             the ranks for which a stage failed
+    stopped_ranks            those whose process was stopped
+    died_ranks               those whose process ended by itself
+    FailedRank               one of these: node, rank, stage
+    failed_by_themselves     those with an error of their own
+    nodes_of_failed          the names of their nodes
+    ranks_of_failed          their numbers
+    rank_errors_said         what they said, as evidence
+    errors_with_words        the errors that hold certain words, by node
+    gloo_errors_name         whether gloo named an address in an error
+    accused_by_errors        whom errors accuse: the peer that they name, not who reports it
+    ranks_to_blame           the ranks of whom they accuse
+    failed_stage_finding     the finding about a stage that failed for whatever reason
+
+Fixes:
+    set_master_fixes         set the master's address or port, where each node's plan takes it from
+    other_master_port_fixes  another MASTER_PORT on all nodes
+    two_jobs_fixes           another port for one of two jobs
+    end_leftover_fix         end what holds a port, if it is one's own
+    open_firewall_fix        let peers through a node's packet filter
+    hosts_file_commands      give a name an address in /etc/hosts
+    append_hosts_line        add a line to /etc/hosts
+    correct_own_hosts_line   give the own name its real address there
+    reads_hosts_file         whether look-ups read /etc/hosts
+    hosts_file_unread        that they do not, as evidence
+    READ_HOSTS_FILE          the command that lets them
+
+torch that cannot be imported:
+    nodes_by_torch_cause     the nodes on which torch cannot be imported, by why
+    TorchImportCause         why: missing, shadowed, memory, library, ...
+    torch_error_seen         what was seen, as evidence
+    still_importing_torch    the nodes where the import did not end
+    missing_library_name     the library that was not found
+    pip_command              pip's command line for a node's Python
+    install_torch_command    install the torch that the other nodes have
+    install_torch_version    install a version of torch
+    fixes_by_command         one fix for all nodes with the same command
+
+Checks named together as causes:
+    LAUNCH                   what keeps nodes from meeting or from agreeing
+    CONFLICTS                plans that contradict each other
+    MASTER                   why there is no store of this job at the master's address
+    NAMES                    those of them that are a matter of who asks
+    STORE                    the others
+    WAY                      why a node does not get to a store that is there
+    PEERS                    why what ranks do together fails
+    LIMITS                   limits that ranks run into
+
+"""
 
 from __future__ import annotations
 
+# fmt: off
+# isort: off
 from collections.abc import Iterator, Sequence
-
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.fixes import (
-    READ_HOSTS_FILE,
-    append_hosts_line,
-    correct_own_hosts_line,
-    end_leftover_fix,
-    hosts_file_commands,
-    hosts_file_unread,
-    open_firewall_fix,
-    other_master_port_fixes,
-    reads_hosts_file,
-    set_master_fixes,
-    two_jobs,
+    READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands,
+    hosts_file_unread, open_firewall_fix, other_master_port_fixes, reads_hosts_file, set_master_fixes, two_jobs_fixes,
 )
 from distdoctor.check_api.link_findings import (
-    MAX_LINKS_LISTED,
-    SPARED_BY_GLOO,
-    cut_after_accept,
-    how_links_fail,
-    link_arrows,
-    link_culprits,
-    link_finding,
-    link_needed,
-    link_severity,
-    links_blocked_by_rules,
-    open_links_fixes,
-    own_addresses_filtered,
-    source_addresses,
+    MAX_LINKS_LISTED, SPARED_BY_GLOO, cut_after_accept, how_links_fail, link_arrows, link_culprits, link_finding,
+    link_needed, link_severity, links_blocked_by_rules, open_links_fixes, own_addresses_filtered, source_addresses,
 )
 from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
 from distdoctor.check_api.link_rates import (
-    MeasuredLink,
-    blamed_for_links,
-    lossy_links,
-    measured_links,
-    slow_links,
-    usual_link_speed,
+    MeasuredLink, blamed_for_links, lossy_links, measured_links, slow_links, usual_link_speed,
 )
 from distdoctor.check_api.majority import Disagreement, disagreement
 from distdoctor.check_api.master_contacts import (
-    FailedContact,
-    failed_contacts,
-    grouped_by_address,
-    lacks_route,
-    master_address_owner,
-    master_known_up,
-    route_obstacles,
-    store_host_tried,
+    FailedContact, failed_contacts, grouped_by_address, lacks_route, master_address_owner, master_known_up,
+    route_obstacles, store_host_tried,
 )
 from distdoctor.check_api.master_port import NODES_MISSING, master_port_findings, misrouted_finding
 from distdoctor.check_api.master_targets import (
-    MasterTarget,
-    master_targets,
-    names_leading_apart,
-    rightful_master_target,
-    shared_master_address,
+    MasterTarget, master_targets, names_leading_apart, rightful_master_target, shared_master_address,
 )
 from distdoctor.check_api.milestones import CONFLICTS, LAUNCH, LIMITS, MASTER, NAMES, PEERS, STORE, WAY
 from distdoctor.check_api.node_addresses import (
-    data_interface,
-    master_means_itself,
-    own_host_names,
-    primary_interface,
-    reachable_address,
+    data_interface, master_means_itself, own_host_names, primary_interface, reachable_address,
 )
 from distdoctor.check_api.nodes import (
-    claims_node0,
-    gloo_dials,
-    has_other_hosts,
-    makes_gloo_group,
-    missing_node_ranks,
-    missing_ranks,
-    node0_name,
-    other_run,
-    planned_rank_count,
-    plans_nccl_group,
-    rank_count,
-    store_host,
+    claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks, missing_ranks, node0_name,
+    met_other_run, planned_rank_count, plans_nccl_group, rank_count, store_host,
 )
 from distdoctor.check_api.rank_failures import (
-    FailedRank,
-    accused_by_errors,
-    by_luck,
-    died_ranks,
-    errors_with_words,
-    failed_by_themselves,
-    failed_ranks,
-    failed_stage_finding,
-    gloo_errors_name,
-    nodes_of_failed,
-    rank_errors_said,
-    ranks_of_failed,
-    ranks_to_blame,
+    FailedRank, accused_by_errors, by_luck, died_ranks, errors_with_words, failed_by_themselves, failed_ranks,
+    failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
     stopped_ranks,
 )
 from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import names_of, port_holder_seen, shorten_error, some_of, together
 from distdoctor.check_api.torch_import import (
-    TorchImportCause,
-    fixes_by_command,
-    install_torch_command,
-    install_torch_version,
-    missing_library_name,
-    nodes_by_torch_cause,
-    pip_command,
-    still_importing_torch,
-    torch_error_seen,
+    TorchImportCause, fixes_by_command, install_torch_command, install_torch_version, missing_library_name,
+    nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
 )
 from distdoctor.check_api.variables import misspellings_of
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.knowledge.shared_settings import (
-    FATAL_SETTINGS,
-    GLOO_INTERFACES,
-    GLOO_SETTINGS,
-    gloo_device_names,
-    must_be_alike,
-    setting_effect,
+    FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS, gloo_device_names, must_be_alike, setting_effect,
 )
 from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
-    Answer,
-    Contact,
-    InitFile,
-    Leftover,
-    Limits,
-    Link,
-    MeetingFacts,
-    RankFacts,
-    Resolution,
-    Shadow,
-    SharedMemory,
-    TemporaryFolder,
-    TorchFailure,
-    Work,
+    Answer, Contact, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts, Resolution, Shadow, SharedMemory,
+    TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
 from distdoctor.model.plan import DEFAULT_PORT, LAUNCH_VARIABLES, PlanProblem
+# isort: on
+
+VERSION = 1
+"""Of this package: raised where a check written for an earlier one no longer works. Names may be added without."""
+parse = parse_address
+"""What 0.1.0 called it."""
 
 __all__ = [
-    "CONFLICTS",
-    "DEFAULT_PORT",
-    "DEPRECATED_VARIABLES",
-    "FATAL_SETTINGS",
-    "GLOO_INTERFACES",
-    "GLOO_SETTINGS",
-    "INTERFACE_VARIABLES",
-    "LAUNCH",
-    "LAUNCH_VARIABLES",
-    "LIMITS",
-    "MASTER",
-    "MAX_LINKS_LISTED",
-    "NAMES",
-    "NODES_MISSING",
-    "NO_GLOO",
-    "PEERS",
-    "READ_HOSTS_FILE",
-    "SPARED_BY_GLOO",
-    "STORE",
-    "WAY",
-    "Answer",
-    "Cluster",
-    "Contact",
-    "Disagreement",
-    "FailedContact",
-    "FailedRank",
-    "FailingLink",
-    "FilterHook",
-    "Finding",
-    "Fix",
-    "InitFile",
-    "Iterator",
-    "Leftover",
-    "Limits",
-    "Link",
-    "LinkGraph",
-    "MasterTarget",
-    "MeasuredLink",
-    "MeetingFacts",
-    "Node",
-    "PickedAddress",
-    "PlanProblem",
-    "RankFacts",
-    "Resolution",
-    "RouteObstacle",
-    "Sequence",
-    "Shadow",
-    "SharedMemory",
-    "TemporaryFolder",
-    "TorchFailure",
-    "TorchImportCause",
-    "Work",
-    "accused_by_errors",
-    "add_route_fix",
-    "announcing_node",
-    "append_hosts_line",
-    "blamed_for_links",
-    "by_luck",
-    "claims_node0",
-    "contact_text",
-    "correct_own_hosts_line",
-    "cut_after_accept",
-    "data_interface",
-    "died_ranks",
-    "disagreement",
-    "end_leftover_fix",
-    "errors_with_words",
-    "failed_by_themselves",
-    "failed_contacts",
-    "failed_ranks",
-    "failed_stage_finding",
-    "fixes_by_command",
-    "gloo_device_names",
-    "gloo_dials",
-    "gloo_errors_name",
-    "grouped_by_address",
-    "has_other_hosts",
-    "hosts_file_commands",
-    "hosts_file_unread",
-    "how_links_fail",
-    "install_torch_command",
-    "install_torch_version",
-    "is_bridge",
-    "is_loopback",
-    "is_virtual",
-    "lacks_route",
-    "link_arrows",
-    "link_culprits",
-    "link_finding",
-    "link_graph",
-    "link_needed",
-    "link_severity",
-    "links_blocked_by_rules",
-    "lossy_links",
-    "makes_gloo_group",
-    "master_address_owner",
-    "master_known_up",
-    "master_means_itself",
-    "master_port_findings",
-    "master_targets",
-    "measured_links",
-    "misrouted_finding",
-    "missing_library_name",
-    "missing_node_ranks",
-    "missing_ranks",
-    "misspellings_of",
-    "must_be_alike",
-    "names_leading_apart",
-    "names_of",
-    "node0_name",
-    "nodes_by_torch_cause",
-    "nodes_of_failed",
-    "open_firewall_fix",
-    "open_links_fixes",
-    "other_master_port_fixes",
-    "other_run",
-    "own_addresses_filtered",
-    "own_host_names",
-    "parse_address",
-    "pip_command",
-    "planned_rank_count",
-    "plans_nccl_group",
-    "port_holder_seen",
-    "primary_interface",
-    "rank_count",
-    "rank_errors_said",
-    "ranks_of_failed",
-    "ranks_to_blame",
-    "reachable_address",
-    "reads_hosts_file",
-    "repair_route_fix",
-    "rightful_master_target",
-    "route_obstacle",
-    "route_obstacle_seen",
-    "route_obstacles",
-    "set_master_fixes",
-    "setting_effect",
-    "shared_master_address",
-    "shorten_error",
-    "slow_links",
-    "some_of",
-    "source_addresses",
-    "still_importing_torch",
-    "stopped_ranks",
-    "store_host",
-    "store_host_tried",
-    "together",
-    "torch_error_seen",
-    "two_jobs",
-    "usual_link_speed",
-    "variable_meant",
-    "wrongly_picked",
+    "CONFLICTS", "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
+    "INTERFACE_VARIABLES", "LAUNCH", "LAUNCH_VARIABLES", "LIMITS", "MASTER", "MAX_LINKS_LISTED", "NAMES",
+    "NODES_MISSING", "NO_GLOO", "PEERS", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "STORE", "VERSION", "WAY", "Answer",
+    "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding",
+    "Fix", "InitFile", "Iterator", "Leftover", "Limits", "Link", "LinkGraph", "MasterTarget", "MeasuredLink",
+    "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence",
+    "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "accused_by_errors",
+    "add_route_fix", "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0",
+    "contact_text", "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement",
+    "end_leftover_fix", "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks",
+    "failed_stage_finding", "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name",
+    "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail",
+    "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route",
+    "link_arrows", "link_culprits", "link_finding", "link_graph", "link_needed", "link_severity",
+    "links_blocked_by_rules", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
+    "master_means_itself", "master_port_findings", "master_targets", "measured_links", "met_other_run",
+    "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of",
+    "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed",
+    "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names",
+    "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen",
+    "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_to_blame", "reachable_address",
+    "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle", "route_obstacle_seen",
+    "route_obstacles", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error", "slow_links",
+    "some_of", "source_addresses", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried",
+    "together", "torch_error_seen", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]
+# fmt: on

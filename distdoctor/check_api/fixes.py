@@ -75,7 +75,7 @@ def other_master_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fi
     )
 
 
-def two_jobs(node: Node, option: int) -> tuple[Fix, ...]:
+def two_jobs_fixes(node: Node, option: int) -> tuple[Fix, ...]:
     """For two processes that have one place on one host, which may be of two jobs: another port for one of these."""
     port = node.plan.master_port % 65535 + 1
     text = f"Or, if they are two jobs: give one of them another port, such as {port}, on all of its nodes."
