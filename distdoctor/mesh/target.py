@@ -1,8 +1,11 @@
-"""A listener of another node, to which links are measured."""
+"""To whom links are measured: the addresses of a node that its peers would use."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from distdoctor.model.facts import NodeFacts
 
 TOKEN_BYTES = 32
 """Of the token that the doctor's own listeners ask for."""
@@ -17,3 +20,15 @@ class Target:
     address: str
     port: int
     use: tuple[str, ...]
+
+
+def addresses_of(facts: NodeFacts, *, nccl: bool) -> Iterator[tuple[str, str]]:
+    """(who would use it, address) for every address of a node that its peers connect to."""
+    host, network = facts.host, facts.network
+    choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
+    choices += [("gloo", choice) for choice in (host.gloo_more if host else ())]
+    if nccl:
+        choices.append(("nccl", host.nccl if host else None))
+    for use, choice in choices:
+        if choice is not None and choice.address is not None:
+            yield use, choice.address

@@ -18,7 +18,7 @@ from distdoctor.mesh.listener import ASK, HELLO, MAGIC
 from distdoctor.model.findings import SEVERITIES, Finding
 from distdoctor.model.report import Report
 from distdoctor.probes.connect import open_socket
-from distdoctor.session.inbox import OWN
+from distdoctor.session.participant import OWN
 from distdoctor.session.seal import VARIABLE
 
 ANSWER_SECONDS = 1.0

@@ -1,20 +1,22 @@
-"""Which fixes the doctor can try itself: those that only set variables that a backend reads when it starts."""
+"""Trying a fix on the spot: one that only sets variables that a backend reads when it starts."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import time
 from dataclasses import dataclass
 
 from distdoctor.judge.engine import Judgement
-from distdoctor.model.facts import BadFacts
+from distdoctor.model.cluster import Cluster
+from distdoctor.model.facts import Trial
 from distdoctor.model.findings import Finding
+from distdoctor.model.stages import TRIAL, TRIED_AGAIN
+from distdoctor.session.inbox import Inbox
+from distdoctor.session.rank_assignment import Numbering
+from distdoctor.session.stage_opener import StageOpener
+from distdoctor.session.trial_variables import TRIED
 
-TRIED = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
-"""Variables read when a process group is made; those of the launch line are read before and cannot be tried here.
-A member sets these and no others, whatever node 0 says."""
-_VALUE = re.compile(r"[\w.:@,=^+-]{0,256}", re.ASCII)
-"""Names of interfaces and transports."""
+ATTEMPT = 1
+"""The climb of the ladder itself is attempt 0."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,26 @@ def _tried(env: dict[str, str | None]) -> bool:
     return all(name in TRIED for name in env)
 
 
-def check_env(env: Mapping[str, str | None]) -> None:
-    """Raises BadFacts where a variable is none that a trial sets, or its value none that it takes."""
-    for name, value in env.items():
-        if name not in TRIED:
-            raise BadFacts(f"the variable {name[:60]!r} is none that a trial sets ({', '.join(TRIED)})")
-        if value is not None and not _VALUE.fullmatch(value):
-            raise BadFacts(f"{name} cannot be {value[:60]!r}")
+async def try_fixes(
+    judgement: Judgement, cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering: Numbering
+) -> list[Trial]:
+    """Climb gloo and the barrier again with the variables that the root causes' fixes set, where there are any."""
+    choice = choose(judgement)
+    if choice is None:
+        return []
+    env = {
+        str(one.number): choice.env[node.name]
+        for one in inbox.present
+        if (node := cluster.by_key.get(one.facts.key)) is not None and node.name in choice.env
+    }
+    started = time.monotonic()
+    await opener.open(TRIAL, numbering, TRIAL.seconds or 0.0, attempt=ATTEMPT, env=env)
+    results = [one.results.get((TRIAL.name, ATTEMPT)) for one in inbox.participants.values() if not one.left]
+    errors = [result.error for result in results if result is not None and not result.ok]
+    passed = not errors and all(result is not None for result in results)
+    seconds = round(time.monotonic() - started, 2)
+    error = errors[0] if errors else None
+    return [
+        Trial(check, option, choice.env, TRIED_AGAIN, passed, seconds, error)
+        for check, option in choice.options.items()
+    ]

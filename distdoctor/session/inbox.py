@@ -1,4 +1,4 @@
-"""The lead's end of the store: what members have written, and commands to all of them.
+"""The leader's end of the store: what the participants have written, and commands to all of them.
 
 What node 0's own process tells and is told does not go through the store, where others could change it.
 """
@@ -8,95 +8,32 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from distdoctor.model.bounds import MAX_RANKS, count
-from distdoctor.model.facts import BadFacts, NodeFacts, encode
+from distdoctor.model.facts import BadFacts, encode
 from distdoctor.model.report import Report
 from distdoctor.session.orders import SURPLUS
+from distdoctor.session.participant import OWN, Participant, of_another
 from distdoctor.session.protocol import Command, Event, Keys, Transcript, read_event
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
-OWN = 0
-"""The member number of node 0's own process; the others count from 1."""
-SILENT_SECONDS = 6.0
-"""Six times as long as a member that is alive takes to show it."""
 LOOK_SECONDS = 2.0
-"""How often everything is looked at though no member says that there is something new: anybody can set a counter.
-With many members less often."""
-MEMBERS_PER_SECOND = 500
+"""How often everything is looked at though no participant says that there is something new: anybody can set a counter.
+With many less often."""
+PARTICIPANTS_PER_SECOND = 500
 PART_BYTES = 4 * 1024 * 1024
 MAX_NOTES = 8
 
 
-@dataclass
-class Participant:
-    """One member as the lead knows it."""
-
-    number: int
-    facts: NodeFacts
-    mesh_port: int | None
-    sequence: int = 1
-    nonce: str = ""
-    results: dict[tuple[str, int], Event] = field(default_factory=dict)
-    """(stage, attempt) -> how it ended there."""
-    troubled: set[tuple[str, int]] = field(default_factory=set)
-    left: bool = False
-    """It was interrupted and said so."""
-    lost: bool = False
-    """It stopped answering."""
-
-    @property
-    def gpus(self) -> int:
-        """How many devices its first rank sees."""
-        gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
-        return len(gpu.visible) if gpu else 0
-
-    def take(self, event: Event) -> None:
-        """Note what this member tells."""
-        if event.facts is not None and event.facts.key == self.facts.key:
-            self.facts = event.facts if self.number == OWN else _of_another(event.facts)
-        if event.kind == "result":
-            self.results[event.stage, event.attempt] = event
-        elif event.kind == "trouble":
-            self.troubled.add((event.stage, event.attempt))
-        elif event.kind == "left":
-            self.left = True
-
-
-class Heartbeats:
-    """Watches who is still there: a member that is killed cannot say so, and the others would wait for it."""
-
-    def __init__(self, mail: Inbox) -> None:
-        self._mail = mail
-        self._looked = 0.0
-        self._beats: dict[int, tuple[int, float]] = {}
-
-    async def feel(self, members: Sequence[Participant]) -> None:
-        """Mark those of ``members`` as lost that have shown nothing for SILENT_SECONDS."""
-        now = time.monotonic()
-        if now - self._looked < 1.0:
-            return
-        self._looked = now
-        for member in members:
-            if member.number == OWN:
-                continue
-            beat = await self._mail.number(self._mail.keys.beat(member.number))
-            before, since = self._beats.get(member.number, (-1, now))
-            self._beats[member.number] = (beat, now if beat != before else since)
-            member.lost = beat == before and now - since > SILENT_SECONDS
-
-
 class Inbox:
-    """Everything that goes between the lead and the members."""
+    """Everything that goes between the leader and the participants."""
 
     def __init__(self, client: StoreClient, run: str, seal: Seal, planned: int) -> None:
         """``planned``: how many processes are to meet."""
         self.client, self.keys, self.seal = client, Keys(run), seal
-        self.members: dict[int, Participant] = {}
-        self.inbox: asyncio.Queue[Command] = asyncio.Queue()
+        self.participants: dict[int, Participant] = {}
+        self.own_commands: asyncio.Queue[Command] = asyncio.Queue()
         """The commands, for node 0's own process."""
         self.report: Report | None = None
         self.transcript = Transcript()
@@ -115,17 +52,17 @@ class Inbox:
 
     @property
     def own(self) -> Participant | None:
-        """The member that is the lead's own process."""
-        return self.members.get(OWN)
+        """The participant that is the leader's own process."""
+        return self.participants.get(OWN)
 
     @property
     def present(self) -> list[Participant]:
-        """The members that are still there."""
-        return [m for m in self.members.values() if not (m.left or m.lost)]
+        """Those that are still there."""
+        return [m for m in self.participants.values() if not (m.left or m.lost)]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found in the store that the members of this run have not written."""
+        """What was found in the store that nobody of this run has written."""
         shown = [f"{place} {what}" for place, what in list(self.forged.items())[:MAX_NOTES]]
         more = len(self.forged) - len(shown)
         return (*shown, *([f"and {more} more"] if more else []))
@@ -137,7 +74,7 @@ class Inbox:
             own.take(event)
         elif event.facts is not None:
             # First: the others count from 1.
-            self.members = {OWN: Participant(OWN, event.facts, event.mesh_port), **self.members}
+            self.participants = {OWN: Participant(OWN, event.facts, event.mesh_port), **self.participants}
             self.listens_on = event.mesh_port
             self._ranks += len(event.facts.ranks)
         self._news = True
@@ -149,24 +86,24 @@ class Inbox:
         await self._free(key)
         self._sequence += 1  # before: what is begun is carried out
         self.transcript.add(data)
-        self.inbox.put_nowait(command)
+        self.own_commands.put_nowait(command)
         value = self._written[key] = self.seal.close(key, data)
         await self.client.set(key, value)
 
     async def publish(self, report: Report) -> None:
-        """Let every member have the report."""
+        """Let everyone have the report."""
         self.report = report
         data = encode(report)
         parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
         for place, part in enumerate(parts):
             key = self.keys.report(place)
             await self.client.set(key, self.seal.close(key, part))
-        met = {str(m.number): m.nonce for m in self.members.values() if m.number != OWN}
+        met = {str(m.number): m.nonce for m in self.participants.values() if m.number != OWN}
         digest = hashlib.sha256(data).hexdigest()
         await self.send(Command("report", parts=len(parts), digest=digest, met=met, port=self.listens_on))
 
     async def verify(self) -> None:
-        """Note where somebody else wrote under the keys that are the lead's alone."""
+        """Note where somebody else wrote under the keys that are the leader's alone."""
         for key, value in self._written.items():
             if await self._value(key) != value:
                 self._distrust(key, "is not any more what node 0 wrote")
@@ -187,26 +124,26 @@ class Inbox:
             return b""
 
     async def poll(self) -> bool:
-        """Take in what members have written since; whether there was anything."""
+        """Take in what has been written since; whether there was anything."""
         tick, now = await self.number(self.keys.tick), time.monotonic()
-        pause = max(LOOK_SECONDS, len(self.members) / MEMBERS_PER_SECOND)
+        pause = max(LOOK_SECONDS, len(self.participants) / PARTICIPANTS_PER_SECOND)
         if tick == self._tick and not self._news and now - self._looked < pause:
             return False
-        before = len(self.members), sum(m.sequence for m in self.members.values())
+        before = len(self.participants), sum(m.sequence for m in self.participants.values())
         for number in range(1, min(await self._counted(), self._most) + 1):
-            if number not in self.members:
+            if number not in self.participants:
                 await self._greet(number)
-            member = self.members.get(number)
-            while member is not None and (event := await self._event(number, member.sequence)) is not None:
-                member.sequence += 1
-                member.take(event)
+            one = self.participants.get(number)
+            while one is not None and (event := await self._event(number, one.sequence)) is not None:
+                one.sequence += 1
+                one.take(event)
         changed = (
             self._news
             or tick != self._tick
             or before
             != (
-                len(self.members),
-                sum(m.sequence for m in self.members.values()),
+                len(self.participants),
+                sum(m.sequence for m in self.participants.values()),
             )
         )
         # At the end: a look that was given up half way is made again.
@@ -225,14 +162,14 @@ class Inbox:
             self._distrust(self.keys.message(number, 0), f"makes it {ranks} ranks; {MAX_RANKS} at most can take part")
             return
         self._ranks = ranks
-        self.members[number] = Participant(number, _of_another(hello.facts), hello.mesh_port, nonce=hello.nonce)
+        self.participants[number] = Participant(number, of_another(hello.facts), hello.mesh_port, nonce=hello.nonce)
 
     async def _counted(self) -> int:
         """How many processes say that they came."""
-        members = await self.number(self.keys.members)
-        if members > self._most:
-            self._distrust(self.keys.members, f"counts {members} processes; {self._most} at most are looked at")
-        return members
+        came = await self.number(self.keys.members)
+        if came > self._most:
+            self._distrust(self.keys.members, f"counts {came} processes; {self._most} at most are looked at")
+        return came
 
     async def number(self, key: str) -> int:
         """The counter under ``key``."""
@@ -257,10 +194,3 @@ class Inbox:
         except (NotAuthentic, Oversize, BadFacts) as err:
             self._distrust(key, f"is nothing that a member writes: {str(err)[:200]}")
         return None
-
-
-def _of_another(facts: NodeFacts) -> NodeFacts:
-    """The facts of another process than node 0, without what only node 0 can know."""
-    if facts.meeting is not None:
-        facts = replace(facts, meeting=replace(facts.meeting, hosted=False, arrived=(), expected=0, lost=()))
-    return replace(facts, trials=())

@@ -1,42 +1,28 @@
-"""The lead: node 0's other half. It calls the roll, opens each stage for all, tries fixes, judges and publishes."""
+"""The leader: node 0's other half. It calls the roll, opens the stages for all, judges, and publishes the report."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
-from distdoctor.mesh.target import Target
-from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
-from distdoctor.model.stages import (
-    ALONE,
-    BY_NAME,
-    SECONDS_PER_RANK,
-    TRIAL,
-    TRIED_AGAIN,
-    Stage,
-    opened_up_to,
-    stands_on,
-)
-from distdoctor.session.fix_trial import choose
+from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, Stage, opened_up_to, stands_on
+from distdoctor.session.fix_trial import try_fixes
 from distdoctor.session.foreseen import Foreseen
-from distdoctor.session.inbox import OWN, Heartbeats, Inbox, Participant
+from distdoctor.session.inbox import Inbox
+from distdoctor.session.mesh_stage import targets
 from distdoctor.session.options import Options
+from distdoctor.session.participant import OWN, Participant
 from distdoctor.session.protocol import Command
 from distdoctor.session.rank_assignment import Numbering, assign_ranks
 from distdoctor.session.roll_call import RollCall
-
-LEAST_SECONDS = 2.0
-"""A stage is not opened with less than this left of ``--timeout``: it would fail for want of time, which is no fault.
-"""
-LATE_SECONDS = 4.0
-"""How long after its seconds a stage's results may still come in."""
+from distdoctor.session.stage_opener import StageOpener
 
 
 class Leader:
@@ -46,235 +32,143 @@ class Leader:
         self,
         options: Options,
         observer: Observer,
-        mail: Inbox,
+        inbox: Inbox,
         make_report: Callable[[Cluster, Judgement, bool], Report],
         started: float,
     ) -> None:
-        self.options, self.observer, self.mail, self.make_report = options, observer, mail, make_report
-        self.plan = options.plan
-        self.foreseen = Foreseen(options)
-        self.roll = RollCall(options, observer, mail, self.cluster, self.foreseen, started)
-        self.trials: list[Trial] = []
-        self.skipped: list[StageFacts] = []
-        self.climbed = ALONE[-1]
-        self.timed_out = False
+        self._options, self._plan, self._inbox, self._make_report = options, options.plan, inbox, make_report
+        self._foreseen = Foreseen(options)
+        self._roll = RollCall(options, observer, inbox, self.cluster, self._foreseen, started)
+        self._trials: list[Trial] = []
+        self._skipped: list[StageFacts] = []
+        self._climbed = ALONE[-1]
+        self._timed_out = False
         self.published = False
 
     async def run(self) -> None:
         """From the roll call to the published report."""
-        await self.roll.call()
-        self.deadline = time.monotonic() + self.options.timeout
-        if not self.foreseen.conflicts(self.cluster()):
-            await self._climb()
+        await self._roll.call()
+        opener = StageOpener(self._inbox, time.monotonic() + self._options.timeout)
+        if not self._foreseen.conflicts(self.cluster()):
+            await self._climb(opener)
         await self.publish()
 
     async def publish(self, interrupted: bool = False) -> None:
-        """Judge all facts and let every member have the report."""
+        """Judge all facts and let everyone have the report."""
         if self.published:
             return
         self.published = True
-        await self.mail.poll()
-        await self.mail.verify()
+        await self._inbox.poll()
+        await self._inbox.verify()
         cluster = self.cluster()
-        judgement = judge(cluster, self.options.checks, self.options.ignore)
-        await self.mail.publish(self.make_report(cluster, judgement, interrupted or self.timed_out))
+        judgement = judge(cluster, self._options.checks, self._options.ignore)
+        await self._inbox.publish(self._make_report(cluster, judgement, interrupted or self._timed_out))
 
     async def farewell(self, seconds: float = 2.0) -> None:
-        """Wait until every member has printed; then let them go."""
+        """Wait until everyone has printed; then let them go."""
         end = time.monotonic() + seconds
-        there = len(self.mail.present)
-        while time.monotonic() < end and await self.mail.number(self.mail.keys.bye) < there:
+        there = len(self._inbox.present)
+        while time.monotonic() < end and await self._inbox.number(self._inbox.keys.bye) < there:
             await asyncio.sleep(0.01)
-        await self.mail.client.set(self.mail.keys.done, b"1")
-        await self.mail.client.has(self.mail.keys.done)
+        await self._inbox.client.set(self._inbox.keys.done, b"1")
+        await self._inbox.client.has(self._inbox.keys.done)
 
     def cluster(self) -> Cluster:
-        """All facts so far, with the lead's own record of the meeting in those of node 0."""
-        own = self.mail.own.facts.meeting if self.mail.own else None
+        """All facts so far, with the leader's own record of the meeting in those of node 0."""
+        own = self._inbox.own.facts.meeting if self._inbox.own else None
+        everyone = self._inbox.participants.values()
         record = MeetingFacts(
             joined=True,
             ours=True,
             hosted=True,
-            waited=round(self.roll.waited, 2),
-            wait_limit=self.options.wait,
-            ended=self.roll.ended,
-            arrived=tuple(m.facts.key for m in self.roll.arrived()),
-            expected=self.roll.expected,
-            counts="ranks" if self.plan.started == "rank" else "nodes",
-            lost=tuple(m.facts.key for m in self.mail.members.values() if m.lost),
-            token="agreed" if self.mail.seal.keyed else "",
-            forged=(*(own.forged if own else ()), *self.mail.notes),
+            waited=round(self._roll.waited, 2),
+            wait_limit=self._options.wait,
+            ended=self._roll.ended,
+            arrived=tuple(one.facts.key for one in self._roll.arrived()),
+            expected=self._roll.expected,
+            counts="ranks" if self._plan.started == "rank" else "nodes",
+            lost=tuple(one.facts.key for one in everyone if one.lost),
+            token="agreed" if self._inbox.seal.keyed else "",
+            forged=(*(own.forged if own else ()), *self._inbox.notes),
         )
         return build(
-            replace(self._with_skipped(m), meeting=record, trials=tuple(self.trials))
-            if m is self.mail.own
-            else self._with_skipped(m)
-            for m in self.mail.members.values()
+            replace(self._with_skipped(one), meeting=record, trials=tuple(self._trials))
+            if one is self._inbox.own
+            else self._with_skipped(one)
+            for one in everyone
         )
 
-    def _with_skipped(self, member: Participant) -> NodeFacts:
-        """A member's facts with the stages left out since it wrote last: it has no reason to write for them."""
-        facts = member.facts
-        if member.left or member.lost:
+    def _with_skipped(self, one: Participant) -> NodeFacts:
+        """Its facts with the stages left out since it wrote last: it has no reason to write for them."""
+        facts = one.facts
+        if one.left or one.lost:
             return facts
         known = {entry.stage for entry in facts.stages}
-        return replace(facts, stages=(*facts.stages, *(entry for entry in self.skipped if entry.stage not in known)))
+        return replace(facts, stages=(*facts.stages, *(entry for entry in self._skipped if entry.stage not in known)))
 
     def own_facts(self) -> NodeFacts | None:
-        """Node 0's facts, with the lead's record in them."""
-        own = self.mail.own
+        """Node 0's facts, with the leader's record in them."""
+        own = self._inbox.own
         if own is None:
             return None
-        return next((s for s in self.cluster().slices if s.key == own.facts.key), None)
+        return next((facts for facts in self.cluster().slices if facts.key == own.facts.key), None)
 
-    # -- the climb --------------------------------------------------------------------------------------------
+    # -- the stages -------------------------------------------------------------------------------------------
 
-    async def _climb(self) -> None:
+    async def _climb(self, opener: StageOpener) -> None:
+        inbox = self._inbox
         numbering = assign_ranks(
-            [m for m in self.mail.present if m.number in self.roll.in_time], self.plan, self.mail.own
+            [one for one in inbox.present if one.number in self._roll.in_time], self._plan, inbox.own
         )
         failed: list[str] = []
-        for stage in opened_up_to(self.options.until):
-            if self.deadline - time.monotonic() < LEAST_SECONDS:
-                self.timed_out = True
-                await self._skip(stage, f"no time left: --timeout {self.options.timeout:g}")
+        for stage in opened_up_to(self._options.until):
+            if not opener.time_left:
+                self._timed_out = True
+                await self._skip(stage, f"no time left: --timeout {self._options.timeout:g}")
                 continue
-            reason = self._not_needed(stage)
+            reason = self._lacking(stage)
             needs = next((name for name in failed if name in stands_on(stage)), None)
             if reason is None and needs is not None:
                 reason = f"needs {needs}"
             if reason is not None:
                 await self._skip(stage, reason, needs)
                 continue
-            passed = await self._stage(stage, numbering)
-            if not passed and (not stage.links or self.foreseen.fails(self.cluster(), stage.name)):
+            passed = await self._open(stage, opener, numbering)
+            if not passed and (not stage.links or self._foreseen.fails(self.cluster(), stage.name)):
                 failed.append(stage.name)
-            self.climbed = stage.name
-            if stage.tries_fixes:
-                await self._try_fixes(numbering)
+            self._climbed = stage.name
+            if stage.tries_fixes and self._options.try_fixes and opener.time_left:
+                cluster = self.cluster()
+                judgement = judge(cluster, self._options.checks, self._options.ignore)
+                self._trials = await try_fixes(judgement, cluster, inbox, opener, numbering)
+
+    async def _open(self, stage: Stage, opener: StageOpener, numbering: Numbering) -> bool:
+        """Whether it went well everywhere."""
+        seconds = stage.seconds or 0.0
+        if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._climbed):
+            seconds = stage.doomed_seconds
+        seconds += SECONDS_PER_RANK * numbering.world
+        if not stage.links:
+            return await opener.open(stage, numbering, seconds)
+        everyone = self._inbox.participants.values()
+        nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
+        return await opener.open(stage, numbering, seconds, targets=tuple(targets(everyone, nccl=nccl)), lead=OWN)
 
     async def _skip(self, stage: Stage, reason: str, needs: str | None = None) -> None:
         """Leave ``stage`` out on all nodes."""
-        self.skipped.append(StageFacts(stage.name, "skipped", 0.0, reason, needs))
-        await self.mail.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
+        self._skipped.append(StageFacts(stage.name, "skipped", 0.0, reason, needs))
+        await self._inbox.send(Command("skip", stage.name, reason=reason, blocked_by=needs))
 
-    def _not_needed(self, stage: Stage) -> str | None:
+    def _lacking(self, stage: Stage) -> str | None:
         """What the job lacks that ``stage`` is left out without."""
-        everyone = self.mail.members.values()
-        if "other nodes" in stage.skips_without and len(build([m.facts for m in everyone]).nodes) == 1:
+        everyone = self._inbox.participants.values()
+        if "other nodes" in stage.skips_without and len(build([one.facts for one in everyone]).nodes) == 1:
             return "one node: there are no links"
         if "GPU" in stage.skips_without:
-            without = next((m.facts for m in everyone if not m.gpus), None)
+            without = next((one.facts for one in everyone if not one.gpus), None)
             if without is not None:
                 gpu = without.ranks[0].gpu if without.ranks else None
                 return f"no GPU: {gpu.reason if gpu else 'not looked at'}"
-        if "plan" in stage.skips_without and stage.backend not in self.plan.backends(gpus=True):
-            return f"--backend {self.plan.backend} does not use it"
+        if "plan" in stage.skips_without and stage.backend not in self._plan.backends(gpus=True):
+            return f"--backend {self._plan.backend} does not use it"
         return None
-
-    async def _stage(self, stage: Stage, numbering: Numbering) -> bool:
-        seconds = stage.seconds or 0.0
-        if stage.doomed_seconds is not None and self.foreseen.doomed(self.cluster(), self.climbed):
-            seconds = stage.doomed_seconds
-        command = _opening(stage, numbering, seconds + SECONDS_PER_RANK * numbering.world)
-        if stage.links:
-            command = replace(command, targets=self._targets(), lead=OWN)
-        return await self._run(command)
-
-    async def _run(self, command: Command) -> bool:
-        """Open a stage for all and wait until all have ended it. Whether it went well everywhere."""
-        left = max(self.deadline - time.monotonic(), LEAST_SECONDS)
-        command = replace(command, seconds=min(command.seconds, left))
-        await self.mail.send(command)
-        mark = (command.stage, command.attempt)
-        end, aborted = time.monotonic() + command.seconds + LATE_SECONDS, False
-        waiting = [m for m in self.mail.members.values() if str(m.number) in command.ranks and not m.lost]
-        pulse = Heartbeats(self.mail)
-        while True:
-            await self.mail.poll()
-            open_ = [m for m in waiting if mark not in m.results and not (m.left or m.lost)]
-            await pulse.feel(open_)
-            failed = any(
-                mark in m.troubled or m.left or m.lost or (mark in m.results and not m.results[mark].ok)
-                for m in waiting
-            )
-            if failed and not aborted and open_ and BY_NAME[command.stage].ends_everywhere:
-                # The others would wait for their full timeout.
-                aborted = True
-                await self.mail.send(Command("abort", command.stage))
-                end = min(end, time.monotonic() + LATE_SECONDS)
-            if not open_ or time.monotonic() > end:
-                break
-            await asyncio.sleep(0.01)
-        for member in open_:
-            member.lost = True
-        return not failed and not open_
-
-    def _targets(self) -> tuple[Target, ...]:
-        """Every node's addresses that its peers would use, each once."""
-        targets: list[Target] = []
-        hosts = {m.facts.identity.host for m in self.mail.members.values()}
-        nccl = "nccl" in self.plan.backends(gpus=all(m.gpus for m in self.mail.members.values()))
-        for m in self.mail.members.values():
-            if m.mesh_port is None:
-                continue
-            uses: dict[str, list[str]] = {}
-            for use, address in _addresses(m.facts, nccl):
-                if len(hosts) == 1 or not is_loopback(address):
-                    uses.setdefault(address, []).append(use)
-            targets.extend(
-                Target(m.number, m.facts.key, address, m.mesh_port, tuple(use)) for address, use in uses.items()
-            )
-        return tuple(targets)
-
-    # -- fixes ------------------------------------------------------------------------------------------------
-
-    async def _try_fixes(self, numbering: Numbering) -> None:
-        """Climb gloo and the barrier again with the variables that the root causes' fixes set."""
-        cluster = self.cluster()
-        enough = self.deadline - time.monotonic() >= LEAST_SECONDS
-        wanted = self.options.try_fixes and enough
-        choice = choose(judge(cluster, self.options.checks, self.options.ignore)) if wanted else None
-        if choice is None:
-            return
-        by_number = {
-            str(m.number): choice.env[node.name]
-            for m in self.mail.present
-            if (node := cluster.by_key.get(m.facts.key)) is not None and node.name in choice.env
-        }
-        started = time.monotonic()
-        command = _opening(TRIAL, numbering, TRIAL.seconds or 0.0)
-        await self._run(replace(command, attempt=1, env=by_number))
-        results = [m.results.get((TRIAL.name, 1)) for m in self.mail.members.values() if not m.left]
-        errors = [result.error for result in results if result is not None and not result.ok]
-        passed = not errors and all(result is not None for result in results)
-        seconds = round(time.monotonic() - started, 2)
-        error = errors[0] if errors else None
-        self.trials = [
-            Trial(check, option, choice.env, TRIED_AGAIN, passed, seconds, error)
-            for check, option in choice.options.items()
-        ]
-
-
-def _opening(stage: Stage, numbering: Numbering, seconds: float) -> Command:
-    return Command(
-        "stage",
-        stage.name,
-        seconds=seconds,
-        world=numbering.world,
-        ranks=dict(numbering.ranks),
-        group_ranks=dict(numbering.group_ranks),
-        node_ranks=dict(numbering.node_ranks),
-    )
-
-
-def _addresses(facts: NodeFacts, nccl: bool) -> Iterator[tuple[str, str]]:
-    """(who would use it, address) for every address of a node that its peers connect to."""
-    host, network = facts.host, facts.network
-    choices = [("gloo", host.gloo if host else None), ("primary", network.primary if network else None)]
-    choices += [("gloo", choice) for choice in (host.gloo_more if host else ())]
-    if nccl:
-        choices.append(("nccl", host.nccl if host else None))
-    for use, choice in choices:
-        if choice is not None and choice.address is not None:
-            yield use, choice.address

@@ -1,8 +1,8 @@
-"""Orders: what node 0 may have a member do. Who can write into the store may be its host, or no node at all.
+"""Orders: what node 0 may have a participant do. Who can write into the store may be its host, or no node at all.
 
-A member climbs each stage once and in the order of the ladder, with as many ranks as it planned itself; connects to a
-few addresses of the processes that take part, never to its own loopback where the others are elsewhere; and sets
-only the variables that ``distdoctor.session.fix_trial`` tries.
+A participant climbs each stage once and in the order of the ladder, with as many ranks as it planned itself; connects
+to a few addresses of the processes that take part, never to its own loopback where the others are elsewhere; and sets
+only the variables that ``distdoctor.session.trial_variables`` names.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from distdoctor.model.bounds import (
 )
 from distdoctor.model.facts import BadFacts
 from distdoctor.model.stages import BY_NAME, LADDER, TRIAL
-from distdoctor.session.fix_trial import check_env
 from distdoctor.session.protocol import Command
+from distdoctor.session.trial_variables import check_env
 
 ORDER = tuple(
     step.name for stage in LADDER if stage.opened for step in ((stage, TRIAL) if stage.tries_fixes else (stage,))
@@ -36,8 +36,8 @@ class Orders:
     """Admits the commands of one run, one after the other."""
 
     def __init__(self, number: int, ranks: int, planned: int, *, one_host: bool) -> None:
-        """``number`` is this member's, which has ``ranks``; ``planned`` processes are to meet; ``one_host``: the store
-        is on this host, so that the others may be reached over loopback."""
+        """``number`` is this participant's, which has ``ranks``; ``planned`` processes are to meet; ``one_host``: the
+        store is on this host, so that the others may be reached over loopback."""
         self._me, self._ranks, self._planned, self._one_host = number, ranks, planned, one_host
         self._place = 0
         self._over = False

@@ -1,4 +1,4 @@
-"""A member's end of the meeting: its messages to node 0, and node 0's commands and report."""
+"""A participant's end of the meeting: its messages to node 0, and node 0's commands and report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Protocol
 from distdoctor.model.bounds import MAX_RANKS, within
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.report import Report
-from distdoctor.session.inbox import OWN, Inbox
+from distdoctor.session.inbox import Inbox
+from distdoctor.session.participant import OWN
 from distdoctor.session.protocol import Command, Event, Keys, Transcript
 from distdoctor.session.seal import NotAuthentic, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
 BEAT_SECONDS = 1.0
-"""How often a member shows node 0 that it is still there."""
+"""How often a participant shows node 0 that it is still there."""
 
 
 class Untrusted(Exception):
@@ -35,7 +36,7 @@ class TooLate(Exception):
 
 
 class Post(Protocol):
-    """How a member and the lead talk."""
+    """How a participant and the leader talk."""
 
     number: int
     keys: Keys
@@ -44,40 +45,40 @@ class Post(Protocol):
         """Get a number."""
 
     async def send(self, event: Event) -> None:
-        """One message to the lead."""
+        """One message to the leader."""
 
     def commands(self) -> AsyncIterator[Command]:
-        """The lead's commands, as they come."""
+        """The leader's commands, as they come."""
 
     async def report(self, command: Command) -> Report:
         """The report that ``command`` announces."""
 
 
 class OwnPost:
-    """Node 0's own process: it talks to the lead without the store."""
+    """Node 0's own process: it talks to the leader without the store."""
 
     number = OWN
 
-    def __init__(self, mail: Inbox) -> None:
-        self._mail = mail
-        self.keys = mail.keys
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self.keys = inbox.keys
 
     async def enrol(self) -> None:
         """Its number is known."""
 
     async def send(self, event: Event) -> None:
-        """One message to the lead."""
-        self._mail.deliver(event)
+        """One message to the leader."""
+        self._inbox.deliver(event)
 
     async def commands(self) -> AsyncIterator[Command]:
-        """The lead's commands, as they come."""
+        """The leader's commands, as they come."""
         while True:
-            yield await self._mail.inbox.get()
+            yield await self._inbox.own_commands.get()
 
     async def report(self, command: Command) -> Report:
         """What node 0 judged itself."""
-        assert self._mail.report is not None
-        return self._mail.report
+        assert self._inbox.report is not None
+        return self._inbox.report
 
 
 class StorePost:
@@ -103,7 +104,7 @@ class StorePost:
             raise Untrusted(f"members: {err}") from None
 
     async def send(self, event: Event) -> None:
-        """One message to the lead."""
+        """One message to the leader."""
         if event.kind == "hello":
             event = replace(event, nonce=self._nonce)
         async with self._sending:
@@ -115,7 +116,7 @@ class StorePost:
             await self._client.add(self.keys.tick, 1)
 
     async def commands(self) -> AsyncIterator[Command]:
-        """The lead's commands, as they come. Raises Untrusted for what no node 0 writes."""
+        """The leader's commands, as they come. Raises Untrusted for what no node 0 writes."""
         sequence, pause, beaten = 0, 0.01, 0.0
         while True:
             if time.monotonic() - beaten > BEAT_SECONDS:

@@ -1,4 +1,4 @@
-"""Numbering: which ranks each member's processes take, in the job and among those present."""
+"""Numbering: which ranks each participant's processes take, in the job and among those present."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distdoctor.model.plan import Plan
-from distdoctor.session.inbox import Participant
+from distdoctor.session.participant import Participant
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Member number (as text, for JSON) -> its ranks, one per process."""
+    """Number of a participant (as text, for JSON) -> its ranks, one per process."""
 
     ranks: Mapping[str, tuple[int, ...]]
     """The job's ranks."""

@@ -17,7 +17,8 @@ from distdoctor.model.facts import Answer, BadFacts, Contact, NetworkFacts
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import NETWORK
 from distdoctor.probes.connect import connect
-from distdoctor.ranks.supervisor import Child
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.protocol import Keys, Marker, read_marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal, Sealed
@@ -39,7 +40,7 @@ POD = "KUBERNETES_SERVICE_HOST"
 
 @dataclass
 class JoinedStore:
-    """A place at the meeting."""
+    """A store that this process has got into, and the run that it found there."""
 
     client: StoreClient
     marker: Marker
@@ -47,8 +48,8 @@ class JoinedStore:
     address: str
     """The address of the store as this process reached it."""
     port: int
-    host: Child | None
-    """The process that hosts the store, where it is ours."""
+    host: StoreHost | None
+    """What hosts the store, where it is this process's own."""
     leads: bool
     """This process opens the stages for all."""
 
@@ -56,18 +57,18 @@ class JoinedStore:
 class Rendezvous:
     """One process's way into the meeting."""
 
-    def __init__(self, member: Recorder) -> None:
-        self.member = member
-        self.started = member.started
-        self.seal = Seal(member.options.token)
-        self.hosting = StoreHost(member, self.seal)
+    def __init__(self, recorder: Recorder, zygote: Zygote | None, lookup: MasterLookup) -> None:
+        self.recorder, self.lookup = recorder, lookup
+        self.started = recorder.started
+        self.seal = Seal(recorder.options.token)
+        self.hosting = StoreHost(recorder, zygote, self.seal)
         self.unmarked_since: float | None = None
         self.astray_since: float | None = None
-        self.teller = Teller(member)
+        self.teller = Teller(recorder)
 
     async def join(self) -> JoinedStore | None:
-        """A seat, or None once ``--wait`` is over or waiting cannot help; the facts then say what was seen."""
-        deadline = self.started + self.member.options.wait
+        """A store, or None once ``--wait`` is over or waiting cannot help; the facts then say what was seen."""
+        deadline = self.started + self.recorder.options.wait
         telling = asyncio.ensure_future(self.teller.tell_in_time(deadline))
         try:
             return await self._join(deadline)
@@ -77,15 +78,15 @@ class Rendezvous:
     async def _join(self, deadline: float) -> JoinedStore | None:
         refused: float | None = None
         while True:
-            seat = await self._attempt()
+            store = await self._attempt()
             now = time.monotonic()
-            self.member.update_meeting(waited=round(now - self.started, 2), joined=seat is not None)
-            if seat is not None:
-                if refused is not None and seat.host is None:
-                    self.member.put_down(
+            self.recorder.update_meeting(waited=round(now - self.started, 2), joined=store is not None)
+            if store is not None:
+                if refused is not None and store.host is None:
+                    self.recorder.put_down(
                         NETWORK.name, now - refused
                     )  # until node 0 had started: no time of the stage's
-                return seat
+                return store
             contact = self.network.contact
             if refused is None and contact is not None and contact.outcome == "refused":
                 refused = now
@@ -93,7 +94,7 @@ class Rendezvous:
                 break
             self.teller.tell(deadline - now)
             await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
-        self.member.update_meeting(ended=True)
+        self.recorder.update_meeting(ended=True)
         self.hosting.note_holders(bool(self.network.master_is_own) and (self._must_host() or self._may_host()))
         self.hosting.close()
         return None
@@ -106,7 +107,7 @@ class Rendezvous:
     @property
     def network(self) -> NetworkFacts:
         """The network facts so far."""
-        return self.member.facts.network or NetworkFacts()
+        return self.recorder.facts.network or NetworkFacts()
 
     # -- one attempt ------------------------------------------------------------------------------------------
 
@@ -114,9 +115,9 @@ class Rendezvous:
         if self.plan.master_addr is None:
             return None
         if not (self.network.master and self.network.master.addresses):
-            await self.member.look_up_master()
+            await self.lookup.resolve()
             if self.network.master and self.network.master.addresses:
-                self.member.update_network(resolved_after=round(time.monotonic() - self.started, 2))
+                self.recorder.update_network(resolved_after=round(time.monotonic() - self.started, 2))
             elif self._nameless():
                 return None
         if self._must_host() and self.hosting.child is None and not await self.hosting.host():
@@ -156,12 +157,12 @@ class Rendezvous:
             self.teller.trying = None
             tried.append(contact)
             if contact.outcome in ("no-answer", "rejected"):
-                self.member.update_network(control=await (control or self._control(address)))
+                self.recorder.update_network(control=await (control or self._control(address)))
             elif control is not None:
                 control.cancel()
             if contact.outcome == "open":
                 break
-        self.member.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        self.recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
         return tried[-1]
 
     async def _control(self, address: str) -> Contact:
@@ -189,10 +190,11 @@ class Rendezvous:
         except StoreError:
             return None
         leads = own is not None
-        self.member.update_meeting(hosted=leads, ours=True, token="agreed" if self.seal.keyed else "")
+        host = self.hosting if self.hosting.child is not None else None
+        self.recorder.update_meeting(hosted=leads, ours=True, token="agreed" if self.seal.keyed else "")
         if self.seal.keyed:
             marker = replace(marker, token=self.seal.derived(f"mesh {marker.run}", TOKEN_BYTES))
-        return JoinedStore(client, marker, self.seal, contact.address, contact.port, self.hosting.child, leads)
+        return JoinedStore(client, marker, self.seal, contact.address, contact.port, host, leads)
 
     async def _marker(self, contact: Contact) -> Marker | None:
         """The marker of the store at ``contact``: this process's own where it is its own store, else what is there."""
@@ -200,9 +202,9 @@ class Rendezvous:
         if own is not None:
             altered = await self.hosting.altered()
             if altered:
-                self._note_forged("marker is not any more what node 0 wrote")
+                self.recorder.note_forged("marker is not any more what node 0 wrote")
             if altered or self.network.master_is_own:
-                self.member.update_network(answer=Answer("distdoctor"))
+                self.recorder.update_network(answer=Answer("distdoctor"))
                 return own
         return await self._read_marker(contact)
 
@@ -212,15 +214,15 @@ class Rendezvous:
         try:
             answer = await identify(contact.address, contact.port)
             if answer is None or answer.kind != "tcpstore" or answer.generation == "<=2.1":
-                self.member.update_network(answer=answer)
-                self.member.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
+                self.recorder.update_network(answer=answer)
+                self.recorder.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
                 return None
             client = await StoreClient.connect(contact.address, contact.port)
             if self.plan.agent_store and self.plan.rank == 0:
                 marker = self.hosting.marker = self.hosting.new_marker()
                 await client.set(Keys.marker(self.plan), self.hosting.sealed(marker))
                 await client.has(Keys.marker(self.plan))
-                self.member.update_network(answer=Answer("distdoctor", answer.generation))
+                self.recorder.update_network(answer=Answer("distdoctor", answer.generation))
                 return marker
             value = await self._wait_for_marker(client)
         except StoreError:
@@ -230,12 +232,12 @@ class Rendezvous:
                 client.close()
         if value is None:
             self.unmarked_since = self.unmarked_since or time.monotonic()
-            self.member.update_network(answer=Answer("distdoctor", answer.generation) if self._refused() else answer)
-            self.member.update_meeting(ours=False)
+            self.recorder.update_network(answer=Answer("distdoctor", answer.generation) if self._refused() else answer)
+            self.recorder.update_meeting(ours=False)
             if self._refused(by_token=True) and self._beside_another():
                 self.hosting.note_other_run()
             return None
-        self.member.update_network(answer=Answer("distdoctor", answer.generation))
+        self.recorder.update_network(answer=Answer("distdoctor", answer.generation))
         return value
 
     async def _wait_for_marker(self, client: StoreClient) -> Marker | None:
@@ -247,16 +249,16 @@ class Rendezvous:
                 if value is not None:
                     return read_marker(self.seal.open(key, value))
             except Sealed:
-                self.member.update_meeting(token="missing")
+                self.recorder.update_meeting(token="missing")
                 return None
             except NotSealed:
-                self.member.update_meeting(token="unexpected")
+                self.recorder.update_meeting(token="unexpected")
                 return None
             except NotAuthentic:
-                self.member.update_meeting(token="different")
+                self.recorder.update_meeting(token="different")
                 return None
             except (BadFacts, Oversize) as err:
-                self._note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
+                self.recorder.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
                 return None
             if time.monotonic() >= end:
                 return None
@@ -264,7 +266,7 @@ class Rendezvous:
 
     def _refused(self, by_token: bool = False) -> bool:
         """Whether there is a doctor's mark that is not to be followed. ``by_token``: for its token alone."""
-        meeting = self.member.facts.meeting
+        meeting = self.recorder.facts.meeting
         if meeting is None:
             return False
         return meeting.token in ("missing", "unexpected", "different") or bool(meeting.forged and not by_token)
@@ -275,11 +277,6 @@ class Rendezvous:
         """
         return self._must_host() and self.hosting.child is None and bool(self.network.master_is_own)
 
-    def _note_forged(self, text: str) -> None:
-        known = self.member.facts.meeting.forged if self.member.facts.meeting else ()
-        if text not in known:
-            self.member.update_meeting(forged=(*known, text)[:8])
-
     # -- judging meanwhile ------------------------------------------------------------------------------------
 
     def _hopeless(self) -> bool:
@@ -287,7 +284,7 @@ class Rendezvous:
         seen, plan = self.network, self.plan
         if plan.master_addr is None:
             return True
-        if self.member.facts.identity.torch_error and (self._must_host() or self._may_host()):
+        if self.recorder.facts.identity.torch_error and (self._must_host() or self._may_host()):
             return True
         if seen.bind is not None and not seen.bind.ok:
             return True
@@ -307,7 +304,7 @@ class Rendezvous:
         return self._astray()
 
     def _nameless(self) -> bool:
-        return no_such_master(self.member.facts, time.monotonic() - self.started, in_pod=POD in os.environ)
+        return no_such_master(self.recorder.facts, time.monotonic() - self.started, in_pod=POD in os.environ)
 
     def _astray(self) -> bool:
         """Node 0 hosts the store, but MASTER_ADDR does not lead to it."""

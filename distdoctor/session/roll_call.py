@@ -9,8 +9,9 @@ from collections.abc import Callable
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.observer import Observer
 from distdoctor.session.foreseen import Foreseen
-from distdoctor.session.inbox import Inbox, Participant
+from distdoctor.session.inbox import Inbox
 from distdoctor.session.options import Options
+from distdoctor.session.participant import Participant
 from distdoctor.session.so_far import SO_FAR_AFTER, judge_facts, so_far
 
 CONFLICT_SECONDS = 1.0
@@ -26,12 +27,12 @@ class RollCall:
         self,
         options: Options,
         observer: Observer,
-        mail: Inbox,
+        inbox: Inbox,
         cluster: Callable[[], Cluster],
         foreseen: Foreseen,
         started: float,
     ) -> None:
-        self._options, self._observer, self._mail = options, observer, mail
+        self._options, self._observer, self._inbox = options, observer, inbox
         self._cluster, self._foreseen, self._started = cluster, foreseen, started
         self._told = False
         self.ended = False
@@ -47,7 +48,7 @@ class RollCall:
         what = "ranks" if plan.started == "rank" else "nodes"
         began = time.monotonic()
         while True:
-            changed = await self._mail.poll()
+            changed = await self._inbox.poll()
             now = time.monotonic()
             self.waited = now - self._started
             if changed and conflict is None and self._conflicts():
@@ -62,30 +63,30 @@ class RollCall:
                 self._tell_so_far(deadline - now)
             if (changed or now - told > 1.0) and self.expected > 1:
                 told = now
-                names = [m.facts.identity.hostname for m in self._mail.members.values()]
+                names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
                 self._observer.waiting(names, self.expected, what, deadline - now)
             await asyncio.sleep(0.02)
         self.ended = True
-        self.in_time = set(self._mail.members)
+        self.in_time = set(self._inbox.participants)
 
     def arrived(self) -> list[Participant]:
         """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
-        everyone = list(self._mail.members.values())
+        everyone = list(self._inbox.participants.values())
         if not self.in_time or len(self.in_time) >= self.expected:
             return everyone
         return [m for m in everyone if m.number in self.in_time]
 
     def _all_here(self) -> bool:
-        if self._mail.own is None:
+        if self._inbox.own is None:
             return False
         if self._options.plan.started == "rank":
-            ranks = {m.facts.plan.rank for m in self._mail.members.values()}
+            ranks = {m.facts.plan.rank for m in self._inbox.participants.values()}
             return len(ranks - {None}) >= self.expected
-        return len(self._mail.members) >= self.expected
+        return len(self._inbox.participants) >= self.expected
 
     def _conflicts(self) -> bool:
         """Whether the plans as they are now would fail whoever else comes: no later stage has to be climbed for it."""
-        return bool(self._mail.members) and self._foreseen.conflicts(self._cluster())
+        return bool(self._inbox.participants) and self._foreseen.conflicts(self._cluster())
 
     def _tell_so_far(self, left: float) -> None:
         """Once, who would be missing if waiting ended now."""

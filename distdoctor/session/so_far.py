@@ -42,27 +42,27 @@ def so_far(finding: Finding, left: float, limit: float) -> str:
 class Teller:
     """Tells, once, what keeps one process out of the meeting."""
 
-    def __init__(self, member: Recorder) -> None:
-        self.member = member
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
         self.told = False
         self.trying: tuple[str, float] | None = None
         """The address that is being connected to, and since when."""
 
     def tell(self, left: float) -> None:
         """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
-        member = self.member
-        if self.told or time.monotonic() - member.started < SO_FAR_AFTER or left < 1.0:
+        recorder = self.recorder
+        if self.told or time.monotonic() - recorder.started < SO_FAR_AFTER or left < 1.0:
             return
-        facts = replace(member.facts, meeting=replace(member.facts.meeting or MeetingFacts(), ended=True))
+        facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
-        for finding in judge_facts([facts], member.options):
+        for finding in judge_facts([facts], recorder.options):
             self.told = True
-            member.observer.note(so_far(finding, left, member.options.wait))
+            recorder.observer.note(so_far(finding, left, recorder.options.wait))
 
     async def tell_in_time(self, deadline: float) -> None:
         """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""
-        await asyncio.sleep(max(0.0, self.member.started + SO_FAR_AFTER - time.monotonic()))
+        await asyncio.sleep(max(0.0, self.recorder.started + SO_FAR_AFTER - time.monotonic()))
         while not self.told:
             contact = self._contact() or self._unanswered()
             if contact is not None and contact.outcome != "open":
@@ -70,7 +70,7 @@ class Teller:
             await asyncio.sleep(TELL_AGAIN_SECONDS)
 
     def _contact(self) -> Contact | None:
-        return self.member.facts.network.contact if self.member.facts.network else None
+        return self.recorder.facts.network.contact if self.recorder.facts.network else None
 
     def _unanswered(self) -> Contact | None:
         """The first attempt to connect, where it goes on for so long that it counts as one without an answer."""
@@ -80,4 +80,4 @@ class Teller:
         seconds = round(time.monotonic() - since, 4)
         if seconds < UNANSWERED_SECONDS:
             return None
-        return Contact(address, self.member.facts.plan.master_port, "no-answer", seconds=seconds)
+        return Contact(address, self.recorder.facts.plan.master_port, "no-answer", seconds=seconds)

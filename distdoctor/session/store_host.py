@@ -17,10 +17,11 @@ from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
 from distdoctor.model.stages import NETWORK
 from distdoctor.probes import ports
 from distdoctor.probes.proc import listening
-from distdoctor.ranks.supervisor import Child, Died
+from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.session.protocol import Keys, Marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import Seal
+from distdoctor.session.torch_import import wait_for_torch
 from distdoctor.store.client import Oversize, StoreClient, StoreError
 from distdoctor.store.identify import identify
 
@@ -44,9 +45,9 @@ def files_left(child: Child) -> tuple[int, int] | None:
 class StoreHost:
     """The store of a node 0, where this process is one and the port can be had."""
 
-    def __init__(self, member: Recorder, seal: Seal) -> None:
-        self.member, self.seal = member, seal
-        self.plan = member.options.plan
+    def __init__(self, recorder: Recorder, zygote: Zygote | None, seal: Seal) -> None:
+        self.recorder, self.zygote, self.seal = recorder, zygote, seal
+        self.plan = recorder.options.plan
         self.child: Child | None = None
         self.marker: Marker | None = None
         """What this process wrote into its store. It is never read back from there."""
@@ -59,13 +60,13 @@ class StoreHost:
     @property
     def network(self) -> NetworkFacts:
         """The network facts so far."""
-        return self.member.facts.network or NetworkFacts()
+        return self.recorder.facts.network or NetworkFacts()
 
     def note_files(self) -> None:
         """Where the store has no descriptor left for who comes: how many it has."""
         bind = self.network.bind
         if self.child is not None and bind is not None and (files := files_left(self.child)) is not None:
-            self.member.update_network(bind=replace(bind, files=files))
+            self.recorder.update_network(bind=replace(bind, files=files))
 
     def close(self) -> None:
         """End the store, where there is one."""
@@ -119,21 +120,20 @@ class StoreHost:
 
     async def host(self) -> bool:
         """Whether the store is there, ours or, perhaps, that of another process of this same check."""
-        zygote = self.member.zygote
-        if zygote is None:
+        if self.zygote is None:
             return False
-        torch = await self.member.torch(zygote, NETWORK.name)
+        torch = await wait_for_torch(self.recorder, self.zygote, NETWORK.name)
         if torch.version is None:
             return False
-        child = zygote.spawn("distdoctor:sto")
+        child = self.zygote.spawn("distdoctor:sto")
         answer = await self._ask_to_host(child)
         if answer["ok"]:
             self.child = child
             if self.plan.master_port != answer["port"]:
                 self.plan = replace(self.plan, master_port=answer["port"])
-                self.member.update(plan=self.plan)
-            after = round(time.time() - self.member.facts.started_at, 2)
-            self.member.update_network(bind=Bind(True, answer["port"], after=after))
+                self.recorder.update(plan=self.plan)
+            after = round(time.time() - self.recorder.facts.started_at, 2)
+            self.recorder.update_network(bind=Bind(True, answer["port"], after=after))
             self.marker, self._marked = self.new_marker(), False
             await self.mark()
             return True
@@ -194,7 +194,7 @@ class StoreHost:
         address = next(iter(self.network.master.addresses if self.network.master else ()), "127.0.0.1")
         answer = await identify(address if self.network.master_is_own else "127.0.0.1", self.plan.master_port)
         if number == errno.EADDRINUSE and answer is not None and answer.kind == "tcpstore":
-            self.member.update_network(bind=None, answer=answer)
+            self.recorder.update_network(bind=None, answer=answer)
             return True  # perhaps the doctor's own: the marker will tell
         self._why_not = (number, error, answer)
         now = time.monotonic()
@@ -206,7 +206,7 @@ class StoreHost:
 
     def _cannot_bind(self, number: int, error: str, answer: Answer | None) -> None:
         port = self.plan.master_port
-        self.member.update_network(
+        self.recorder.update_network(
             bind=Bind(
                 ok=False,
                 port=port,

@@ -136,3 +136,13 @@ def test_a_folder_that_is_no_stage_is_told(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadCheck, match="is not a folder"):
         load([tmp_path / "none"])
+
+
+def test_a_machine_that_starves_this_process_makes_no_built_in_check_a_bad_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distdoctor.judge.catalog.SECONDS", 0.001)
+    assert load()
+    write(tmp_path, "host/slow.py", PAGE + "import time\ntime.sleep(5)\n" + CODE)
+    with pytest.raises(BadCheck, match="did not end within"):
+        load([tmp_path])

@@ -13,14 +13,14 @@ import pytest
 
 from distdoctor.model.facts import RankStage, StageStatus, decode
 from distdoctor.model.plan import Plan
+from distdoctor.model.stages import STORE
 from distdoctor.ranks.calls import GRACE_SECONDS
 from distdoctor.ranks.supervisor import Child
-from distdoctor.session.follower import Follower
 from distdoctor.session.options import Options
 from distdoctor.session.post import StorePost
-from distdoctor.session.protocol import Command, Event, Marker
+from distdoctor.session.protocol import Command, Event, Keys
+from distdoctor.session.rank_stages import RankStages
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous import JoinedStore
 from distdoctor.session.seal import Seal
 from distdoctor.store.client import StoreClient
 from tests.facts_builder import CHECKS
@@ -43,12 +43,11 @@ class Ended:
     events: list[Event]
 
 
-def joined(member: Recorder, client: StoreClient, store: RealStore, run: str) -> Follower:
-    """Member 1 of that run."""
+def ranks_of(running: Running, recorder: Recorder, client: StoreClient, store: RealStore, run: str) -> RankStages:
+    """Those of participant 1 of that run."""
     post = StorePost(client, run, Seal(None))
     post.number = 1
-    marker = Marker(run, "00" * 32, "0")
-    return Follower(member, JoinedStore(client, marker, Seal(None), "127.0.0.1", store.port, None, False), post)
+    return RankStages(recorder, running.zygote, "127.0.0.1", store.port, post.keys, post.number, post.send)
 
 
 def climb_store(
@@ -56,8 +55,8 @@ def climb_store(
     store: RealStore,
     world: int,
     seconds: float,
-    meanwhile: Callable[[Follower, list[Child]], None] | None = None,
-    before: Callable[[Follower], None] | None = None,
+    meanwhile: Callable[[RankStages, list[Child]], None] | None = None,
+    before: Callable[[RankStages], None] | None = None,
 ) -> Ended:
     """The store stage with two ranks here of ``world``; ``meanwhile`` is called once they are at it."""
     run = f"run{time.monotonic_ns()}"
@@ -65,29 +64,29 @@ def climb_store(
 
     async def work() -> Ended:
         client = await StoreClient.connect("127.0.0.1", store.port)
-        member = Recorder(Options(plan, CHECKS), Told(), running.zygote)
-        member.note_torch(await running.zygote.torch())
-        climber = joined(member, client, store, run)
+        recorder = Recorder(Options(plan, CHECKS), Told())
+        recorder.note_torch(await running.zygote.torch())
+        ranks = ranks_of(running, recorder, client, store, run)
         if before is not None:
-            before(climber)
-        ranks: dict[str, tuple[int, ...]] = {"1": (0, 1)}
-        command = Command("stage", "store", seconds=seconds, world=world, ranks=ranks, group_ranks=ranks)
+            before(ranks)
+        numbers: dict[str, tuple[int, ...]] = {"1": (0, 1)}
+        command = Command("stage", "store", seconds=seconds, world=world, ranks=numbers, group_ranks=numbers)
         started = time.monotonic()
-        stage = asyncio.ensure_future(member.run_stage("store", climber._work(command)))
+        stage = asyncio.ensure_future(recorder.run_stage("store", ranks.work[STORE](command)))
         if meanwhile is not None:
-            while not climber.children or any(child.pid is None for child in climber.children):
+            while not ranks.children or any(child.pid is None for child in ranks.children):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.3)
             assert not stage.done()
-            meanwhile(climber, climber.children)
+            meanwhile(ranks, ranks.children)
         status = await stage
         spent = time.monotonic() - started
         events: list[Event] = []
-        while (value := await client.get(climber.post.keys.message(1, len(events)))) is not None:
+        while (value := await client.get(Keys(run).message(1, len(events)))) is not None:
             events.append(decode(value, Event))
-        climber.close()
+        ranks.close()
         client.close()
-        return Ended(status, spent, [rank.stages[0] for rank in member.facts.ranks], events)
+        return Ended(status, spent, [rank.stages[0] for rank in recorder.facts.ranks], events)
 
     return running.do(work())
 
@@ -107,21 +106,21 @@ def test_a_rank_that_never_comes_ends_the_stage_in_time(shared: Running, store: 
 
 
 def test_what_fails_elsewhere_ends_the_stage_here_within_the_grace(shared: Running, store: RealStore) -> None:
-    ended = climb_store(shared, store, world=3, seconds=LONG, meanwhile=lambda climber, _: climber.abort.set())
+    ended = climb_store(shared, store, world=3, seconds=LONG, meanwhile=lambda ranks, _: ranks.abort.set())
     assert ended.status == "failed" and ended.seconds < 5 * GRACE_SECONDS + 5
     assert all(one.detail["killed"] and "another rank failed" in (one.error or "") for one in ended.ranks)
 
 
 def test_an_abort_that_came_before_the_ranks_were_looked_at_counts_too(shared: Running, store: RealStore) -> None:
-    ended = climb_store(shared, store, world=3, seconds=LONG, before=lambda climber: climber.abort.set())
+    ended = climb_store(shared, store, world=3, seconds=LONG, before=lambda ranks: ranks.abort.set())
     assert ended.status == "failed" and ended.seconds < 5 * GRACE_SECONDS + 5
 
 
 def test_a_rank_that_dies_is_told_to_the_lead_at_once(shared: Running, store: RealStore) -> None:
-    def kill(climber: Follower, children: list[Child]) -> None:
+    def kill(ranks: RankStages, children: list[Child]) -> None:
         assert children[1].pid is not None
         os.kill(children[1].pid, signal.SIGKILL)
-        asyncio.get_running_loop().call_later(1.0, climber.abort.set)  # as the lead then says
+        asyncio.get_running_loop().call_later(1.0, ranks.abort.set)  # as the lead then says
 
     ended = climb_store(shared, store, world=3, seconds=LONG, meanwhile=kill)
     assert ended.ranks[1].status == "error" and ended.ranks[1].detail == {"died": True}
@@ -130,7 +129,7 @@ def test_a_rank_that_dies_is_told_to_the_lead_at_once(shared: Running, store: Re
 
 
 def test_a_rank_that_is_stopped_ends_the_stage_and_is_named(shared: Running, store: RealStore) -> None:
-    def stop(_: Follower, children: list[Child]) -> None:
+    def stop(_: RankStages, children: list[Child]) -> None:
         assert children[0].pid is not None
         os.kill(children[0].pid, signal.SIGSTOP)
 
@@ -147,14 +146,14 @@ def test_a_trial_whose_processes_cannot_be_started_has_not_helped(store: RealSto
 
     async def work() -> tuple[bool, str]:
         client = await StoreClient.connect("127.0.0.1", store.port)
-        member = Recorder(Options(plan, CHECKS), Told(), running.zygote)
-        member.note_torch(await running.zygote.torch())
-        climber = joined(member, client, store, "t")
+        recorder = Recorder(Options(plan, CHECKS), Told())
+        recorder.note_torch(await running.zygote.torch())
+        ranks = ranks_of(running, recorder, client, store, "t")
         running.zygote.process.kill()
         running.zygote.process.wait()
-        ranks: dict[str, tuple[int, ...]] = {"1": (0,)}
+        numbers: dict[str, tuple[int, ...]] = {"1": (0,)}
         try:
-            return await climber._trial(Command("stage", "trial", 1, 5.0, world=1, ranks=ranks, group_ranks=ranks))
+            return await ranks.trial(Command("stage", "trial", 1, 5.0, world=1, ranks=numbers, group_ranks=numbers))
         finally:
             client.close()
 

@@ -10,8 +10,8 @@ import pytest
 from distdoctor.mesh.target import Target
 from distdoctor.model.bounds import MAX_RANKS_PER_NODE, check_facts, count
 from distdoctor.model.facts import BadFacts, NodeFacts, encode
-from distdoctor.session.inbox import Participant
 from distdoctor.session.orders import Orders
+from distdoctor.session.participant import Participant
 from distdoctor.session.protocol import EVENT_BYTES, Command, Event, Marker, read_event, read_marker
 from distdoctor.session.rank_assignment import assign_ranks
 from tests.facts_builder import healthy, node

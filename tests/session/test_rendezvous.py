@@ -13,6 +13,7 @@ import pytest
 from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
 from distdoctor.model.plan import Plan
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.options import Options
 from distdoctor.session.protocol import Keys, Marker
 from distdoctor.session.recorder import Recorder
@@ -26,32 +27,36 @@ from tests.helpers.told import Told
 MARKER = Marker("0123456789abcdef", "ab" * 32, "0.1.0")
 
 
+def way_in(recorder: Recorder, zygote: Zygote | None = None) -> Rendezvous:
+    return Rendezvous(recorder, zygote, MasterLookup(recorder))
+
+
 class Joined:
     """Node 1 of two, on its way into the meeting on ``port`` of loopback."""
 
     def __init__(self, port: int, wait: float = 1.0) -> None:
         plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
         self.told = Told()
-        self.member = Recorder(Options(plan, CHECKS, wait=wait), self.told, None)
+        self.recorder = Recorder(Options(plan, CHECKS, wait=wait), self.told)
         started = time.monotonic()
         self.seat: JoinedStore | None = asyncio.run(self._join())
         self.seconds = time.monotonic() - started
 
     async def _join(self) -> JoinedStore | None:
-        seat = await Rendezvous(self.member).join()
+        seat = await way_in(self.recorder).join()
         if seat is not None:
             seat.client.close()
         return seat
 
     @property
     def network(self) -> NetworkFacts:
-        assert self.member.facts.network is not None
-        return self.member.facts.network
+        assert self.recorder.facts.network is not None
+        return self.recorder.facts.network
 
     @property
     def meeting(self) -> MeetingFacts:
-        assert self.member.facts.meeting is not None
-        return self.member.facts.meeting
+        assert self.recorder.facts.meeting is not None
+        return self.recorder.facts.meeting
 
 
 def mark(port: int, value: bytes) -> None:
@@ -120,8 +125,8 @@ def test_a_store_that_comes_later_is_found(store: RealStore) -> None:
 
     async def both() -> JoinedStore | None:
         plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-        member = Recorder(Options(plan, CHECKS, wait=30), Told(), None)
-        joining = asyncio.ensure_future(Rendezvous(member).join())
+        recorder = Recorder(Options(plan, CHECKS, wait=30), Told())
+        joining = asyncio.ensure_future(way_in(recorder).join())
         await asyncio.sleep(1.0)
         assert not joining.done()
         relay = await asyncio.start_server(_relay_to(store.port), "127.0.0.1", port)
@@ -186,7 +191,7 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypat
         zygote = Zygote()
         try:
             zygote.listen()
-            seat = await Rendezvous(Recorder(Options(plan, CHECKS, wait=20), Told(), zygote)).join()
+            seat = await way_in(Recorder(Options(plan, CHECKS, wait=20), Told()), zygote).join()
             assert seat is not None
             seat.client.close()
             return seat.leads
@@ -201,10 +206,10 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
     mark(store.port, encode(MARKER))
     port = unused_port()
     plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
-    member = Recorder(Options(plan, CHECKS, wait=20), Told(), None)
+    recorder = Recorder(Options(plan, CHECKS, wait=20), Told())
 
     async def join() -> tuple[StageStatus, str]:
-        seat = await Rendezvous(member).join()
+        seat = await way_in(recorder).join()
         assert seat is not None
         seat.client.close()
         return "ok", ""
@@ -219,7 +224,7 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
         await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
 
     async def run() -> float:
-        stage = asyncio.ensure_future(member.run_stage("network", join()))
+        stage = asyncio.ensure_future(recorder.run_stage("network", join()))
         began = time.monotonic()
         await asyncio.sleep(2.0)
         server = await asyncio.start_server(through, "127.0.0.1", port)
@@ -228,6 +233,6 @@ def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None
         return time.monotonic() - began
 
     took = asyncio.run(run())
-    (network,) = member.facts.stages
+    (network,) = recorder.facts.stages
     assert took > 2.0
     assert network.seconds < took - 1.5

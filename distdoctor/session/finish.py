@@ -1,0 +1,100 @@
+"""The end of a run in one process: its report is printed where it is its turn, the facts are saved, all leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from distdoctor.judge.engine import Judgement
+from distdoctor.model.facts import files
+from distdoctor.model.report import Report
+from distdoctor.session.meeting import Meeting
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.report_maker import ReportMaker
+from distdoctor.store.client import StoreError
+
+READING_SECONDS = 1.5
+"""How long an interrupted node 0 keeps the store open, so that the others can read its report."""
+BREAKING_OFF_SECONDS = 2.0
+
+
+class Finish:
+    """Brings the run to its end, once. ``tell`` gets the report where this process prints it."""
+
+    def __init__(self, recorder: Recorder, reports: ReportMaker, tell: Callable[[Report], None]) -> None:
+        self._recorder, self._reports, self._tell = recorder, reports, tell
+        self.report: Report | None = None
+        """The report, once the run has one."""
+        self.printed = False
+        self.unsaved = False
+        """Whether the facts were to be saved and could not be."""
+
+    async def finish(self, report: Report | None, meeting: Meeting | None) -> None:
+        """Tell node 0's report, where there is one, else this process's own; leave together where it is node 0's."""
+        self.report = report or self._reports.of_own(self._recorder)
+        self._save_and_tell(meeting)
+        if meeting is not None:
+            await meeting.part()
+
+    async def break_off(self, meeting: Meeting | None, importing: float | None) -> None:
+        """Interrupted or out of time: tell what is known so far, and let the others know.
+
+        ``importing``: torch is still being imported, for so many seconds already.
+        """
+        if self.report is not None:
+            return
+        if importing is not None:
+            self._recorder.note_importing(importing)
+        if meeting is not None:
+            try:
+                self.report = await asyncio.wait_for(meeting.break_off(), BREAKING_OFF_SECONDS)
+            except (StoreError, asyncio.TimeoutError, OSError):
+                pass
+        if self.report is None:
+            self.report = self._reports.of_own(self._recorder, unfinished=True)
+        self._save_and_tell(meeting)
+        if meeting is not None and meeting.published:
+            try:
+                await asyncio.wait_for(meeting.part(), READING_SECONDS)
+            except asyncio.TimeoutError:
+                pass
+
+    def tell_late(self, meeting: Meeting | None) -> None:
+        """Called in another thread, while a step here ignores its deadline: tell what is known."""
+        nothing = Judgement("incomplete", ())
+        report = self.report or self._reports.of_own(self._recorder, nothing, unfinished=True)
+        if self._prints(meeting):
+            self._tell(report)
+
+    def _prints(self, meeting: Meeting | None) -> bool:
+        if self._recorder.options.plan.started == "node":
+            return True
+        leads = meeting is not None and meeting.leads
+        if meeting is not None and self.report is not None and not leads and meeting.agreed:
+            return False
+        return leads or self._recorder.leads_node
+
+    def _save_and_tell(self, meeting: Meeting | None) -> None:
+        assert self.report is not None
+        problem = self._save(meeting)
+        self.unsaved = problem is not None
+        if problem is not None and self._prints(meeting):
+            self.report = replace(self.report, notes=(*self.report.notes, problem))
+        elif problem is not None:
+            self._recorder.observer.note(problem)
+        if self._prints(meeting):
+            self.printed = True
+            self._tell(self.report)
+
+    def _save(self, meeting: Meeting | None) -> str | None:
+        """Save the facts where that is asked for. What went wrong, or None."""
+        place = self._recorder.options.save
+        if place is None:
+            return None
+        facts = meeting.own_facts() if meeting is not None else self._recorder.facts
+        try:
+            files.write(place, facts, self._recorder.leads_node)
+        except OSError as err:
+            return f"the facts could not be saved: {err}"
+        return None

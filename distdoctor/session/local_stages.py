@@ -1,0 +1,66 @@
+"""The stages that a process climbs by itself, but for the network: what its launch, its host and its devices are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+
+from distdoctor.knowledge.torchrun import may_announce
+from distdoctor.model.facts import Gpu, GpuFacts, StageStatus
+from distdoctor.model.stages import GPU
+from distdoctor.probes import host, init_file, temporary
+from distdoctor.ranks.supervisor import Died, Zygote
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.torch_import import wait_for_torch
+
+Ended = tuple[StageStatus, str]
+"""How a stage's work ended, and why."""
+
+
+async def environment(recorder: Recorder) -> Ended:
+    """The launch variables: the plan has looked at them."""
+    problems = recorder.options.plan.problems
+    if not problems:
+        return "ok", ""
+    return "failed", "; ".join(f"{p.variable}: {p.why}" for p in problems)
+
+
+async def look_at_host(recorder: Recorder) -> Ended:
+    """Names, interfaces, and the address gloo will pick."""
+    plan = recorder.options.plan
+    facts = await host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan))
+    facts = replace(facts, init_file=init_file.probe(plan.init_method), temporary=temporary.probe())
+    recorder.update(host=facts)
+    if facts.gloo and facts.gloo.address is None:
+        return "failed", f"GLOO_SOCKET_IFNAME={facts.gloo.variable}: no such interface"
+    return "ok", ""
+
+
+async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
+    """The devices this process's ranks see, asked in a process of its own."""
+    if zygote is None:
+        return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
+    torch = await wait_for_torch(recorder, zygote, GPU.name)
+    if torch.version is None:
+        return "skipped", "torch cannot be imported"
+    child = zygote.spawn("distdoctor:gpu")
+    try:
+        answer = await asyncio.wait_for(child.call("gpu"), GPU.seconds)
+    except (asyncio.TimeoutError, Died) as err:
+        child.kill()
+        error = (
+            f"no answer from the driver within {GPU.seconds:.0f} s"
+            if isinstance(err, asyncio.TimeoutError)
+            else str(err)
+        )
+        answer = {"ok": False, "error": error}
+    finally:
+        child.close()
+    mask = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = tuple(Gpu(**device) for device in answer.get("visible", ()))
+    seen = GpuFacts(devices, answer.get("reason"), mask, answer.get("error"))
+    recorder.update(ranks=tuple(replace(rank, gpu=seen) for rank in recorder.facts.ranks))
+    if seen.error:
+        return "error", seen.error
+    return ("ok", f"{len(devices)} visible") if devices else ("skipped", f"no GPU: {seen.reason}")

@@ -1,0 +1,102 @@
+"""Looking MASTER_ADDR up: its addresses, the way there, the address this node is reached at, and its name backwards."""
+
+from __future__ import annotations
+
+import asyncio
+
+from distdoctor.knowledge.interfaces import is_bridge
+from distdoctor.model.addresses import is_loopback, parse_address
+from distdoctor.model.facts import AddressChoice, NodeFacts, Resolution
+from distdoctor.probes import interfaces, names
+from distdoctor.session.recorder import Recorder
+
+SLOW_SECONDS = 1.0
+"""A look-up that is answered takes milliseconds."""
+
+
+class MasterLookup:
+    """The look-ups of one process. They may be begun before they are needed."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._early: dict[str, asyncio.Future[Resolution]] = {}
+        """Look-ups that were begun before their stage, by what they are of: the master, and its address backwards."""
+
+    def begin(self) -> None:
+        """Begin now what is needed later: a name server that does not answer costs seconds each time."""
+        name = self._recorder.options.plan.master_addr
+        if name is None:
+            return
+        master = asyncio.ensure_future(names.resolve(name))
+
+        async def backwards() -> Resolution:
+            found = await asyncio.shield(master)
+            return await names.reverse(found.addresses[0]) if found.addresses else found
+
+        self._early = {"master": master, "reverse": asyncio.ensure_future(backwards())}
+
+    async def resolve(self) -> None:
+        """Resolve MASTER_ADDR and note the route there and the address this node is reached at."""
+        facts, note = self._recorder.facts, self._recorder.update_network
+        plan, ours = facts.plan, facts.host.interfaces if facts.host else ()
+        if plan.master_addr is None:
+            note(primary=interfaces.reachable_address(ours))
+            return
+        master = await (self._early.pop("master", None) or names.resolve(plan.master_addr))
+        if not master.addresses:
+            note(
+                master=master,
+                master_is_own=None,
+                primary=interfaces.reachable_address(ours),
+                master_lines=names.hosts_lines(lambda fields: plan.master_addr in fields[1:]),
+            )
+            return
+        own = any(interfaces.owned(address, ours) for address in master.addresses)
+        target = master.addresses[0]
+        way = interfaces.route(target, plan.master_port, ours)
+        primary: AddressChoice | None
+        interface = next((i.name for i in ours if target in i.addresses), None) if own else None
+        # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name.
+        if is_loopback(target) or is_bridge(interface) or (not own and way.source is None):
+            primary = interfaces.reachable_address(ours)
+        elif own:
+            primary = AddressChoice(target, interface, "MASTER_ADDR")
+        else:
+            primary = AddressChoice(way.source, way.interface, "route")
+        note(
+            master=master,
+            master_is_own=own,
+            route=way,
+            primary=primary,
+            master_name=None if own else (names.name_in_hosts(target) or _unless_numeric(plan.master_addr)),
+        )
+
+    async def resolve_backwards(self) -> None:
+        """Note the reverse look-up of the master's address, which each store client makes."""
+        network = self._recorder.facts.network
+        master = network.master if network else None
+        if master is not None and master.addresses:
+            early = self._early.pop("reverse", None)
+            found = await early if early is not None else None
+            address = master.addresses[0]
+            self._recorder.update_network(
+                reverse=found if found and found.name == address else await names.reverse(address)
+            )
+
+
+def names_cost_seconds(facts: NodeFacts) -> bool:
+    """Whether look-ups are known to wait for a name server in vain, and nothing needs one that is slow to answer.
+
+    Each rank would wait as long again: its store client for the name of the store's address, which is for its log
+    lines only, and gloo for the address of the own name.
+    """
+    host, network = facts.host, facts.network
+    forward = (host.own_name if host else None, network.master if network else None)
+    looks = [look for look in (*forward, network.reverse if network else None) if look is not None]
+    late = [look for look in forward if look and look.addresses and look.seconds > SLOW_SECONDS]
+    # Found by a second question, which gave each name server one second.
+    return any(look.seconds > SLOW_SECONDS for look in looks) and all(look.timed_out for look in late)
+
+
+def _unless_numeric(name: str) -> str | None:
+    return None if parse_address(name) else name

@@ -1,0 +1,139 @@
+"""The meeting: what a process does among the others, from the store that it has joined to leaving it together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from distdoctor.judge.engine import Judgement
+from distdoctor.model.cluster import Cluster
+from distdoctor.model.facts import NodeFacts
+from distdoctor.model.report import Report
+from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.follower import Follower
+from distdoctor.session.inbox import Inbox
+from distdoctor.session.leader import Leader
+from distdoctor.session.post import OwnPost, StorePost, TooLate, Untrusted
+from distdoctor.session.protocol import Event, Keys
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous import JoinedStore
+from distdoctor.session.roll_call import planned
+from distdoctor.store.client import StoreError
+
+PARTING_SECONDS = 2.0
+"""How long a node waits for node 0's store to close, so that the port is free when its command returns."""
+
+
+class Meeting:
+    """One process's part: all follow, and that of node 0 leads, too, and tells itself nothing through the store."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        zygote: Zygote,
+        store: JoinedStore,
+        make_report: Callable[[Cluster, Judgement, bool], Report],
+    ) -> None:
+        options, run = recorder.options, store.marker.run
+        self._recorder, self._store, self._keys = recorder, store, Keys(run)
+        self._inbox: Inbox | None = None
+        self._leader: Leader | None = None
+        if store.leads:
+            self._inbox = inbox = Inbox(store.client, run, store.seal, planned(options))
+            self._leader = Leader(options, recorder.observer, inbox, make_report, recorder.started)
+            self._follower = Follower(recorder, zygote, store, OwnPost(inbox), inbox.transcript.digest)
+        else:
+            self._follower = Follower(recorder, zygote, store, StorePost(store.client, run, store.seal))
+        self._untrusted = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process opens the stages for all."""
+        return self._leader is not None
+
+    @property
+    def published(self) -> bool:
+        """Whether this process has given the others a report."""
+        return self._leader is not None and self._leader.published
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the meeting came to its end for this process, with a report that all have."""
+        seen = self._recorder.facts.meeting
+        return bool(seen and seen.joined and not seen.host_lost and not self._untrusted)
+
+    def own_facts(self) -> NodeFacts:
+        """This process's facts; on node 0 with the leader's record in them."""
+        return (self._leader.own_facts() if self._leader is not None else None) or self._recorder.facts
+
+    async def hold(self) -> Report | None:
+        """Climb with the others. Node 0's report, None where there is none for this process; the facts then say why.
+
+        Raises Unconfirmed for a report of which it is not known whether it is node 0's.
+        """
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            following = asyncio.ensure_future(self._follower.follow())
+            tasks = [following, *([asyncio.ensure_future(self._leader.run())] if self._leader is not None else [])]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+            report = following.result() if following in done else None
+            self._recorder.update_meeting(host_lost=report is None)
+            return report
+        except StoreError:
+            if self._store.host is not None:
+                self._store.host.note_files()
+            self._recorder.update_meeting(host_lost=True)
+        except TooLate as err:
+            self._recorder.update_meeting(joined=False, late=err.met)
+        except Untrusted as err:
+            self._untrusted = True
+            await self._tell_of(err)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return None
+
+    async def break_off(self) -> Report | None:
+        """Interrupted or out of time: let the others know. Node 0's report of all that it knows, where this is node 0.
+
+        Raises StoreError and OSError.
+        """
+        if self._leader is not None and self._inbox is not None and self._inbox.participants:
+            await self._leader.publish(interrupted=True)
+            return self._inbox.report
+        if self._follower.enrolled:
+            await self._follower.tell(Event("left", self._recorder.facts))
+        return None
+
+    async def part(self) -> None:
+        """Leave together with the others, once this process has printed."""
+        client = self._store.client
+        try:
+            await client.add(self._keys.bye, 1)
+            if self._leader is not None:
+                await self._leader.farewell()
+            elif not self._recorder.facts.plan.agent_store:
+                await client.closed(PARTING_SECONDS)
+            else:
+                end = time.monotonic() + PARTING_SECONDS
+                while time.monotonic() < end and not await client.has(self._keys.done):
+                    await asyncio.sleep(0.02)
+        except StoreError:
+            pass
+
+    def close(self) -> None:
+        """Let go of ranks, listener and store."""
+        self._follower.close()
+        self._store.client.close()
+
+    async def _tell_of(self, err: Untrusted) -> None:
+        """Others write into this run's store: node 0 is to know, if it can still be told."""
+        self._recorder.note_forged(str(err))
+        try:
+            await self._follower.tell(Event("left", self._recorder.facts))
+        except StoreError:
+            pass

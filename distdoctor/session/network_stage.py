@@ -1,0 +1,62 @@
+"""The network stage: what is between this process and the others, up to a place in the store on MASTER_PORT."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from distdoctor.probes import firewall, leftovers, routes
+from distdoctor.probes.connect import connect
+from distdoctor.probes.threads import in_thread
+from distdoctor.session.local_stages import Ended
+from distdoctor.session.master_lookup import MasterLookup
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.rendezvous import JoinedStore, Rendezvous
+from distdoctor.session.unmet import contact_words, why_not_met
+
+
+class NetworkStage:
+    """This process's way to the others."""
+
+    def __init__(self, recorder: Recorder, lookup: MasterLookup) -> None:
+        self._recorder, self._lookup = recorder, lookup
+        self.store: JoinedStore | None = None
+        """The store that was joined."""
+
+    async def join(self, rendezvous: Rendezvous) -> Ended:
+        """Look around, and get into the store of this run."""
+        await self._look()
+        backwards = asyncio.ensure_future(self._lookup.resolve_backwards())
+        self.store = await rendezvous.join()
+        await backwards
+        if self.store is not None:
+            return "ok", f"{self.store.address} port {self.store.port}"
+        return "failed", why_not_met(self._recorder.facts)
+
+    async def look_only(self) -> Ended:
+        """Where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no fault."""
+        await self._look()
+        facts, plan = self._recorder.facts, self._recorder.options.plan
+        seen = facts.network
+        if seen is None or seen.master is None or not seen.master.addresses:
+            return "failed", why_not_met(facts)
+        if not seen.master_is_own:
+            contact = await connect(seen.master.addresses[0], plan.master_port)
+            if contact.outcome not in ("open", "refused"):
+                self._recorder.update_network(contact=contact)
+                return "failed", contact_words(contact)
+        return "ok", ""
+
+    async def _look(self) -> None:
+        await asyncio.gather(self._lookup.resolve(), self._look_around())
+
+    async def _look_around(self) -> None:
+        """Note this host's packet filter and what an earlier run has left on it."""
+        recorder = self._recorder
+        port = recorder.options.plan.master_port
+        rules, left = await asyncio.gather(
+            in_thread(firewall.firewall, 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
+        )
+        recorder.update_network(firewall=rules, routes=routes.table(), strict=routes.strict())
+        if recorder.facts.host is not None:
+            recorder.update(host=replace(recorder.facts.host, leftovers=left))

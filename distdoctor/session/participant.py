@@ -1,0 +1,53 @@
+"""A participant of the run, as node 0 knows it: a started process, and what it has told so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from distdoctor.model.facts import NodeFacts
+from distdoctor.session.protocol import Event
+
+OWN = 0
+"""The number of node 0's own process; the others count from 1."""
+
+
+@dataclass
+class Participant:
+    """One started process: how it stands, and how the stages ended there."""
+
+    number: int
+    facts: NodeFacts
+    mesh_port: int | None
+    sequence: int = 1
+    nonce: str = ""
+    results: dict[tuple[str, int], Event] = field(default_factory=dict)
+    """(stage, attempt) -> how it ended there."""
+    troubled: set[tuple[str, int]] = field(default_factory=set)
+    left: bool = False
+    """It was interrupted and said so."""
+    lost: bool = False
+    """It stopped answering."""
+
+    @property
+    def gpus(self) -> int:
+        """How many devices its first rank sees."""
+        gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
+        return len(gpu.visible) if gpu else 0
+
+    def take(self, event: Event) -> None:
+        """Note what it tells."""
+        if event.facts is not None and event.facts.key == self.facts.key:
+            self.facts = event.facts if self.number == OWN else of_another(event.facts)
+        if event.kind == "result":
+            self.results[event.stage, event.attempt] = event
+        elif event.kind == "trouble":
+            self.troubled.add((event.stage, event.attempt))
+        elif event.kind == "left":
+            self.left = True
+
+
+def of_another(facts: NodeFacts) -> NodeFacts:
+    """The facts of another process than node 0, without what only node 0 can know."""
+    if facts.meeting is not None:
+        facts = replace(facts, meeting=replace(facts.meeting, hosted=False, arrived=(), expected=0, lost=()))
+    return replace(facts, trials=())

@@ -1,0 +1,155 @@
+"""The stages that every rank climbs, in processes of their own, as node 0 opens them; and the trial of a fix."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, STORE, Stage
+from distdoctor.probes.asker import HURRIED
+from distdoctor.ranks.calls import RankCalls
+from distdoctor.ranks.supervisor import Child, Died, Zygote
+from distdoctor.render.words import count
+from distdoctor.session.local_stages import Ended
+from distdoctor.session.master_lookup import names_cost_seconds
+from distdoctor.session.protocol import Command, Event, Keys
+from distdoctor.session.recorder import Recorder
+
+Arguments = Callable[[int], dict[str, Any]]
+"""What a call gets, by the place of its rank here."""
+
+
+class RankStages:
+    """The ranks of this process and what they do.
+
+    ``address`` and ``port`` are the store's, ``number`` this participant's; ``tell`` sends a message to node 0.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        zygote: Zygote,
+        address: str,
+        port: int,
+        keys: Keys,
+        number: int,
+        tell: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        self._recorder, self._zygote, self._tell = recorder, zygote, tell
+        self._address, self._port, self._keys, self._number = address, port, keys, number
+        self.children: list[Child] = []
+        self.abort = asyncio.Event()
+        """Set where the stage under way has ended elsewhere."""
+        self.work: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {
+            STORE: self._store,
+            GLOO: self._gloo,
+            NCCL: self._nccl,
+            BARRIER: self._barrier,
+            COLLECTIVE: self._collective,
+        }
+
+    def close(self) -> None:
+        """End the ranks."""
+        _kill(self.children)
+
+    async def _store(self, command: Command) -> Ended:
+        mine = str(self._number)
+        self._recorder.note_ranks(command.node_ranks.get(mine), command.ranks[mine])
+        if self._recorder.facts.identity.torch is None:
+            return "failed", "torch cannot be imported"
+        self.children = self._spawn(command, {})
+        result = await self._call(command, STORE, self.children, self._in_store(command, STORE))
+        self._recorder.note_pids(self.children)
+        return result
+
+    async def _gloo(self, command: Command) -> Ended:
+        prefix = self._keys.prefix(GLOO.name)
+        return await self._call(command, GLOO, self.children, lambda i: {"prefix": prefix, "timeout": command.seconds})
+
+    async def _nccl(self, command: Command) -> Ended:
+        children = self._spawn(command, {})
+        arguments = self._in_store(command, NCCL)
+        try:
+            return await self._call(command, NCCL, children, lambda i: {**arguments(i), "device": self._device(i)})
+        finally:
+            _kill(children)
+
+    async def _barrier(self, command: Command) -> Ended:
+        return await self._call(command, BARRIER, self.children, lambda i: {"timeout": command.seconds})
+
+    async def _collective(self, command: Command) -> Ended:
+        ranks = self._recorder.facts.plan.nproc_per_node or 1
+        return await self._call(command, COLLECTIVE, self.children, lambda i: {"ranks": ranks})
+
+    async def trial(self, command: Command) -> tuple[bool, str]:
+        """gloo init and barrier in new processes with the fix's variables. Whether they passed; else why not."""
+        started = time.monotonic()
+        children: list[Child] = []
+
+        def left() -> float:
+            return max(0.5, command.seconds - (time.monotonic() - started))
+
+        prefix = self._keys.prefix(GLOO.name, command.attempt)
+        try:
+            children = self._spawn(command, command.env.get(str(self._number), {}))
+            for stage, arguments in (
+                (STORE, self._in_store(command, STORE)),
+                (GLOO, lambda i: {"prefix": prefix, "timeout": left()}),
+                (BARRIER, lambda i: {"timeout": left()}),
+            ):
+                calls = [child.call(stage.name, **arguments(i)) for i, child in enumerate(children)]
+                answers = await asyncio.wait_for(asyncio.gather(*calls), left())
+                failed = [answer for answer in answers if not answer["ok"]]
+                if failed:
+                    return False, str(failed[0]["error"])[:500]
+        except (asyncio.TimeoutError, Died) as err:
+            return False, str(err) or f"not through within {command.seconds:g} s"
+        finally:
+            _kill(children)
+        return True, ""
+
+    def _spawn(self, command: Command, env: dict[str, str | None]) -> list[Child]:
+        if names_cost_seconds(self._recorder.facts):
+            env = {"RES_OPTIONS": HURRIED, **env}
+        return [self._zygote.spawn(f"distdoctor:r{rank}", env) for rank in command.ranks[str(self._number)]]
+
+    def _in_store(self, command: Command, stage: Stage) -> Arguments:
+        """What a rank needs to use the store of this run, in a part of it that is that stage's."""
+        ranks = command.group_ranks[str(self._number)]
+        return lambda i: {
+            "host": self._address,
+            "port": self._port,
+            "prefix": self._keys.prefix(stage.name, command.attempt),
+            "rank": ranks[i],
+            "world": command.world,
+            "timeout": command.seconds,
+        }
+
+    def _device(self, place: int) -> int:
+        """The device a script would take: its LOCAL_RANK, or the only one where the launcher gave each rank one."""
+        rank = self._recorder.facts.ranks[place]
+        visible = len(rank.gpu.visible) if rank.gpu else 1
+        return rank.local_rank if rank.local_rank < visible else rank.local_rank % max(visible, 1)
+
+    async def _call(self, command: Command, stage: Stage, children: list[Child], arguments: Arguments) -> Ended:
+        """One call in every rank's process, noted in the facts."""
+
+        async def trouble() -> None:
+            await self._tell(Event("trouble", stage=command.stage, attempt=command.attempt))
+
+        calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble)
+        entries = await calls.run(arguments)
+        self._recorder.note_rank_stages(entries)
+        failed = [entry for entry in entries.values() if entry.status != "ok"]
+        if failed:
+            return "failed", f"{len(failed)} of {count(len(children), 'rank')} failed"
+        return "ok", ""
+
+
+def _kill(children: list[Child]) -> None:
+    for child in children:
+        child.kill()
+        child.close()
+    children.clear()

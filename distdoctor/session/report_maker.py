@@ -1,0 +1,50 @@
+"""Making reports of this run: with when it began, how long it took, and whether it was ended before its end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from distdoctor.judge.build_report import assemble
+from distdoctor.judge.engine import Judgement
+from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.report import Report
+from distdoctor.session.recorder import Recorder
+
+
+class ReportMaker:
+    """Makes the reports of one process; it begins with the run."""
+
+    def __init__(self, until: str) -> None:
+        """``until``: the last stage that is to be climbed."""
+        self._until = until
+        self.started = time.monotonic()
+        self._started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.signal: int | None = None
+        """The signal that interrupted the run."""
+
+    def make(self, cluster: Cluster, judgement: Judgement, unfinished: bool) -> Report:
+        """The report of what was judged; ``unfinished``: of a run that did not come to its end."""
+        notes: list[str] = []
+        if self.signal is not None:
+            notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
+        elif unfinished:
+            notes.append("not finished within --wait and --timeout: this is what was known then")
+        report = assemble(
+            cluster,
+            judgement,
+            started_at=self._started_at,
+            seconds=round(time.monotonic() - self.started, 2),
+            notes=tuple(notes),
+            until=self._until,
+        )
+        if unfinished and report.verdict in ("pass", "warn"):
+            report = replace(report, verdict="incomplete")
+        return report
+
+    def of_own(self, recorder: Recorder, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
+        """The report of this process's own facts; they are judged here where that is not done."""
+        judgement = recorder.judge_alone() if judgement is None else judgement
+        return self.make(build([recorder.facts]), judgement, unfinished)
