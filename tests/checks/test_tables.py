@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distdoctor.judge.catalog import Check
 from tests.checks.tables import MODULES, file_of
 from tests.facts_builder import CHECKS
 
@@ -17,6 +18,13 @@ def test_a_check_has_a_test_file_with_a_row_and_a_look_alike(check: str) -> None
     assert module.ROWS and hasattr(module, "test_found")
     assert module.LOOK_ALIKES and hasattr(module, "test_left_alone")
     assert file_of(check).samefile(str(module.__file__))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_nothing_is_left_to_do(check: Check) -> None:
+    """As scripts/new-check lays it out, there is."""
+    for path in (check.path, file_of(check.id)):
+        assert [line for line in path.read_text().splitlines() if "TODO" in line] == [], path
 
 
 def test_each_test_file_is_of_a_check() -> None:
