@@ -1,5 +1,8 @@
 # The same as the scripts, for those who type make.
-.PHONY: check test scoreboard healthy further turns format
+.PHONY: dev check test scoreboard healthy further turns format
+
+dev:
+	bash scripts/dev
 
 check:
 	bash scripts/check

@@ -1,5 +1,6 @@
 # Sourced by venv.sh: which build of torch goes into the virtual environment, and its installation.
 #
+# PINNED_TORCH=1 wants the version of constraints.txt, also where there is another torch.
 # TORCH_INDEX=URL takes it from there; TORCH_INDEX= (empty) from where pip is set up to look, and asks nothing else.
 
 CPU_INDEX=https://download.pytorch.org/whl/cpu
@@ -30,12 +31,18 @@ cpu_index_answers() {
         2>/dev/null | grep -Fq "$version+cpu"
 }
 
+# has_torch VERSION: whether the environment has a torch that can be imported; with PINNED_TORCH=1, one of this version.
+has_torch() {
+    "$venv/bin/python" -c 'import sys, torch; sys.exit(sys.argv[1] not in ("", torch.__version__.partition("+")[0]))' \
+        "${PINNED_TORCH:+$1}" 2>/dev/null
+}
+
 install_torch() {
     local version wheel cuda="PyPI's build"
-    if "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+    version=$(sed -n 's/^torch==//p' constraints.txt)
+    if has_torch "$version"; then
         return
     fi
-    version=$(sed -n 's/^torch==//p' constraints.txt)
     [ "$(uname -m)" != x86_64 ] || cuda="PyPI's build with CUDA, about 2.7 GB to download"
     if [ -n "${TORCH_INDEX:-}" ]; then
         say "installing torch $version from $TORCH_INDEX"
