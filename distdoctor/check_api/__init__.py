@@ -247,7 +247,8 @@ from distdoctor.model.facts import (
     TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
-from distdoctor.model.plan import DEFAULT_PORT, LAUNCH_VARIABLES, PlanProblem
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES
+from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 # isort: on
 
 VERSION = 1

@@ -13,6 +13,7 @@ from distdoctor.model.addresses import endpoint, is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import Plan
 
 
@@ -27,27 +28,24 @@ def set_master(
         place = flags if source.startswith("--") else env
         place[source] = endpoint(address or plan.master_addr or "", port or plan.master_port)
         return env, flags
-    for value, field, flag, variable in (
-        (address, "master_addr", "--master-addr", "MASTER_ADDR"),
-        (None if port is None else str(port), "master_port", "--master-port", "MASTER_PORT"),
-    ):
+    for value, setting in ((address, MASTER_ADDR), (None if port is None else str(port), MASTER_PORT)):
         if value is None:
             continue
-        source = plan.sources.get(field, "")
-        if source.endswith(variable):
+        source = plan.sources.get(setting.name, "")
+        if source in setting.all_variables:
             env[source] = value
         elif source.startswith("--") or plan.started == "node":
-            flags[flag] = value
+            flags[setting.flag] = value
         else:
-            env[variable] = value
+            env[setting.variables[0]] = value
     return env, flags
 
 
 def _endpoint_source(plan: Plan) -> str | None:
     source = plan.sources.get("master_addr", "")
-    if source in ("--rdzv-endpoint", "PET_RDZV_ENDPOINT"):
+    if source in (RDZV_ENDPOINT.flag, RDZV_ENDPOINT.pet):
         return source
-    return "--rdzv-endpoint" if plan.rdzv_backend == "c10d" else None
+    return RDZV_ENDPOINT.flag if plan.rdzv_backend == "c10d" else None
 
 
 def set_master_fixes(

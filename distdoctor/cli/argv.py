@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from distdoctor.model.launch_settings import LOCAL_RANK
+
 COMMANDS = ("check", "diagnose", "explain", "list", "help")
 
 
@@ -83,9 +85,9 @@ def _dashed(word: str) -> str:
 
 def _take_local_rank(words: list[str]) -> list[str]:
     """The ``--local-rank N`` that stands before the command, removed from ``words``."""
-    if words and words[0].startswith("--local-rank="):
+    if words and words[0].startswith(f"{LOCAL_RANK.flag}="):
         return [words.pop(0)]
-    if len(words) > 1 and words[0] == "--local-rank":
+    if len(words) > 1 and words[0] == LOCAL_RANK.flag:
         taken = words[:2]
         del words[:2]
         return taken

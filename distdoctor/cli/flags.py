@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from distdoctor.cli import completion
+from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import FAIL_ON
 from distdoctor.render.formats import FORMATS, USUAL
@@ -56,7 +57,7 @@ OPTIONS: dict[str, Any] = {
     "rdzv_endpoint": typer.Option(metavar="HOST:PORT", help="The two above in one."),
     "rdzv_backend": typer.Option(metavar="NAME", help="static or c10d."),
     "rdzv_id": typer.Option(metavar="ID", help="Name of the run."),
-    "standalone": typer.Option("--standalone", help="One node, on a free port."),
+    "standalone": typer.Option(STANDALONE.flag, help="One node, on a free port."),
     "local_rank": typer.Option(hidden=True),
     "init_method": typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),
     "backend": typer.Option(

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 
 from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import Plan
 
-_GIVEN = ("--master-port", "PET_MASTER_PORT")
+_GIVEN = (MASTER_PORT.flag, MASTER_PORT.pet)
 """Where torchrun itself takes a port from: MASTER_PORT alone is nothing to it."""
 _ONE_NODE_SINCE = (2, 13)
 
@@ -29,7 +30,7 @@ def may_announce(plan: Plan) -> bool:
         return False  # torchrun was there already, or is not used
     if plan.rdzv_backend != "static":
         return plan.rdzv_backend == "c10d"
-    endpoint = plan.sources.get("master_addr", "").endswith(("rdzv-endpoint", "RDZV_ENDPOINT"))
+    endpoint = plan.sources.get("master_addr", "") in (RDZV_ENDPOINT.flag, RDZV_ENDPOINT.pet)
     return plan.nnodes == 1 and not endpoint and plan.sources.get("master_port") not in _GIVEN
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_LAUNCH = """
-RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK MASTER_ADDR MASTER_PORT PET_NNODES
-PET_NPROC_PER_NODE PET_NODE_RANK PET_MASTER_ADDR PET_MASTER_PORT PET_RDZV_BACKEND PET_RDZV_ENDPOINT PET_RDZV_ID
-PET_RDZV_CONF PET_STANDALONE PET_MAX_RESTARTS
-"""
+from distdoctor.model.launch_settings import SETTINGS
+
+_LAUNCH = (*(name for setting in SETTINGS for name in setting.all_variables), "PET_MAX_RESTARTS")
 _GLOO = """
 GLOO_SOCKET_IFNAME GLOO_DEVICE_TRANSPORT TORCH_GLOO_LAZY_INIT TP_SOCKET_IFNAME
 GLOO_DISABLE_CONNECTION_RETRIES GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER GLOO_ENABLE_STORE_V2_API GLOO_LOG_LEVEL
@@ -95,7 +93,7 @@ DEPRECATED_VARIABLES = {
     "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
 }
 """Old name -> the name since torch 2.2 (ProcessGroupNCCL.hpp warns of the old one)."""
-KNOWN = frozenset([*f"{_LAUNCH} {_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
+KNOWN = frozenset([*_LAUNCH, *f"{_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
 SIMILAR = 0.86
 """difflib's ratio from which a name counts as another one misspelled."""
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "MASTER_", "WORLD_", "LOCAL_", "PET_")

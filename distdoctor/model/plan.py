@@ -7,8 +7,6 @@ from typing import Literal
 
 DEFAULT_PORT = 29500
 DEFAULT_RANKS_WITHOUT_GPU = 2
-LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""The four that ``init_process_group()`` with env:// needs."""
 RDZV_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 """What torchrun knows by itself (torch/distributed/elastic/rendezvous/registry.py)."""
 BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl", "hccl")

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+from distdoctor.model.launch_settings import MASTER_ADDR, RDZV_ENDPOINT
+
 T = TypeVar("T")
 
-ADDRESS_VARIABLES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT")
+ADDRESS_VARIABLES = (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables)
 _USERINFO = re.compile(r"[^\s/@]*@")
 
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from distdoctor import __version__
 from distdoctor.knowledge.variables import KNOWN
 from distdoctor.model.facts import Identity
+from distdoctor.model.launch_settings import RDZV_CONF
 
 ALLOWED = frozenset(
-    (KNOWN - {"PET_RDZV_CONF"})
+    (KNOWN - {RDZV_CONF.pet})
     | {"ROLE_RANK", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "OMP_NUM_THREADS"}
     | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
 )

@@ -8,32 +8,37 @@ from dataclasses import replace
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.findings import Finding, Fix, at_least
+from distdoctor.model.launch_settings import (
+    BACKEND,
+    INIT_METHOD,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_ENDPOINT,
+    SETTINGS,
+    STANDALONE,
+)
 from distdoctor.model.report import INCOMPLETE, Report
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Given, Style
 from distdoctor.render.words import fold
 
-_OF_THE_PLAN = {
-    "nnodes": "--nnodes",
-    "nproc_per_node": "--nproc-per-node",
-    "master_addr": "--master-addr",
-    "master_port": "--master-port",
-    "backend": "--backend",
-}
-_LAUNCH = (
-    *list(_OF_THE_PLAN.values())[:-1],
-    "--rdzv-endpoint",
-    "--rdzv-backend",
-    "--rdzv-id",
-    "--standalone",
-)
-"""torchrun's own, in the order in which they are printed; ``--node-rank`` differs from node to node."""
+_OF_THE_PLAN = (NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, BACKEND)
+"""What is asked for again where only the plan of a run is known."""
+_ORDER = [setting.flag for setting in SETTINGS if setting.flag]
+_LAUNCH = [setting.flag for setting in SETTINGS if setting.pet and setting is not NODE_RANK]
+"""torchrun's own; the node rank differs from node to node."""
 _ADDRESS = "MASTER_IP"
 """In place of an address that is not known here. Pasted as it is, it is refused for what it is."""
+_MASTER = (MASTER_ADDR.flag, RDZV_ENDPOINT.flag, INIT_METHOD.flag)
+"""Each of these names node 0."""
 _UNKNOWN = {
-    "--master-addr": ("--master-addr", "--rdzv-endpoint", "--init-method"),
-    "--node-rank": ("--node-rank",),
+    MASTER_ADDR.flag: _MASTER,
+    NODE_RANK.flag: (NODE_RANK.flag,),
 }
 """A flag whose right value is not known, and those that say the same."""
 _FIX_CHARACTERS = 200
@@ -49,14 +54,14 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
     roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
     several = (report.plan.get("nnodes") or 1) > 1
     flags = _from_plan(report) if given is None else [*given]
-    numbered = any(flag == "--node-rank" for flag, _ in flags)
-    everywhere = (" on every node" + (", each with its own --node-rank" if numbered else "")) if several else ""
+    numbered = any(flag == NODE_RANK.flag for flag, _ in flags)
+    everywhere = (" on every node" + (f", each with its own {NODE_RANK.flag}" if numbered else "")) if several else ""
     if report.verdict == "incomplete":
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing and given is None and not roots:
             return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
         if missing and all(root.check == INCOMPLETE for root in roots):
-            again = _check(report, program, _without(flags, "--node-rank"), (), here)
+            again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
             unmet = [name for name in missing if any(name in root.nodes for root in roots)]
             return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
         seen = "notes" if report.notes else "stages"
@@ -83,7 +88,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
         return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest, (), here)
     if report.plan.get("started") == "rank":
         return "start the job", []
-    ranked = several and dict(flags).get("--rdzv-backend") in (None, "static")
+    ranked = several and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
     words = "start the job" + (", N being each node's own rank" if ranked else "")
     return words, [torchrun(report, flags, numbered=ranked)]
 
@@ -92,11 +97,11 @@ def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
     """The launch line that this check stands for; the script is the user's own. ``numbered``: with a node rank."""
     named = [
         *_known_master(report, flags, torchrun=True),
-        ("--nproc-per-node", str(report.plan.get("nproc_per_node") or 1)),
+        (NPROC_PER_NODE.flag, str(report.plan.get("nproc_per_node") or 1)),
     ]
     values = {flag: value for flag, value in reversed([*flags, *named]) if flag in _LAUNCH}
-    words = _words([(flag, values[flag]) for flag in _LAUNCH if flag in values])
-    return f"{shlex.join(['torchrun', *words])}{' --node-rank N' if numbered else ''} your_script.py"
+    words = ["torchrun", *_words([(flag, values[flag]) for flag in _LAUNCH if flag in values])]
+    return f"{shlex.join(words)}{f' {NODE_RANK.flag} N' if numbered else ''} your_script.py"
 
 
 def _check(
@@ -111,24 +116,23 @@ def _check(
     for root in roots:
         ours = [fix for fix in _first_option(root) if here is None or not fix.nodes or here in fix.nodes]
         for flag, value in (change for fix in ours for change in fix.flags.items()):
-            if flag == "--node-rank" and here is None:
+            if flag == NODE_RANK.flag and here is None:
                 continue  # it differs from node to node
             pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
         open_flags = {name for fix in ours for flag in fix.unknown for name in _UNKNOWN.get(flag, ())}
         pairs = [(flag, _open(flag, value, report) if flag in open_flags else value) for flag, value in pairs]
-    order = {flag: place for place, flag in enumerate((*_LAUNCH, "--node-rank", "--backend", "--init-method"))}
-    pairs = sorted(pairs, key=lambda pair: order.get(pair[0], len(order)))
+    pairs = sorted(pairs, key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER))
     return [shlex.join([*program.split(), "check", *_words(pairs)])]
 
 
 def _open(flag: str, value: str | None, report: Report) -> str | None:
     """What stands for the value of a flag, where the one that was given is wrong and no better one is known."""
-    if flag == "--node-rank":
+    if flag == NODE_RANK.flag:
         return "N"
-    if flag == "--master-addr":
+    if flag == MASTER_ADDR.flag:
         return _ADDRESS
     place = f"{_ADDRESS}:{report.plan.get('master_port') or 'PORT'}"
-    if flag == "--init-method":
+    if flag == INIT_METHOD.flag:
         return f"tcp://{place}" if (value or "").startswith("tcp://") else value
     return place
 
@@ -141,32 +145,27 @@ def _left_open(commands: Sequence[str]) -> str:
 def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[tuple[str, str | None]]:
     """The master where no flag of this run names it: node 0 of a job without a known one printed an address, and
     torchrun does not read MASTER_ADDR and MASTER_PORT, whence the doctor also takes it."""
-    named = {"--master-addr", "--rdzv-endpoint", "--init-method"} & {flag for flag, _ in flags}
+    named = {*_MASTER} & {flag for flag, _ in flags}
     told = (report.plan.get("sources") or {}).get("master_addr", "")
     address, port = report.plan.get("master_addr"), report.plan.get("master_port")
-    if (
-        named
-        or not address
-        or (report.plan.get("nnodes") or 1) == 1
-        or told in ("PET_MASTER_ADDR", "PET_RDZV_ENDPOINT")
-    ):
+    if named or not address or (report.plan.get("nnodes") or 1) == 1 or told in (MASTER_ADDR.pet, RDZV_ENDPOINT.pet):
         return []
-    if told == "MASTER_ADDR":
-        return [("--master-addr", str(address)), ("--master-port", str(port))] if torchrun else []
-    if dict(flags).get("--rdzv-backend") == "c10d":
-        return [("--rdzv-endpoint", endpoint(str(address), int(port or 0)))]
-    return [("--master-addr", str(address))]
+    if told in MASTER_ADDR.variables:
+        return [(MASTER_ADDR.flag, str(address)), (MASTER_PORT.flag, str(port))] if torchrun else []
+    if dict(flags).get(RDZV_BACKEND.flag) == "c10d":
+        return [(RDZV_ENDPOINT.flag, endpoint(str(address), int(port or 0)))]
+    return [(MASTER_ADDR.flag, str(address))]
 
 
 def _from_plan(report: Report) -> list[tuple[str, str | None]]:
     """The launch flags that the plan's own record of its sources names."""
     plan, sources = report.plan, report.plan.get("sources") or {}
     return [
-        (flag, str(plan[name]))
-        for name, flag in _OF_THE_PLAN.items()
-        if str(sources.get(name, "")).startswith("--")
-        and sources.get(name) != "--standalone"
-        and plan.get(name) is not None
+        (setting.flag, str(plan[setting.name]))
+        for setting in _OF_THE_PLAN
+        if str(sources.get(setting.name, "")).startswith("--")
+        and sources.get(setting.name) != STANDALONE.flag
+        and plan.get(setting.name) is not None
     ]
 
 

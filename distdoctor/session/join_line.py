@@ -8,6 +8,17 @@ from dataclasses import replace
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import (
+    BACKEND,
+    INIT_METHOD,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+)
 from distdoctor.probes import interfaces
 from distdoctor.session.options import Options
 from distdoctor.session.seal import VARIABLE
@@ -22,7 +33,7 @@ def with_master(options: Options) -> Options:
         return options
     choice = interfaces.reachable_address(interfaces.interfaces())
     if choice is None or choice.address is None:
-        raise UsageError("this host has no address that another host could reach; name one with --master-addr")
+        raise UsageError("this host has no address that another host could reach; name one with " + MASTER_ADDR.flag)
     sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
     token = options.token or secrets.token_hex(TOKEN_BYTES)
     return replace(options, plan=replace(plan, master_addr=choice.address, sources=sources), token=token)
@@ -31,20 +42,20 @@ def with_master(options: Options) -> Options:
 def line_for_others(options: Options) -> str:
     """What is to be run on each of the other nodes: with this run's token before it, which is told here alone."""
     plan = options.plan
-    words = [*options.command, "--nnodes", str(plan.nnodes)]
+    words = [*options.command, NNODES.flag, str(plan.nnodes)]
     if plan.sources.get("nproc_per_node", "default") not in ("default", "visible GPUs"):
-        words += ["--nproc-per-node", str(plan.nproc_per_node)]
+        words += [NPROC_PER_NODE.flag, str(plan.nproc_per_node)]
     if plan.rdzv_backend == "c10d":  # torchrun reads no --master-addr then
-        words += ["--rdzv-endpoint", endpoint(str(plan.master_addr), plan.master_port)]
+        words += [RDZV_ENDPOINT.flag, endpoint(str(plan.master_addr), plan.master_port)]
     else:
-        words += ["--master-addr", str(plan.master_addr), "--master-port", str(plan.master_port)]
-    for flag, value, usual in (
-        ("--backend", plan.backend, "auto"),
-        ("--rdzv-backend", plan.rdzv_backend, "static"),
-        ("--rdzv-id", plan.run_id, "none"),
-        ("--init-method", plan.init_method, None),
+        words += [MASTER_ADDR.flag, str(plan.master_addr), MASTER_PORT.flag, str(plan.master_port)]
+    for setting, value, usual in (
+        (BACKEND, plan.backend, "auto"),
+        (RDZV_BACKEND, plan.rdzv_backend, "static"),
+        (RDZV_ID, plan.run_id, "none"),
+        (INIT_METHOD, plan.init_method, None),
     ):
         if value != usual:
-            words += [flag, str(value)]
+            words += [setting.flag, str(value)]
     secret = f"{VARIABLE}={shlex.quote(options.token)} " if options.token else ""
     return secret + shlex.join(words)

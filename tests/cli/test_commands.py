@@ -14,7 +14,7 @@ import pytest
 from distdoctor import __version__
 from distdoctor.cli.app import run
 from distdoctor.model.facts import FactsFile, encode
-from distdoctor.model.plan import LAUNCH_VARIABLES
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from tests.facts_builder import CHECKS, healthy, loopback_name, waited_in_vain
 from tests.helpers.commands import doctor, environment
 

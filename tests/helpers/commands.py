@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from distdoctor.model.plan import LAUNCH_VARIABLES
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,106 @@
+"""Where node 0 is to be: address, port and kind of rendezvous, in the order in which torchrun takes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from distdoctor.launch.address_syntax import address_problem, split_endpoint
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.values import Values
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import INIT_METHOD, MASTER_ADDR, MASTER_PORT, RDZV_BACKEND, RDZV_ENDPOINT
+from distdoctor.model.plan import RDZV_BACKENDS
+
+DEFAULT_C10D_PORT = 29400
+
+
+def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str | None, int | None]:
+    """The master's address and port. ``alone``: nobody else has to know the port, so that it may be 0 for any.
+    ``pet``: whether PET_* count; what a rank of torchrun is given comes later. Raises UsageError."""
+    values = replace(values, flags=_with_init_method(values.flags))
+    flags, env, lowest = values.flags, values.env, 0 if alone else 1
+    if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
+        raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all nodes know: 1 to 65535")
+    endpoint, source = values.given(RDZV_ENDPOINT, pet=pet)
+    if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
+        return _endpoint(values, source, endpoint, lowest)
+    # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
+    address, source = values.given(MASTER_ADDR, pet=pet, plain=not (pet and alone))
+    if address is not None:
+        if pet and not alone and rdzv_backend(values) == "c10d":
+            instead = f"name node 0 with {RDZV_ENDPOINT.flag} {address}:PORT, or take the static rendezvous"
+            if flags.rdzv_backend:
+                raise UsageError(f"torchrun reads no {source} with {RDZV_BACKEND.flag} c10d: {instead}")
+            # A variable may be left over: what the other nodes have is needed to tell.
+            values.bad(RDZV_BACKEND.pet, "c10d", f"makes torchrun read no {source}: {instead}")
+        values.sources["master_addr"] = source
+        address = values.address(source, address)
+    port: int | None = None
+    if flags.master_port is not None:
+        port = flags.master_port
+        values.sources["master_port"] = MASTER_PORT.flag
+    else:
+        # torchrun reads no MASTER_PORT: where its own flags name the master, one that is left in the shell is none.
+        plain = () if pet and source not in MASTER_ADDR.variables else MASTER_PORT.variables
+        for name in (*((MASTER_PORT.pet,) if pet else ()), *plain):
+            if name in env:
+                port = values.number("master_port", name, low=lowest, high=65535)
+                break
+    if port == 0:
+        values.sources["master_port"] = "any free port"
+    return address, port
+
+
+def rdzv_backend(values: Values) -> str:
+    """The kind of rendezvous. Raises UsageError for a flag that names none."""
+    name, source = values.given(RDZV_BACKEND)
+    if name is None:
+        return "static"
+    values.sources["rdzv_backend"] = source
+    from importlib.metadata import entry_points  # here: start-up is light
+
+    # Others can be installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points).
+    if name not in RDZV_BACKENDS and name not in entry_points(group="torchrun.handlers").names:
+        why = f"is no rendezvous backend that torchrun knows here ({', '.join(RDZV_BACKENDS)})"
+        if all(problem.variable != source for problem in values.problems):
+            values.bad(source, name, why)
+    return name
+
+
+def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:
+    """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
+    address, port = split_endpoint(text)
+    values.sources["master_addr"] = values.sources["master_port"] = source
+    if parse_address(address) is not None and ":" in address and not text.startswith("["):
+        # rendezvous/utils.py takes what stands behind the last colon for the port.
+        values.bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")
+        return None, None
+    if port is not None and not lowest <= port <= 65535:
+        values.bad(source, text, f"{port} is not a port that all nodes know: 1 to 65535")
+        port = None
+    elif port is None and rdzv_backend(values) == "c10d":
+        port, values.sources["master_port"] = DEFAULT_C10D_PORT, "default of c10d"
+    elif port is None and address_problem(address)[0] is None:
+        # static_tcp_rendezvous.py: "Port is absent in endpoint"
+        values.bad(source, text, "names no port, and the static rendezvous needs one (HOST:PORT)")
+    if port == 0:
+        values.sources["master_port"] = "any free port"
+    return values.address(source, address), port
+
+
+def _with_init_method(flags: Flags) -> Flags:
+    """The flags, with the master that a ``tcp://`` init method names. Raises UsageError for one that is none."""
+    method = flags.init_method
+    if method is None or method.startswith("env://"):
+        return flags
+    if method.startswith("file:///") and len(method) > len("file:///"):
+        return flags
+    tcp = re.fullmatch(r"tcp://(\[[^\]]+\]|[^:/\[\]]+):(\d+)(?:[/?].*)?", method)
+    if tcp is None:
+        raise UsageError(f"{INIT_METHOD.flag} {method!r} is not env://, tcp://HOST:PORT or file:///PATH")
+    if flags.master_addr is not None or flags.rdzv_endpoint is not None:
+        others = f"{MASTER_ADDR.flag} and {RDZV_ENDPOINT.flag}"
+        raise UsageError(f"{INIT_METHOD.flag} tcp:// names the master itself: leave {others} out")
+    return replace(flags, master_addr=tcp[1].strip("[]"), master_port=int(tcp[2]))

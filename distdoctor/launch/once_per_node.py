@@ -1,0 +1,138 @@
+"""The plan of a node whose ranks the doctor starts itself: from torchrun's flags and its variables for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from distdoctor.launch.master import rdzv_backend, read_master
+from distdoctor.launch.values import Values
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import (
+    MASTER_ADDR,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    STANDALONE,
+)
+from distdoctor.model.plan import DEFAULT_PORT, DEFAULT_RANKS_WITHOUT_GPU, Plan
+
+Count = Callable[[], int]
+
+
+def plan_of_node(values: Values, backend: str, count_gpus: Count, count_cpus: Count) -> Plan:
+    """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError."""
+    flags, sources = values.flags, values.sources
+    nnodes = _nnodes(values)
+    nproc = _ranks(values, count_gpus, count_cpus)
+    node_rank = _node_rank(values, nnodes)
+    master_addr, master_port = read_master(values, alone=nnodes == 1)
+    standalone = _standalone(values, nnodes)
+    if standalone:
+        master_addr, master_port = "127.0.0.1", 0
+        sources.update(master_addr=standalone, master_port="any free port")
+    announce = False
+    if master_addr is None and not any(
+        p.variable in (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables) for p in values.problems
+    ):
+        if nnodes == 1:
+            master_addr = "127.0.0.1"
+            sources["master_addr"] = "default"
+        elif node_rank:
+            raise UsageError(
+                f"node {node_rank} needs to know node 0: add {MASTER_ADDR.flag} ADDRESS (node 0 prints the whole line)"
+            )
+        else:
+            announce = True
+            node_rank = 0
+            sources["node_rank"] = "no master known"
+    if master_port is None:
+        # torchrun takes a free port for one node alone (since torch 2.13's run.py; before, 29500): none is planned.
+        alone = nnodes == 1 and sources.get("master_addr") == "default"
+        master_port = 0 if alone else DEFAULT_PORT
+        sources.setdefault("master_port", "any free port" if alone else "default")
+    return Plan(
+        started="node",
+        nnodes=nnodes,
+        nproc_per_node=nproc,
+        node_rank=0 if nnodes == 1 else node_rank,
+        world_size=nnodes * nproc,
+        master_addr=master_addr,
+        master_port=master_port,
+        backend=backend,
+        announce=announce,
+        run_id=flags.rdzv_id or values.env.get(RDZV_ID.pet) or "none",
+        rdzv_backend="c10d" if standalone else rdzv_backend(values),
+        init_method=flags.init_method,
+    )
+
+
+def _standalone(values: Values, nnodes: int) -> str:
+    """What says that this node is alone, empty where nothing does. Raises UsageError for more than one node."""
+    given = values.flags.standalone
+    if not given and values.env.get(STANDALONE.pet) != "1":
+        return ""
+    if nnodes != 1:
+        said = STANDALONE.flag if given else f"{STANDALONE.pet}=1"
+        raise UsageError(f"{said} is for one node, and there are to be {nnodes}")
+    return STANDALONE.flag if given else STANDALONE.pet
+
+
+def _nnodes(values: Values) -> int:
+    text, source = values.given(NNODES)
+    if text is None:
+        values.sources["nnodes"] = "default"
+        return 1
+    values.sources["nnodes"] = source
+    # MIN:MAX asks for an elastic job; the doctor checks the largest one that could be.
+    match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
+    if match and 1 <= int(match[1] or 1) <= int(match[2]) <= 1_000_000:
+        return int(match[2])
+    values.bad(source, text, "is not a number of nodes (N, or MIN:MAX)")
+    return 1
+
+
+def _ranks(values: Values, count_gpus: Count, count_cpus: Count) -> int:
+    text, source = values.given(NPROC_PER_NODE, plain=True)
+    if text is None:
+        gpus = count_gpus()
+        values.sources["nproc_per_node"] = "visible GPUs" if gpus else "default"
+        return gpus or DEFAULT_RANKS_WITHOUT_GPU
+    values.sources["nproc_per_node"] = source
+    text = text.strip()
+    if text == "cpu":
+        return count_cpus()
+    if text in ("gpu", "auto"):
+        gpus = count_gpus()
+        if gpus == 0 and text == "gpu":
+            values.bad(source, text, "no GPU is visible on this node")
+            return DEFAULT_RANKS_WITHOUT_GPU
+        return gpus or count_cpus()
+    if re.fullmatch(r"\d+", text) and 1 <= int(text) <= 100_000:
+        return int(text)
+    values.bad(source, text, "is not a number of ranks (N, auto, cpu or gpu)")
+    return DEFAULT_RANKS_WITHOUT_GPU
+
+
+def _node_rank(values: Values, nnodes: int) -> int | None:
+    given = values.flags.node_rank
+    if given is not None:
+        values.sources["node_rank"] = NODE_RANK.flag
+        if not 0 <= given < nnodes:
+            raise UsageError(
+                f"{NODE_RANK.flag} {given} is not one of the {nnodes} node ranks 0 to {nnodes - 1} that "
+                f"{NNODES.flag} {nnodes} has"
+            )
+        return given
+    # torchrun does not read the plain ones: left over from another launcher, they say nothing of one node.
+    for name in NODE_RANK.all_variables if nnodes > 1 else (NODE_RANK.pet,):
+        if name in values.env:
+            value = values.number("node_rank", name, low=0)
+            if value is not None and value >= nnodes:
+                values.problem(name, f"node ranks go from 0 to {nnodes - 1} with {nnodes} nodes")
+                return None
+            return value
+    values.sources["node_rank"] = "assigned at the meeting" if nnodes > 1 else "default"
+    return None

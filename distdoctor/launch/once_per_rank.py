@@ -1,0 +1,58 @@
+"""The plan of a process that a launcher started as one rank: from the rank's variables."""
+
+from __future__ import annotations
+
+from distdoctor.launch.launched import Launched
+from distdoctor.launch.master import read_master
+from distdoctor.launch.values import Values
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+from distdoctor.model.plan import DEFAULT_PORT, Plan, PlanProblem
+
+
+def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
+    """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError."""
+    flags, where = values.flags, launched.variables
+    for name in LAUNCH_VARIABLES:
+        if name not in values.env and not _given_by_flag(values, name):
+            values.problems.append(PlanProblem(name, None, "not set"))
+    world = values.first_number("world_size", where["world_size"], low=1)
+    rank = values.first_number("rank", where["rank"], low=0)
+    if rank is not None and world is not None and rank >= world:
+        values.problem(values.sources["rank"], f"must be below {values.sources['world_size']}, which is {world}")
+        rank = None
+    local_world = values.first_number("nproc_per_node", where["nproc_per_node"], low=1)
+    local_rank = values.first_number("local_rank", where["local_rank"], low=0)
+    if local_rank is None and flags.local_rank is not None:
+        local_rank = flags.local_rank
+        values.sources["local_rank"] = LOCAL_RANK.flag
+    if local_rank is not None and local_world is not None and local_rank >= local_world:
+        told, size = where["local_rank"][0], values.sources["nproc_per_node"]
+        values.problem(told, f"must be below {size}, which is {local_world}")
+    node_rank = values.first_number("node_rank", where["node_rank"], low=0)
+    master_addr, master_port = read_master(values, alone=world == 1, pet=False)
+    nnodes = -(-world // local_world) if world is not None and local_world is not None else None
+    return Plan(
+        started="rank",
+        nnodes=nnodes,
+        nproc_per_node=local_world,
+        node_rank=node_rank,
+        rank=rank,
+        local_rank=local_rank,
+        world_size=world,
+        master_addr=master_addr,
+        master_port=DEFAULT_PORT if master_port is None else master_port,
+        backend=backend,
+        agent_store=launched.agent_store,
+        run_id=launched.run_id,
+        init_method=flags.init_method,
+        restart=launched.restart,
+    )
+
+
+def _given_by_flag(values: Values, variable: str) -> bool:
+    flags = values.flags
+    if variable in MASTER_ADDR.variables:
+        return bool(flags.master_addr or flags.rdzv_endpoint)
+    if variable in MASTER_PORT.variables:
+        return bool(flags.master_port or flags.rdzv_endpoint)
+    return False

@@ -1,0 +1,60 @@
+"""Every setting of a launch, once: under which names a job is given it.
+
+The plan is resolved from it, and what is printed to be pasted (fixes, the line for the other nodes, the next command)
+is written with it. A new setting, or another name for one, is a change of this table alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. An empty name: it cannot be given that way."""
+
+    name: str
+    """The field of ``launch.flags.Flags`` and of the plan; ``rdzv_id`` is ``run_id`` there, and an endpoint is address
+    and port."""
+    flag: str = ""
+    """``distdoctor check``'s flag; also torchrun's, where that has one."""
+    pet: str = ""
+    """torchrun's variable for its flag (torch/distributed/argparse_util.py: PET_ and the flag's name)."""
+    variables: tuple[str, ...] = ()
+    """What a launcher sets for each rank and init_process_group() or a script reads. The first is the one to set."""
+    slurm: str = ""
+    """What srun sets for each task of a step (srun(1), OUTPUT ENVIRONMENT VARIABLES); of a list each has its part."""
+
+    @property
+    def all_variables(self) -> tuple[str, ...]:
+        """Each variable that may be a source of the plan."""
+        return (*filter(None, (self.pet,)), *self.variables)
+
+
+# name, flag, torchrun's variable, the rank's variables, srun's variable
+NNODES = Setting("nnodes", "--nnodes", "PET_NNODES", (), "SLURM_STEP_NUM_NODES")
+NPROC_PER_NODE = Setting(
+    "nproc_per_node", "--nproc-per-node", "PET_NPROC_PER_NODE", ("LOCAL_WORLD_SIZE",), "SLURM_STEP_TASKS_PER_NODE"
+)
+MASTER_ADDR = Setting("master_addr", "--master-addr", "PET_MASTER_ADDR", ("MASTER_ADDR",), "SLURM_STEP_NODELIST")
+MASTER_PORT = Setting("master_port", "--master-port", "PET_MASTER_PORT", ("MASTER_PORT",))
+RDZV_ENDPOINT = Setting("rdzv_endpoint", "--rdzv-endpoint", "PET_RDZV_ENDPOINT")
+RDZV_BACKEND = Setting("rdzv_backend", "--rdzv-backend", "PET_RDZV_BACKEND")
+RDZV_ID = Setting("rdzv_id", "--rdzv-id", "PET_RDZV_ID")
+RDZV_CONF = Setting("rdzv_conf", "--rdzv-conf", "PET_RDZV_CONF")
+STANDALONE = Setting("standalone", "--standalone", "PET_STANDALONE")
+NODE_RANK = Setting("node_rank", "--node-rank", "PET_NODE_RANK", ("NODE_RANK", "GROUP_RANK"), "SLURM_NODEID")
+BACKEND = Setting("backend", "--backend")
+INIT_METHOD = Setting("init_method", "--init-method")
+LOCAL_RANK = Setting("local_rank", "--local-rank", "", ("LOCAL_RANK",), "SLURM_LOCALID")
+RANK = Setting("rank", "", "", ("RANK",), "SLURM_PROCID")
+WORLD_SIZE = Setting("world_size", "", "", ("WORLD_SIZE",), "SLURM_STEP_NUM_TASKS")
+
+SETTINGS = (
+    NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_BACKEND, RDZV_ID, RDZV_CONF, STANDALONE,
+    NODE_RANK, BACKEND, INIT_METHOD, LOCAL_RANK, RANK, WORLD_SIZE,
+)  # fmt: skip
+"""All of them, in the order in which a command line has them; a node's own rank is printed after what all share."""
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+LAUNCH_VARIABLES = tuple(setting.variables[0] for setting in (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT))
+"""The four that ``init_process_group()`` with env:// needs."""
