@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -241,3 +243,28 @@ def test_a_torch_that_is_there_is_kept(tmp_path: Path) -> None:
     python.chmod(0o755)
     assert bash(script, tmp_path).returncode == 0
     assert not Path(f"{python}.asked").exists()
+
+
+def test_to_work_on_it_the_pinned_torch_is_wanted_whichever_is_there(tmp_path: Path) -> None:
+    """``scripts/dev`` installs it where the environment has another version; ``scripts/test`` takes what is there."""
+    pinned = re.search(r"(?m)^torch==(.*)$", (ROOT / "constraints.txt").read_text())
+    assert pinned is not None
+    torch = tmp_path / "modules" / "torch.py"
+    torch.parent.mkdir()
+    script = f"""
+set -euo pipefail
+. "$CHECKOUT/scripts/venv.sh"
+venv={shlex.quote(str(tmp_path))} && mkdir -p "$venv/bin" && ln -sf {shlex.quote(sys.executable)} "$venv/bin/python"
+pip_install() {{ echo "pip_install $*"; }}
+local_torch() {{ return 1; }}
+TORCH_INDEX= install_torch
+"""
+    for version, asked, installed in [
+        ("2.4.1", {}, False),
+        ("2.4.1", {"PINNED_TORCH": "1"}, True),
+        (f"{pinned[1]}+cpu", {"PINNED_TORCH": "1"}, False),
+    ]:
+        torch.write_text(f"__version__ = {version!r}\n")
+        done = bash(script, tmp_path, {"PYTHONPATH": str(torch.parent), "PYTHONDONTWRITEBYTECODE": "1", **asked})
+        assert done.returncode == 0, done.stderr
+        assert ("pip_install" in done.stdout) is installed, (version, asked, done.stdout, done.stderr)

@@ -1,0 +1,52 @@
+"""What README.md and CONTRIBUTING.md say of the repository is so: counts, files, commands."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.facts_builder import CHECKS
+from tests.helpers.namespaces import ROOT
+from tests.lab.cases import ALL_CASES
+from tests.lab.cases.healthy import SHAPES
+
+README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (r"(\d+) checks;", len(CHECKS)),
+        (r"the lab has (\d+) cases\s+of\s+faults", len(ALL_CASES)),
+        (r"and (\d+) healthy shapes", len(SHAPES)),
+    ],
+    ids=["checks", "cases", "shapes"],
+)
+def test_the_counts_are_those_of_today(words: str, count: int) -> None:
+    assert re.findall(words, README) == [str(count)], "write today's number into README.md, under Measured"
+
+
+@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+def test_the_files_that_are_named_are_there(text: str) -> None:
+    """But for the check that is made up to show how one is added."""
+    named = set(re.findall(r"(?<![\w/])((?:tests|checks|distdoctor|scripts|benchmarks|docs)/[\w./*-]*\w/?)", text))
+    made_up = {path for path in named if "queue_tiny" in path}
+    missing = [path for path in sorted(named - made_up) if not (ROOT / path).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+def test_the_targets_of_make_that_are_named_are_there(text: str) -> None:
+    targets = set(re.findall(r"(?m)^(\w+):", (ROOT / "Makefile").read_text()))
+    assert set(re.findall(r"(?m)(?:^    |`)make (\w+)", text)) <= targets
+
+
+def test_every_package_is_on_the_map() -> None:
+    packages = {path.parent.name for path in (ROOT / "distdoctor").glob("*/__init__.py")}
+    assert set(re.findall(r"(?m)^\| \d \| `(\w+)/`", CONTRIBUTING)) == packages
+
+
+def test_each_function_of_the_example_is_where_it_is_said_to_be() -> None:
+    for name, path in re.findall(r"`(?:\w+\.)?(\w+)(?:\(\))?` in `(distdoctor/\S+?|tests/\S+?)`", CONTRIBUTING):
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), f"{name} is not in {path}"
