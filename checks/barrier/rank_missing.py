@@ -30,10 +30,6 @@ import re
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    LAUNCH,
-    MASTER,
-    PEERS,
-    WAY,
     Cluster,
     FailedRank,
     Finding,
@@ -50,16 +46,8 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (
-    *PEERS,
-    "gloo/init-failed",
-    "nccl/init-failed",
-    "store/node-lost",
-    "store/failed",
-    *LAUNCH,
-    *MASTER,
-    *WAY,
-)
+PREVENTS = "ranks together"
+SYMPTOM_OF = "ranks together"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

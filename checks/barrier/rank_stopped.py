@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, nodes_of_failed, ranks_of_failed, stopped_ranks, together
 
 SEVERITY = "fail"
+PREVENTS = "ranks together"
 HOW = {"T": "stopped by a signal", "t": "held by a tracer or debugger"}
 
 

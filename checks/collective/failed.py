@@ -25,21 +25,11 @@ barrier/rank-missing, collective/wrong-result, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (
-    "collective/wrong-result",
-    "barrier/rank-missing",
-    *PEERS,
-    "gloo/init-failed",
-    "nccl/init-failed",
-    "store/node-lost",
-    "store/failed",
-    *LAUNCH,
-    *MASTER,
-    *WAY,
-)
+PREVENTS = "results right"
+SYMPTOM_OF = "results right"
 FIX = "Look at the rank that ended first: the errors of the others follow from it."
 
 

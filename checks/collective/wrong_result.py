@@ -36,6 +36,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "results right"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

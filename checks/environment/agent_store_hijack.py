@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, names_of
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"
 FOLLOWS = ("environment/duplicate-rank",)
 

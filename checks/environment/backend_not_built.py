@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch_version, together
 
 SEVERITY = "fail"
+PREVENTS = "all met"
 BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")
 """What torch itself can be built with; others come from packages that register them when they are imported."""
 

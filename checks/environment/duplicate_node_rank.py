@@ -30,6 +30,7 @@ from dataclasses import replace
 from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, names_of, together, two_jobs_fixes
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
 
 

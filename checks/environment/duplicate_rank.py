@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together, two_jobs_fixes
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

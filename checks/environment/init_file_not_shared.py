@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, names_of, reachable_address
 
 SEVERITY = "fail"
+PREVENTS = "all met"
 LOCAL = {"tmpfs", "ramfs", "overlay", "aufs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "rootfs"}
 """Types of file systems that one kernel has to itself."""
 

@@ -40,6 +40,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 FOLLOWS = (
     "environment/rendezvous-backend-mismatch",
     "network/master-not-node0",

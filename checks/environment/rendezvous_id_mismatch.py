@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement
 
 SEVERITY = "fail"
+PREVENTS = "all met"
 FOLLOWS = (
     "environment/rendezvous-backend-mismatch",
     "environment/missing-variable",

@@ -53,6 +53,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
+PREVENTS = "gloo group formed"
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
 
 

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, together
 
 SEVERITY = "fail"
+PREVENTS = "all met"
 FOLLOWS_ANYWHERE = ("environment/init-file-not-shared",)
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, names_of, together
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 FOLLOWS_ANYWHERE = (
     "environment/world-size-mismatch",
     "environment/duplicate-node-rank",

@@ -54,6 +54,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 MATTERS = "the job starts so much later"
+PREVENTS = "plan agreed"
 LONG_SECONDS = 30.0
 """It takes some two seconds from a local disk."""
 WHAT: dict[TorchImportCause, str] = {

@@ -37,6 +37,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "fail"
+PREVENTS = "plan agreed"
 FOLLOWS = ("environment/invalid-variable",)
 
 

@@ -25,10 +25,11 @@ gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import LAUNCH, MASTER, PEERS, WAY, Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*PEERS, "store/node-lost", "store/failed", *LAUNCH, *MASTER, *WAY)
+PREVENTS = "gloo group formed"
+SYMPTOM_OF = "gloo group formed"
 FIX = "Compare the addresses that the ranks advertise: each must be reached from all other nodes."
 
 

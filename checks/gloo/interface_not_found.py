@@ -42,6 +42,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "peers connected"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "fail"
+PREVENTS = "nccl group formed"
 FOLLOWS = ("environment/backend-not-built",)
 
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, RankFacts, together
 
 SEVERITY = "fail"
+PREVENTS = "nccl group formed"
 FOLLOWS = ("gpu/fewer-than-ranks",)
 
 

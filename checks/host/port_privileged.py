@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Node, claims_node0, set_master_fixes
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
 EACCES = 13
 

@@ -40,6 +40,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 MATTERS = "a restart within a minute may find no port left"
+PREVENTS = "store reached"
 USUAL = (32768, 60999)
 """Linux's default."""
 EACH = 3

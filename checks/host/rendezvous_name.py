@@ -43,6 +43,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "store used"
 FOLLOWS_ANYWHERE = ("environment/torch-missing",)
 
 

@@ -41,6 +41,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
+PREVENTS = "nccl group formed"
 MIB = 1 << 20
 SMALL = 64 * MIB
 """What a container has unless told otherwise."""

@@ -47,6 +47,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 MATTERS = "the job as planned does not use these addresses; what does would hang"
+PREVENTS = "peers connected"
 FOLLOWS = ("network/port-filtered", "mesh/node-isolated", "mesh/partition")
 ETHERNET = 1500
 SMALLEST = 1280

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, link_finding, link_graph, some_of
 
 SEVERITY = "fail"
+PREVENTS = "peers connected"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
 
 

@@ -40,6 +40,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "peers connected"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
 
 

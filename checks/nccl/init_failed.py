@@ -23,24 +23,12 @@ gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
-FOLLOWS_ANYWHERE = (
-    "gpu/fewer-than-ranks",
-    "gpu/shared-device",
-    "host/shared-memory-small",
-    "host/shared-memory-permission",
-    "environment/backend-not-built",
-    *LIMITS,
-    "mesh/peer-ports-blocked",
-    "store/node-lost",
-    "store/failed",
-    *LAUNCH,
-    *MASTER,
-    *WAY,
-)
+PREVENTS = "nccl group formed"
+SYMPTOM_OF = "nccl group formed"
 FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
 
 

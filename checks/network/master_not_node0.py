@@ -44,6 +44,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 FOLLOWS = (
     "environment/invalid-variable",
     "environment/missing-variable",

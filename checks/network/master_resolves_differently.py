@@ -51,6 +51,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "master resolved"
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")
 
 

@@ -27,10 +27,6 @@ network/no-route, network/master-not-node0, network/port-rejected, store/nodes-m
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    LAUNCH,
-    NAMES,
-    NODES_MISSING,
-    STORE,
     Cluster,
     FailedContact,
     Finding,
@@ -50,8 +46,8 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-FOLLOWS = NAMES
-FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
+PREVENTS = "store reached"
+SYMPTOM_OF = "store hosted"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -76,7 +72,7 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         blame="one-of",
         evidence=tuple(line for one in shut for line in evidence(one)),
         fixes=fixes(cluster, shut, name),
-        because_of=None if zero else NODES_MISSING,
+        because_of=None if zero else "all met",
     )
 
 

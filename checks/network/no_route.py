@@ -30,11 +30,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from distdoctor.check_api import (
-    LAUNCH,
-    NAMES,
-    NODES_MISSING,
     SPARED_BY_GLOO,
-    STORE,
     Cluster,
     FailedContact,
     FailingLink,
@@ -64,8 +60,8 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"
-FOLLOWS = NAMES
-FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
+PREVENTS = "store reached"
+SYMPTOM_OF = "store hosted"
 SHOWN = 8
 
 
@@ -101,7 +97,7 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         links=tuple((client, name) for client in clients if client != name),
         evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),
         fixes=fixes,
-        because_of=None if zero else NODES_MISSING,
+        because_of=None if zero else "all met",
     )
 
 

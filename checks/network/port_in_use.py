@@ -44,6 +44,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")
 EADDRINUSE = 98
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Node, other_master_port_fixes
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 FOLLOWS = ("store/libuv-missing", "host/port-privileged")
 EADDRINUSE = 98
 

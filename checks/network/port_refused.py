@@ -26,11 +26,11 @@ store/nodes-missing, environment/master-mismatch, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, NAMES, STORE, Cluster, FailedContact, Finding, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_findings
 
 SEVERITY = "fail"
-FOLLOWS = NAMES
-FOLLOWS_ANYWHERE = (*LAUNCH, *STORE)
+PREVENTS = "store reached"
+SYMPTOM_OF = "store hosted"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -24,10 +24,12 @@ network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, Cluster, FailedContact, Finding, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_findings
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*LAUNCH, "network/master-not-node0")
+PREVENTS = "store reached"
+SYMPTOM_OF = "plan agreed"
+FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -25,10 +25,12 @@ store/nodes-missing, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import LAUNCH, LIMITS, MASTER, WAY, Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, failed_stage_finding
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (*LIMITS, *LAUNCH, *MASTER, *WAY, "network/ipv6-mismatch", "store/node-lost", "store/nodes-missing")
+PREVENTS = "store used"
+SYMPTOM_OF = "store used"
+FOLLOWS_ANYWHERE = ("store/nodes-missing",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

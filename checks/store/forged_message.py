@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, node0_name
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 SHOWN = 12
 
 

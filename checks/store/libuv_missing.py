@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, shorten_error, together
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|supported))|buil[dt] without libuv")
 
 

@@ -27,9 +27,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from distdoctor.check_api import (
-    LIMITS,
-    STORE,
-    WAY,
     Cluster,
     Finding,
     Fix,
@@ -41,14 +38,15 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+PREVENTS = "store used"
 FOLLOWS = (
     "barrier/rank-stopped",
     "environment/torch-missing",
     "environment/torch-broken",
-    *WAY,
-    *(check for check in STORE if check != "store/forged-message"),
+    "store hosted",
+    "store reached",
 )
-FOLLOWS_ANYWHERE = ("store/forged-message", *LIMITS)
+FOLLOWS_ANYWHERE = ("store/forged-message", "host/open-files-limit", "host/ports-exhaustible")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -26,12 +26,6 @@ network/port-refused, network/port-filtered, environment/world-size-mismatch, ne
 from collections.abc import Iterator, Sequence
 
 from distdoctor.check_api import (
-    CONFLICTS,
-    LAUNCH,
-    LIMITS,
-    NAMES,
-    STORE,
-    WAY,
     Cluster,
     Finding,
     Fix,
@@ -44,8 +38,9 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-FOLLOWS = (*NAMES, *WAY, *LIMITS)
-FOLLOWS_ANYWHERE = (*LAUNCH, *CONFLICTS, *STORE)
+PREVENTS = "all met"
+SYMPTOM_OF = "all met"
+INCOMPLETE = True
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -26,8 +26,6 @@ network/port-in-use, network/foreign-service, store/foreign-store
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    LAUNCH,
-    LIMITS,
     Cluster,
     Finding,
     Node,
@@ -39,16 +37,9 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-FOLLOWS_ANYWHERE = (
-    "network/port-in-use",
-    "network/master-not-node0",
-    "network/master-resolves-differently",
-    "store/foreign-store",
-    "network/foreign-service",
-    *LAUNCH,
-    *LIMITS,
-)
-NODES_MISSING = "store/nodes-missing"
+PREVENTS = "store hosted"
+SYMPTOM_OF = "store hosted"
+FOLLOWS_ANYWHERE = ("host/open-files-limit", "host/ports-exhaustible")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -89,5 +80,5 @@ def finding(cluster: Cluster, seen: list[Node]) -> Finding:
         ),
         fixes=other_master_port_fixes(cluster, None),
         # Without node 0's own word it may as well be a left-over there, or a node 0 that is not started yet.
-        because_of=None if owner else NODES_MISSING,
+        because_of=None if owner else "all met",
     )

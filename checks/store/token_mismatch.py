@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, node0_name, set_master_fixes, together
 
 SEVERITY = "fail"
+PREVENTS = "store hosted"
 FOLLOWS_ANYWHERE = ("network/port-in-use",)
 SAID = {
     "missing": "node 0 runs with a token, and this node has none",

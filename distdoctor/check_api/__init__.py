@@ -3,6 +3,8 @@
 A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. It looks at nodes
 through their views (``node.network``, ``node.system``, ``node.meeting``, ``node.mesh``), which are never None and are
 empty where nothing was seen, and says what it found with ``Finding.about(nodes, ...)``, and ``Fix.on(nodes, ...)``.
+Above ``judge`` stand SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (milestones, as in ``distdoctor.model.milestones``),
+and FOLLOWS for exceptions.
 
 The facts, and what a check makes of them:
     Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
@@ -99,7 +101,6 @@ Who does not get to the store:
     route_obstacles          what routing tables say of their ways
     misrouted_finding        the finding about these
     master_port_findings     the findings of the checks network/port-*
-    NODES_MISSING            the check that says who never came
 
 Routes:
     route_obstacle           what two nodes' tables, netmasks and filters of sources say is between them
@@ -171,17 +172,6 @@ torch that cannot be imported:
     install_torch_command    install the torch that the other nodes have
     install_torch_version    install a version of torch
     fixes_by_command         one fix for all nodes with the same command
-
-Checks named together as causes:
-    LAUNCH                   what keeps nodes from meeting or from agreeing
-    CONFLICTS                plans that contradict each other
-    MASTER                   why there is no store of this job at the master's address
-    NAMES                    those of them that are a matter of who asks
-    STORE                    the others
-    WAY                      why a node does not get to a store that is there
-    PEERS                    why what ranks do together fails
-    LIMITS                   limits that ranks run into
-
 """
 
 from __future__ import annotations
@@ -207,11 +197,10 @@ from distdoctor.check_api.master_contacts import (
     FailedContact, failed_contacts, grouped_by_address, lacks_route, master_address_owner, master_known_up,
     route_obstacles, store_host_tried,
 )
-from distdoctor.check_api.master_port import NODES_MISSING, master_port_findings, misrouted_finding
+from distdoctor.check_api.master_port import master_port_findings, misrouted_finding
 from distdoctor.check_api.master_targets import (
     MasterTarget, master_targets, names_leading_apart, rightful_master_target, shared_master_address,
 )
-from distdoctor.check_api.milestones import CONFLICTS, LAUNCH, LIMITS, MASTER, NAMES, PEERS, STORE, WAY
 from distdoctor.check_api.node_addresses import (
     data_interface, master_means_itself, own_host_names, primary_interface, reachable_address,
 )
@@ -257,30 +246,29 @@ parse = parse_address
 """What 0.1.0 called it."""
 
 __all__ = [
-    "CONFLICTS", "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
-    "INTERFACE_VARIABLES", "LAUNCH", "LAUNCH_VARIABLES", "LIMITS", "MASTER", "MAX_LINKS_LISTED", "NAMES",
-    "NODES_MISSING", "NO_GLOO", "PEERS", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "STORE", "VERSION", "WAY", "Answer",
-    "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding",
-    "Fix", "InitFile", "Iterator", "Leftover", "Limits", "Link", "LinkGraph", "MasterTarget", "MeasuredLink",
-    "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence",
-    "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "accused_by_errors",
-    "add_route_fix", "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0",
-    "contact_text", "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement",
-    "end_leftover_fix", "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks",
-    "failed_stage_finding", "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name",
-    "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail",
-    "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route",
-    "link_arrows", "link_culprits", "link_finding", "link_graph", "link_needed", "link_severity",
-    "links_blocked_by_rules", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
-    "master_means_itself", "master_port_findings", "master_targets", "measured_links", "met_other_run",
-    "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of",
-    "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed",
-    "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names",
-    "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen",
-    "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_to_blame", "reachable_address",
-    "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle", "route_obstacle_seen",
-    "route_obstacles", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error", "slow_links",
-    "some_of", "source_addresses", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried",
-    "together", "torch_error_seen", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
+    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
+    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "VERSION", "Answer",
+    "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix",
+    "InitFile", "Iterator", "Leftover", "Limits", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts",
+    "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow",
+    "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "accused_by_errors", "add_route_fix",
+    "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text",
+    "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement", "end_leftover_fix",
+    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding",
+    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "grouped_by_address", "has_other_hosts",
+    "hosts_file_commands", "hosts_file_unread", "how_links_fail", "install_torch_command", "install_torch_version",
+    "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits", "link_finding",
+    "link_graph", "link_needed", "link_severity", "links_blocked_by_rules", "lossy_links", "makes_gloo_group",
+    "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_targets",
+    "measured_links", "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks",
+    "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name",
+    "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes",
+    "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count",
+    "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed",
+    "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
+    "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_master_fixes", "setting_effect",
+    "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "still_importing_torch",
+    "stopped_ranks", "store_host", "store_host_tried", "together", "torch_error_seen", "two_jobs_fixes",
+    "usual_link_speed", "variable_meant", "wrongly_picked",
 ]
 # fmt: on

@@ -25,8 +25,6 @@ from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix
 
-NODES_MISSING = "store/nodes-missing"
-
 
 def master_port_findings(
     cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[FailedContact], bool]
@@ -34,7 +32,8 @@ def master_port_findings(
     """The finding about the nodes whose last contact ended in one of ``outcomes``.
 
     ``told`` says what that means (``PORT ... ``); ``at_once`` whether one of them alone proves it, without node 0's
-    own word that it hosts the store. What is not proven is told as a consequence of store/nodes-missing.
+    own word that it hosts the store. What is not proven is told as a consequence of that not
+    all met.
     """
     shut = failed_contacts(cluster, outcomes)
     mirrored = [one for one in shut if asked_itself(one)]
@@ -79,7 +78,7 @@ def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding
         links=tuple((one.node.name, name) for one in shut if one.node.name != name),
         evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
         fixes=(Fix(starting(cluster, shut, name), names),),
-        because_of=NODES_MISSING,
+        because_of="all met",
     )
 
 

@@ -160,7 +160,8 @@ def failed_stage_finding(
         evidence=rank_errors_said(ended),
         fixes=remedies(cluster, blamed, told, fix),
         severity="warn" if severity == "warn" else "fail",
-        because_of=_ended_rank(cluster),
+        # A rank that is stopped or gone says why ranks fail together.
+        because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
     )
 
 
@@ -175,10 +176,3 @@ def remedies(cluster: Cluster, blamed: Accused, told: Sequence[FailedRank], fix:
     found = [remedy for node, text in said for remedy in said_fixes(node, text)]
     unique = [remedy for number, remedy in enumerate(found) if remedy not in found[:number]]
     return tuple(unique) or (Fix(fix, names),)
-
-
-def _ended_rank(cluster: Cluster) -> str | None:
-    """The check that says why ranks fail together, where one of them is stopped or gone."""
-    if stopped_ranks(cluster):
-        return "barrier/rank-stopped"
-    return "barrier/rank-missing" if died_ranks(cluster) else None

@@ -10,7 +10,7 @@ from distdoctor.judge.engine import Judgement, only_probed
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NodeFacts, StageFacts
 from distdoctor.model.findings import SEVERITIES, Finding, at_least
-from distdoctor.model.report import INCOMPLETE, Report, ReportNode, ReportStage, Verdict
+from distdoctor.model.report import Report, ReportNode, ReportStage, Verdict
 from distdoctor.model.stages import BY_NAME, COLLECTIVE, STAGES, position
 
 _STATUS = {"ok": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
@@ -30,8 +30,8 @@ def assemble(
     """The report on ``cluster``.
 
     ``started_at`` is a time in ISO 8601, ``seconds`` how long the run took. ``extra_missing`` names nodes that never
-    came beside those that a finding of store/nodes-missing names. ``until`` is the last stage that was to be climbed:
-    stages up to it are listed also where none was reached (None: those that any node recorded).
+    came, beside those of the findings that say so. ``until`` is the last stage that was to be climbed: stages up to it
+    are listed also where none was reached (None: those that any node recorded).
     """
     top = max((position(s.stage) for one in _all_slices(cluster) for s in one.stages if s.stage in STAGES), default=-1)
     wanted = STAGES[: max(top, position(until) if until else -1) + 1]
@@ -93,7 +93,7 @@ def _node(node: Node) -> ReportNode:
 
 def _missing(cluster: Cluster, findings: Sequence[Finding], extra: Iterable[str]) -> Iterator[ReportNode]:
     here = {node.name for node in cluster.nodes}
-    named = (name for finding in findings if finding.check == INCOMPLETE for name in finding.nodes)
+    named = (name for finding in findings if finding.incomplete for name in finding.nodes)
     for name in dict.fromkeys((*named, *extra)):
         if name not in here:
             digits = name.removeprefix("node")

@@ -7,9 +7,14 @@ The file holds everything known about one failure:
 * ``SEVERITY``: ``fail``, ``warn`` or ``info``, unless a finding says otherwise itself;
 * ``MATTERS`` (optional): why its warnings are warnings, in a clause, unless a finding says otherwise itself;
 * ``judge(cluster)``: yields a Finding for each time the failure is in the facts. Pure: no sockets, clock, environment;
-* ``FOLLOWS`` (optional): id patterns of the failures that this one is a consequence of where they blame or touch a
-  node that this one touches, likeliest first;
-* ``FOLLOWS_ANYWHERE`` (optional): the same, wherever in the cluster they are.
+* ``PREVENTS`` (optional): the milestone (``distdoctor.model.milestones``) that a job with this failure does not reach;
+* ``SYMPTOM_OF`` (optional): the milestone without which this failure is seen in any case: it then follows from what
+  prevents that milestone, or one before it;
+* ``FOLLOWS`` (optional), the exceptions: what else this one is a consequence of where it blames or touches a node that
+  this one touches, likeliest first: patterns of ids, or a milestone, for all that prevents it;
+* ``FOLLOWS_ANYWHERE`` (optional): the same, wherever in the cluster they are;
+* ``INCOMPLETE`` (optional): True where the failure is that something was not seen, as a node that never came: the
+  verdict is then incomplete and not fail, where nothing else is wrong.
 
 The engine knows no check by name, so a site's own folder (``--checks DIR``) works like the built-in one.
 """
@@ -29,11 +34,11 @@ from types import ModuleType
 from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import SEVERITIES, Finding, Severity
+from distdoctor.model.milestones import MILESTONES
 from distdoctor.model.stages import STAGES, position
 
 SECTIONS = ("What you see", "Why it happens", "Fix", "When it is harmless", "See also")
 """The headings of every page, in order."""
-
 OWN_SECONDS = 60.0
 """For the built-in folder: only a machine that starves this process is slow to load it, and that is no bad check."""
 
@@ -56,6 +61,11 @@ class Check:
     follows_anywhere: tuple[str, ...] = ()
     matters: str = ""
     """Why a warning of this check is one."""
+    prevents: str = ""
+    """The milestone that a job with this failure does not reach; empty: it reaches them all."""
+    symptom_of: str = ""
+    """The milestone without which it is seen in any case; empty: it is a failure of its own."""
+    incomplete: bool = False
 
     @property
     def stage(self) -> str:
@@ -87,9 +97,17 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
             if not path.name.startswith("_"):
                 check = load_file(path, max(end - time.monotonic(), 0.001))
                 if folder is not own:
-                    check = replace(check, judge=Judge(check.judge))
+                    check = _of_a_site(check, checks.get(check.id))
                 checks[check.id] = check
     return tuple(sorted(checks.values(), key=lambda c: (position(c.stage), c.id)))
+
+
+def _of_a_site(check: Check, replaced: Check | None) -> Check:
+    """A site's check, run with care. One that replaces another and does not say what it prevents, prevents the same."""
+    check = replace(check, judge=Judge(check.judge))
+    if replaced is None or check.prevents:
+        return check
+    return replace(check, prevents=replaced.prevents, incomplete=check.incomplete or replaced.incomplete)
 
 
 def load_file(path: Path, seconds: float = SECONDS) -> Check:
@@ -124,8 +142,24 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
     for patterns in (follows, anywhere):
         if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
             raise BadCheck(f"{path}: FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids")
-    matters = str(getattr(module, "MATTERS", ""))
-    return Check(check_id, title, page, severity, judge, path, tuple(follows), tuple(anywhere), matters)
+    prevents, symptom_of = getattr(module, "PREVENTS", ""), getattr(module, "SYMPTOM_OF", "")
+    for milestone in (prevents, symptom_of):
+        if milestone not in ("", *MILESTONES):
+            raise BadCheck(f"{path}: {milestone!r} is no milestone ({', '.join(MILESTONES)})")
+    return Check(
+        id=check_id,
+        title=title,
+        page=page,
+        severity=severity,
+        judge=judge,
+        path=path,
+        follows=tuple(follows),
+        follows_anywhere=tuple(anywhere),
+        matters=str(getattr(module, "MATTERS", "")),
+        prevents=prevents,
+        symptom_of=symptom_of,
+        incomplete=bool(getattr(module, "INCOMPLETE", False)),
+    )
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

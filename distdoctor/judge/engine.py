@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 
 from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
+from distdoctor.judge.causes import linked
 from distdoctor.model.cluster import Cluster
-from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, at_least, capped
-from distdoctor.model.report import INCOMPLETE, Verdict
+from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
+from distdoctor.model.report import Verdict
 from distdoctor.model.stages import BY_NAME, position
 
 
@@ -52,8 +53,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
-    linked = _linked(kept, {check.id: check for check in checks})
-    ordered = tuple(_marked_verified(f, cluster) for f in _ordered(linked))
+    ordered = tuple(_marked_verified(f, cluster) for f in _ordered(linked(kept, {c.id: c for c in checks})))
     return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken))
 
 
@@ -71,7 +71,14 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         matters = matters or check.matters
     else:
         matters = ""
-    return replace(finding, check=check.id, title=finding.title or check.title, severity=severity, matters=matters)
+    return replace(
+        finding,
+        check=check.id,
+        title=finding.title or check.title,
+        severity=severity,
+        matters=matters,
+        incomplete=check.incomplete,
+    )
 
 
 def _numbered(findings: Sequence[Finding]) -> list[Finding]:
@@ -81,46 +88,6 @@ def _numbered(findings: Sequence[Finding]) -> list[Finding]:
         count = seen[finding.check] = seen.get(finding.check, 0) + 1
         numbered.append(replace(finding, id=finding.check if count == 1 else f"{finding.check}#{count}"))
     return numbered
-
-
-def _linked(findings: Sequence[Finding], checks: dict[str, Check]) -> list[Finding]:
-    """Give each finding the root it follows from, by what its check declares."""
-    direct: dict[str, str] = {}
-    for finding in findings:
-        cause = _cause(finding, findings, checks[finding.check])
-        if cause is not None:
-            direct[finding.id] = cause.id
-    linked = []
-    for finding in findings:
-        root, seen = direct.get(finding.id), {finding.id}
-        while root in direct and root not in seen:
-            seen.add(root)
-            root = direct[root]
-        # Checks that name each other as their cause: each of them stays a root.
-        linked.append(replace(finding, because_of=None if root == finding.id else root))
-    return linked
-
-
-def _cause(finding: Finding, findings: Sequence[Finding], check: Check) -> Finding | None:
-    touched = _touched(finding)
-    own = (finding.because_of,) if finding.because_of else ()
-    declared = (*check.follows, *check.follows_anywhere)
-    # What touches the same nodes comes first: of two failures of one kind, a node follows from its own.
-    for patterns, anywhere in ((own, False), (own, True), (declared, False), (check.follows_anywhere, True)):
-        for pattern in patterns:
-            for other in findings:
-                if other.id == finding.id or not fnmatchcase(other.check, pattern):
-                    continue
-                # What makes the job fail cannot come from what would not; and no two are each other's cause.
-                if not at_least(other.severity, finding.severity or "info") or other.because_of == finding.check:
-                    continue
-                if anywhere or touched & _touched(other):
-                    return other
-    return None
-
-
-def _touched(finding: Finding) -> set[str]:
-    return {*finding.nodes, *(node for link in finding.links for node in link)}
 
 
 def _ordered(findings: Sequence[Finding]) -> list[Finding]:
@@ -150,7 +117,7 @@ def _marked_verified(finding: Finding, cluster: Cluster) -> Finding:
 
 def _verdict(findings: Sequence[Finding], broken: bool) -> Verdict:
     failing = [f for f in findings if f.severity == "fail" and f.because_of is None]
-    if any(f.check != INCOMPLETE for f in failing):
+    if any(not f.incomplete for f in failing):
         return "fail"
     if failing or broken:
         return "incomplete"

@@ -13,7 +13,7 @@ from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, Node, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INCOMPLETE, Report
+from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES, position
 
 SAME_RUN = 3600.0
@@ -106,7 +106,7 @@ def _absent_ranks(cluster: Cluster, judgement: Judgement) -> list[int]:
 
 
 def _never_came(judgement: Judgement) -> list[Finding]:
-    return [finding for finding in (*judgement.findings, *judgement.ignored) if finding.check == INCOMPLETE]
+    return [finding for finding in (*judgement.findings, *judgement.ignored) if finding.incomplete]
 
 
 def _is_node0(node: Node) -> bool:

@@ -58,10 +58,11 @@ class Fix:
 class Finding:
     """One failure that was found. The root cause has ``because_of`` None.
 
-    A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id`` and ``because_of`` are
-    filled in by ``distdoctor.judge.engine``, and so are ``severity`` and ``matters`` where the check leaves them out:
-    with the check's own.
-    A check may set ``because_of`` to the id of the check that this one finding follows from, before what it declares.
+    A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id``, ``because_of`` and
+    ``incomplete`` are filled in by ``distdoctor.judge.engine``, and so are ``severity`` and ``matters`` where the check
+    leaves them out: with the check's own.
+    A check may set ``because_of`` to what this one finding follows from, before what the check declares: a pattern of
+    ids, or a milestone that was missed.
     """
 
     summary: str
@@ -80,6 +81,8 @@ class Finding:
     check: str = ""
     id: str = ""
     because_of: str | None = None
+    incomplete: bool = False
+    """The failure is that something was not seen: such findings alone make the verdict incomplete, not fail."""
 
     @classmethod
     def about(

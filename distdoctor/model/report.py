@@ -64,5 +64,4 @@ class Report:
 
 
 Verdict = Literal["pass", "warn", "fail", "incomplete"]
-INCOMPLETE = "store/nodes-missing"
-"""The finding which, as the only root of severity fail, makes the verdict incomplete instead of fail."""
+"""``incomplete``: something could not be seen, such as a node that never came, and nothing else failed."""

@@ -21,7 +21,7 @@ from distdoctor.model.launch_settings import (
     SETTINGS,
     STANDALONE,
 )
-from distdoctor.model.report import INCOMPLETE, Report
+from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
 from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Given, Style
@@ -60,7 +60,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing and given is None and not roots:
             return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
-        if missing and all(root.check == INCOMPLETE for root in roots):
+        if missing and all(root.incomplete for root in roots):
             again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
             unmet = [name for name in missing if any(name in root.nodes for root in roots)]
             return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again

@@ -70,6 +70,7 @@ def _named(finding: Finding, check: Check) -> Finding:
         check=check.id,
         id=finding.id,
         because_of=finding.because_of,
+        incomplete=check.incomplete,
     )
 
 

@@ -11,7 +11,6 @@ from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import Contact, MeetingFacts, NetworkFacts, NodeFacts
 from distdoctor.model.findings import Finding
-from distdoctor.model.report import INCOMPLETE
 from distdoctor.render.words import fold
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
@@ -31,7 +30,7 @@ def judge_facts(facts: Sequence[NodeFacts], options: Options) -> tuple[Finding, 
 def so_far(finding: Finding, left: float, limit: float) -> str:
     """The line that tells what is wrong while waiting may still cure it. ``left`` of ``limit`` seconds remain."""
     waited = f"{max(limit - left, 0):.0f} s of {limit:.0f} s"
-    if finding.check != INCOMPLETE:
+    if not finding.incomplete:
         return f"so far: {finding.check}: {finding.summary} Still waiting ({waited})."
     # As a finding it says that they never came, which is not known yet. What was seen last stands behind its evidence.
     last = finding.evidence[-1].partition("; ")[2] if finding.evidence else ""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
 from distdoctor.judge.catalog import SECTIONS, Check
+from distdoctor.judge.causes import is_meant, is_symptom
+from distdoctor.model.milestones import MILESTONES
 from tests.facts_builder import CHECKS
 
 IDS = {check.id for check in CHECKS}
+PACKAGE = Path(__file__).resolve().parents[2] / "distdoctor"
+EXAMPLES = {"cli/catalog.py": {"gloo/loopback-address"}}
+"""Where an id is shown to the user as an example."""
 ALLOWED = {
     "distdoctor.check_api",
     "__future__",
@@ -53,8 +58,32 @@ def test_see_also_names_other_checks(check: Check) -> None:
 @each
 def test_what_it_follows_from_exists_and_is_not_itself(check: Check) -> None:
     for pattern in (*check.follows, *check.follows_anywhere):
-        assert any(fnmatchcase(other, pattern) for other in IDS), pattern
-        assert not fnmatchcase(check.id, pattern)
+        assert any(is_meant(other, pattern) for other in CHECKS), pattern
+        assert not is_meant(check, pattern)
+
+
+@each
+def test_few_exceptions_are_named(check: Check) -> None:
+    """What follows from what comes of the milestones; a check that names dozens of others has missed one."""
+    assert len(check.follows) + len(check.follows_anywhere) <= 8
+
+
+@each
+def test_what_makes_the_job_fail_prevents_something(check: Check) -> None:
+    assert check.prevents or check.severity != "fail"
+
+
+def test_every_milestone_is_prevented_by_some_check() -> None:
+    assert {check.prevents for check in CHECKS} - {""} == set(MILESTONES)
+
+
+def test_no_module_names_a_check() -> None:
+    """What is known of a failure is in its file: a site's own check is as good as ours."""
+    any_id = re.compile(rf"(?<![\w/])({'|'.join(map(re.escape, IDS))})(?![\w/-])")
+    named = {
+        path.relative_to(PACKAGE).as_posix(): {*any_id.findall(path.read_text())} for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: ids for path, ids in named.items() if ids} == EXAMPLES
 
 
 def test_no_two_checks_follow_from_each_other() -> None:
@@ -72,7 +101,7 @@ def test_no_two_checks_follow_from_each_other() -> None:
 
 
 def _follows(check: Check, other: Check) -> bool:
-    return any(fnmatchcase(other.id, p) for p in (*check.follows, *check.follows_anywhere))
+    return is_symptom(check, other) or any(is_meant(other, p) for p in (*check.follows, *check.follows_anywhere))
 
 
 @each

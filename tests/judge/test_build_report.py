@@ -158,7 +158,7 @@ def test_a_crashed_check_is_a_note() -> None:
 def test_missing_nodes_are_listed_once() -> None:
     report = made(
         healthy(2)[0],
-        findings=(finding("store/nodes-missing", "node1", "gpu7"),),
+        findings=(replace(finding("store/nodes-missing", "node1", "gpu7"), incomplete=True),),
         verdict="incomplete",
         extra_missing=("gpu7", "late"),
         notes=("a", "a"),

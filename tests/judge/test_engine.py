@@ -13,7 +13,6 @@ from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import Trial
 from distdoctor.model.findings import Finding, Fix, Severity
-from distdoctor.model.report import INCOMPLETE
 from tests.facts_builder import CHECKS, healthy, loopback_name, with_plan
 
 CLUSTER = build(healthy(3))
@@ -32,6 +31,11 @@ def check(
         return findings
 
     return Check(check_id, f"Title of {check_id}", "page", severity, told, Path("x.py"), follows, anywhere)
+
+
+def missing(*findings: Finding, anywhere: tuple[str, ...] = ()) -> Check:
+    """A check whose failure is that something was not seen."""
+    return replace(check("store/c", *findings, anywhere=anywhere), incomplete=True)
 
 
 def on(*nodes: str, severity: Severity | None = None, because_of: str | None = None) -> Finding:
@@ -151,10 +155,10 @@ def test_roots_come_first_by_gravity_then_by_the_ladder() -> None:
         ([check("host/a", on("host0"), severity="info")], "pass"),
         ([check("host/a", on("host0"), severity="warn")], "warn"),
         ([check("host/a", on("host0"))], "fail"),
-        ([check(INCOMPLETE, on("host2"))], "incomplete"),
-        ([check(INCOMPLETE, on("host2")), check("host/a", on("host0"), severity="warn")], "incomplete"),
-        ([check(INCOMPLETE, on("host2")), check("host/a", on("host0"))], "fail"),
-        ([check("host/a", on("host0")), check(INCOMPLETE, on("host2"), anywhere=("host/a",))], "fail"),
+        ([missing(on("host2"))], "incomplete"),
+        ([missing(on("host2")), check("host/a", on("host0"), severity="warn")], "incomplete"),
+        ([missing(on("host2")), check("host/a", on("host0"))], "fail"),
+        ([check("host/a", on("host0")), missing(on("host2"), anywhere=("host/a",))], "fail"),
     ],
 )
 def test_verdict(checks: list[Check], verdict: str) -> None:

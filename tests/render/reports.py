@@ -175,6 +175,7 @@ def missing() -> Report:
         severity="fail",
         check="store/nodes-missing",
         id="store/nodes-missing",
+        incomplete=True,
     )
     return report(
         verdict="incomplete",

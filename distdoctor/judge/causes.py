@@ -1,0 +1,104 @@
+"""Causes: which finding follows from which. Pure; knows no check by its name.
+
+A check says which milestone its failure prevents (``PREVENTS``). What one sees is a symptom (``SYMPTOM_OF``) where an
+earlier milestone was missed already: such a finding follows from what prevents that milestone or one before it, on any
+node, or on its own where each node reaches the milestone by itself. Beside that a check may name exceptions
+(``FOLLOWS``, ``FOLLOWS_ANYWHERE``): patterns of ids, or a milestone for all that prevents just that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from distdoctor.judge.catalog import Check
+from distdoctor.model.findings import Finding, at_least
+from distdoctor.model.milestones import EACH_FOR_ITSELF, MILESTONES, joint, place, together
+
+
+def linked(findings: Sequence[Finding], checks: Mapping[str, Check]) -> list[Finding]:
+    """The findings, each with the root that it follows from, by what the ``checks`` declare; in the same order."""
+    direct: dict[str, str] = {}
+    for finding in findings:
+        cause = _cause(finding, findings, checks)
+        if cause is not None:
+            direct[finding.id] = cause.id
+    found = []
+    for finding in findings:
+        root, seen = direct.get(finding.id), {finding.id}
+        while root in direct and root not in seen:
+            seen.add(root)
+            root = direct[root]
+        # Checks that name each other as their cause: each of them stays a root.
+        found.append(replace(finding, because_of=None if root == finding.id else root))
+    return found
+
+
+def touched(finding: Finding) -> set[str]:
+    """The nodes that a finding blames, and those at both ends of its links."""
+    return {*finding.nodes, *(node for link in finding.links for node in link)}
+
+
+def is_symptom(check: Check, cause: Check) -> bool:
+    """Whether what ``check`` sees is seen wherever ``cause`` did its harm. Of two of which this would hold both ways,
+    as of two symptoms of one milestone, neither is the other's; and what was only not seen, as a node that never came,
+    is no reason why something fails among those who did come."""
+    return check.id != cause.id and not cause.incomplete and _behind(check, cause) and not _behind(cause, check)
+
+
+def _behind(check: Check, cause: Check) -> bool:
+    return bool(check.symptom_of and cause.prevents) and place(cause.prevents) <= place(check.symptom_of)
+
+
+def is_meant(cause: Check, pattern: str) -> bool:
+    """Whether ``pattern``, an id pattern or a milestone, means ``cause``."""
+    return cause.prevents == pattern if pattern in MILESTONES else fnmatchcase(cause.id, pattern)
+
+
+def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, Check]) -> Finding | None:
+    check, nodes = checks[finding.check], touched(finding)
+    possible = [other for other in findings if _possible(other, finding, checks)]
+    # What touches the same nodes comes first: of two failures of one kind, a node follows from its own.
+    near = [other for other in possible if nodes & touched(other)]
+    own = (finding.because_of,) if finding.because_of else ()
+    declared = (*check.follows, *check.follows_anywhere)
+    for candidates in (
+        _named(near, own, checks),
+        _named(possible, own, checks),
+        _named(near, declared, checks),
+        _preventing(near, check, checks),
+        _named(possible, check.follows_anywhere, checks),
+        _preventing([other for other in possible if _felt_everywhere(checks[other.check], check)], check, checks),
+    ):
+        for other in candidates:
+            return other
+    return None
+
+
+def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
+    """What makes the job fail cannot come from what would not; and no two are each other's cause."""
+    named = other.because_of and is_meant(checks[finding.check], other.because_of)
+    return other.id != finding.id and not named and at_least(other.severity, finding.severity or "info")
+
+
+def _named(others: Sequence[Finding], patterns: Sequence[str], checks: Mapping[str, Check]) -> Iterator[Finding]:
+    for pattern in patterns:
+        yield from (other for other in others if is_meant(checks[other.check], pattern))
+
+
+def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Check]) -> list[Finding]:
+    """Those of which ``check`` is a symptom, the likeliest first. Of what keeps a node from meeting the others that is
+    its own way, then what comes first; after that what comes last, for who got so far has the rest behind it."""
+
+    def order(other: Finding) -> tuple[bool, int]:
+        prevents = checks[other.check].prevents
+        if together(check.symptom_of):
+            return True, -place(prevents)
+        return prevents not in EACH_FOR_ITSELF, place(prevents)
+
+    return sorted((other for other in others if is_symptom(check, checks[other.check])), key=order)
+
+
+def _felt_everywhere(cause: Check, check: Check) -> bool:
+    return bool(cause.prevents and check.symptom_of) and joint(cause.prevents, check.symptom_of)
