@@ -163,7 +163,7 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
         return Contact(address, port, "unreachable", errno.EHOSTUNREACH, 3.1)
 
     told: list[float] = []
-    monkeypatch.setattr("distdoctor.session.rendezvous.connect", nobody)
+    monkeypatch.setattr("distdoctor.session.master_contact.connect", nobody)
     monkeypatch.setattr(Told, "note", lambda self, text: told.append(time.monotonic()))
     started = time.monotonic()
     Joined(unused_port(), wait=8)

@@ -1,0 +1,51 @@
+"""Connecting to MASTER_PORT: which of the master's addresses answers, and where none does, whether the host is up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from distdoctor.model.facts import Contact
+from distdoctor.probes.connect import connect
+from distdoctor.session.recorder import Recorder
+from distdoctor.session.so_far import Teller
+
+CONTROL_CONNECT_SECONDS = 2.0
+SILENT_AFTER = 0.5
+"""Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
+
+
+class MasterContact:
+    """Makes contact, and notes what came of it."""
+
+    def __init__(self, recorder: Recorder, teller: Teller) -> None:
+        self._recorder, self._teller = recorder, teller
+
+    async def make(self, addresses: tuple[str, ...]) -> Contact:
+        """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first)."""
+        tried: list[Contact] = []
+        for address in sorted(addresses, key=lambda a: ":" not in a):
+            self._teller.trying = address, time.monotonic()
+            attempt = asyncio.ensure_future(connect(address, self._recorder.facts.plan.master_port))
+            done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
+            control = asyncio.ensure_future(self._control(address)) if not done else None
+            contact = await attempt
+            self._teller.trying = None
+            tried.append(contact)
+            if contact.outcome in ("no-answer", "rejected"):
+                self._recorder.update_network(control=await (control or self._control(address)))
+            elif control is not None:
+                control.cancel()
+            if contact.outcome == "open":
+                break
+        self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        return tried[-1]
+
+    async def _control(self, address: str) -> Contact:
+        """The same host on other ports: any answer of its own there says that the host is up."""
+        ours = self._recorder.facts.plan.master_port
+        others = await asyncio.gather(
+            *(connect(address, port, CONTROL_CONNECT_SECONDS) for port in (22, ours + 1 if ours < 65535 else ours - 1))
+        )
+        alive = [c for c in others if c.outcome in ("refused", "open", "reset")]
+        return (alive or list(others))[0]
