@@ -1,7 +1,7 @@
 """The table, live: named exactly, in time, and cured by the printed fix.
 
 Here one case for each way of starting and each mechanism, that is for each thing done to a host which other facts
-show. All of them with ``-m scoreboard`` or in ``make scoreboard``; tests/test_recorded.py judges each from its recorded
+show. All of them with ``-m scoreboard`` or in ``make scoreboard``; tests/recorded/ judges each from its recorded
 facts.
 """
 

@@ -1,0 +1,56 @@
+"""Every case of the lab's table, judged again from the facts that a real run of it saved.
+
+Where the table has a new row, ``scripts/scoreboard.py --only NAME --record`` runs it in the lab and keeps its facts
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from distdoctor.judge.saved import diagnose
+from distdoctor.model.facts.files import read
+from distdoctor.render import json as json_renderer
+from tests.facts_builder import CHECKS
+from tests.lab.cases import ALL_CASES
+from tests.lab.harness.case import Case
+from tests.lab.harness.exact import misjudged
+from tests.lab.harness.recording import BOOT_ID, RECORDED, recorded
+from tests.lab.harness.runner import JSON
+
+
+def judged(path: Path) -> JSON:
+    report: JSON = json.loads(json_renderer.render(diagnose(read([path]), CHECKS)))
+    return report
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    report = judged(recorded(RECORDED / "cases", case.name))
+    assert misjudged(case, report) == []
+    assert report["verdict"] == case.verdict
+
+
+def files(folder: str) -> dict[str, str]:
+    return {path.name: gzip.decompress(path.read_bytes()).decode() for path in (RECORDED / folder).iterdir()}
+
+
+def test_no_other_facts_are_kept() -> None:
+    """A case that was renamed or taken out leaves none behind."""
+    assert set(files("cases")) == {recorded(RECORDED, case.name).name for case in ALL_CASES}
+
+
+def test_they_are_small() -> None:
+    assert sum(path.stat().st_size for path in RECORDED.rglob("*.gz")) < 1_500_000
+
+
+def test_nothing_in_them_is_of_the_machine_that_the_lab_stood_on() -> None:
+    """Paths are those of an installation below /opt and of the lab's own hosts; all hosts have one made-up boot id."""
+    place = re.compile(r"(?<![\w.:/])/(?!opt/|run/|dev/|mnt/|etc/|proc/|usr/)[a-z][\w.-]*/[^\s\"]*")
+    for name, text in files("cases").items():
+        assert place.findall(text) == [], name
+        assert set(re.findall(r'"boot_id":"([^"]*)', text)) <= {BOOT_ID}, name
