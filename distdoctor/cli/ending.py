@@ -14,7 +14,6 @@ from distdoctor import __version__, streams
 from distdoctor.cli.argv import wants_json
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
-from distdoctor.render import json
 
 _BEGAN = time.monotonic()
 _REPORT = threading.Lock()
@@ -36,6 +35,8 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     """Say ``text`` (in JSON ``note``, where it is given), and return ``status``."""
     streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
     if wants_json(words) and claim():
+        from distdoctor.render import json
+
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         seconds = round(time.monotonic() - _BEGAN, 2)
         report = Report("incomplete", __version__, None, now, seconds, {}, (), (), (), notes=(note or text,))

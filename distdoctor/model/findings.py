@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from distdoctor.model.cluster import Node
+if TYPE_CHECKING:  # start-up is light: who names findings needs no facts
+    from distdoctor.model.cluster import Node
 
 Severity = Literal["info", "warn", "fail"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warn", "fail")
@@ -50,7 +51,7 @@ class Fix:
         unknown: Iterable[str] = (),
     ) -> Fix:
         """A remedy for these nodes: nodes, or names of nodes whose facts are not here."""
-        several = (nodes,) if isinstance(nodes, Node | str) else nodes
+        several = nodes if isinstance(nodes, Iterable) and not isinstance(nodes, str) else (nodes,)
         return cls(text, _names(several), option, env or {}, flags or {}, tuple(commands), tuple(unknown))
 
 
@@ -107,7 +108,7 @@ class Finding:
         """
         blamed = tuple(nodes)
         if ranks is None:
-            ranks = (rank for node in blamed if isinstance(node, Node) for rank in node.ranks)
+            ranks = (rank for node in blamed if not isinstance(node, str) for rank in node.ranks)
         return cls(
             summary,
             title=title,

@@ -7,11 +7,13 @@ what a shell completes come from there. A renderer is imported when it is used: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from distdoctor.model.report import Report
-from distdoctor.render.style import Style
+if TYPE_CHECKING:
+    from distdoctor.model.report import Report
+    from distdoctor.render.style import Style
 
-Renderer = Callable[[Report, Style], str]
+Renderer = Callable[["Report", "Style"], str]
 """The whole of what is written to stdout, with a newline at its end."""
 
 

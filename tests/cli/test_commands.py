@@ -57,6 +57,12 @@ class TestStartUp:
         )
         assert (done.returncode, done.stderr) == (0, "[]\n")
 
+    def test_help_needs_no_facts(self) -> None:
+        """Their dataclasses take as long to make as all the rest of --help."""
+        code = "import sys; from distdoctor.cli.app import run; run(['--help']); sys.exit('msgspec' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=False)
+        assert done.returncode == 0
+
     def test_diagnose_does_not_import_torch(self, well: Path) -> None:
         code = "import sys; from distdoctor.cli.app import run; run(sys.argv[1:]); sys.exit('torch' in sys.modules)"
         arguments = [sys.executable, "-c", code, "diagnose", str(well)]

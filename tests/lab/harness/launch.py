@@ -8,6 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from distdoctor.model.launch_settings import (
+    LAUNCH_VARIABLES,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    SETTINGS,
+)
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.host import Host, Process
 
@@ -19,14 +31,7 @@ launch: below the deprecated torch.distributed.launch, which adds --local-rank=N
 DISTDOCTOR = (sys.executable, "-m", "distdoctor")
 PORT = 29500
 C10D_PORT = 29400
-VARIABLES = {
-    "--nnodes": "PET_NNODES",
-    "--nproc-per-node": "PET_NPROC_PER_NODE",
-    "--node-rank": "PET_NODE_RANK",
-    "--master-addr": "PET_MASTER_ADDR",
-    "--master-port": "PET_MASTER_PORT",
-}
-"""torchrun's variable for each of its flags."""
+BY_FLAG = {setting.flag: setting for setting in SETTINGS if setting.flag}
 
 
 @dataclass
@@ -69,20 +74,20 @@ class Launch:
     def _fill(self, start: Start) -> None:
         master, nnodes = self.master or self.cluster[0].name, str(len(self.cluster))
         if self.style == "rank":
-            start.env |= {"RANK": str(start.node_rank), "WORLD_SIZE": nnodes}
-            start.env |= {"MASTER_ADDR": master, "MASTER_PORT": str(PORT)}
+            values = (str(start.node_rank), nnodes, master, str(PORT))
+            start.env |= dict(zip(LAUNCH_VARIABLES, values, strict=True))
             return
-        flags: dict[str, str | None] = {"--nnodes": nnodes, "--nproc-per-node": str(self.nproc)}
+        given = {NNODES: nnodes, NPROC_PER_NODE: str(self.nproc)}
         if self.style == "c10d":
-            flags |= {"--rdzv-backend": "c10d", "--rdzv-endpoint": f"{master}:{C10D_PORT}", "--rdzv-id": "lab"}
+            given |= {RDZV_BACKEND: "c10d", RDZV_ENDPOINT: f"{master}:{C10D_PORT}", RDZV_ID: "lab"}
         else:
-            flags |= {"--node-rank": str(start.node_rank), "--master-addr": master}
+            given |= {NODE_RANK: str(start.node_rank), MASTER_ADDR: master}
         if self.style == "unset":
-            del flags["--node-rank"]
+            del given[NODE_RANK]
         if self.style == "pet":
-            start.env |= {VARIABLES[flag]: value for flag, value in flags.items()}
+            start.env |= {setting.pet: value for setting, value in given.items()}
         else:
-            start.flags |= flags
+            start.flags |= {setting.flag: value for setting, value in given.items()}
 
     def on(self, host: int | str) -> list[Start]:
         """The starts on one host, by its number or name."""
@@ -107,11 +112,11 @@ class Launch:
 
     def set_flag(self, start: Start, flag: str, value: str | None) -> None:
         """Change the launch line as a person would: by the flag, or by the variable where only variables are used."""
-        plain = {"--master-addr": "MASTER_ADDR", "--master-port": "MASTER_PORT"}
-        if self.style == "rank" and flag in plain:
-            start.env[plain[flag]] = value
+        setting = BY_FLAG[flag]
+        if self.style == "rank" and setting in (MASTER_ADDR, MASTER_PORT):
+            start.env[setting.variables[0]] = value
         elif self.style == "pet":
-            start.env[VARIABLES[flag]] = value
+            start.env[setting.pet] = value
         else:
             start.flags[flag] = value
 
