@@ -23,7 +23,7 @@ from distdoctor.mesh.target import TOKEN_BYTES
 MAGIC = b"distdoctor mesh 2\n"
 REQUEST = len(MAGIC) + TOKEN_BYTES
 HELLO = struct.Struct("=Id")
-"""The listener's answer: its member number and its clock, in seconds since the epoch."""
+"""The listener's answer: its number and its clock, in seconds since the epoch."""
 ASK = struct.Struct("=cI")
 TOTAL = struct.Struct("=Q")
 MAX_PAYLOAD = 64 * 1024
@@ -39,10 +39,10 @@ IDLE_SECONDS = 10.0
 class Listener:
     """Answers on an ephemeral port of all addresses, for as long as the run lasts."""
 
-    def __init__(self, token: str, member: int, transcript: Callable[[], bytes] | None = None) -> None:
+    def __init__(self, token: str, number: int, transcript: Callable[[], bytes] | None = None) -> None:
         """``transcript``: on node 0, what stands for all commands so far."""
         self._expected = MAGIC + bytes.fromhex(token)
-        self._member = member
+        self._number = number
         self._transcript = transcript
         self._server: asyncio.Server | None = None
         self._strangers: dict[asyncio.Task[None], None] = {}
@@ -70,7 +70,7 @@ class Listener:
             if hmac.compare_digest(shown, self._expected):
                 self._strangers.pop(task, None)
                 self._friends.add(task)
-                writer.write(HELLO.pack(self._member, time.time()))
+                writer.write(HELLO.pack(self._number, time.time()))
                 await self._answer(reader, writer)
         except (asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass

@@ -16,6 +16,7 @@ class Target:
     """An address of a node that the others try to reach, and who would use it."""
 
     member: int
+    """The number of the process that listens there."""
     key: str
     address: str
     port: int

@@ -1,11 +1,11 @@
 """What the nodes tell each other through the meeting's store: its keys, and the messages under them.
 
 Every message is one of these dataclasses as JSON, its types checked when it is read; nothing is unpickled or evaluated.
-Members (started processes) number themselves from 1 with a counter and write under ``m/<number>/<sequence>``; the lead
-(the process of node 0 that opens the stages, itself member 0, which needs no store to talk to itself) writes
-``c/<sequence>``. A member raises ``tick`` after each message. With a token every value is sealed
+Participants (started processes) number themselves from 1 with a counter and write under ``m/<number>/<sequence>``; the
+leader (in the process of node 0 that opens the stages, itself participant 0, which needs no store to talk to itself)
+writes ``c/<sequence>``. A participant raises ``tick`` after each message. With a token every value is sealed
 (``distdoctor.session.seal``). Numbers are looked at before they are used: ``distdoctor.model.bounds``,
-``distdoctor.session.orders``.
+``distdoctor.session.orders``. The names of fields and keys are part of what is sent: they stay.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Keys:
         """Where a run is found. An agent's store outlives one set of ranks, so there it is kept apart by restart."""
         return f"distdoctor/{plan.run_id}/{plan.restart}/marker" if plan.agent_store else "distdoctor/marker"
 
-    def message(self, member: int, sequence: int) -> str:
-        """What a member told, one after the other from 0."""
-        return f"{self._run}m/{member}/{sequence}"
+    def message(self, number: int, sequence: int) -> str:
+        """What a participant told, one after the other from 0."""
+        return f"{self._run}m/{number}/{sequence}"
 
-    def beat(self, member: int) -> str:
-        """Counts on as long as the member is there."""
-        return f"{self._run}beat/{member}"
+    def beat(self, number: int) -> str:
+        """Counts on as long as that participant is there."""
+        return f"{self._run}beat/{number}"
 
     def command(self, sequence: int) -> str:
         """What node 0 told, one after the other from 0."""
@@ -98,8 +98,8 @@ class Marker:
 
 @dataclass(frozen=True)
 class Event:
-    """A member's message: ``hello``; the ``result`` of a stage; ``trouble`` (one rank failed, the others still try);
-    ``left`` (it was interrupted)."""
+    """A participant's message: ``hello``; the ``result`` of a stage; ``trouble`` (one rank failed, the others still
+    try); ``left`` (it was interrupted)."""
 
     kind: Literal["hello", "result", "trouble", "left"]
     facts: NodeFacts | None = None
@@ -114,7 +114,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Command:
-    """The lead's message: climb a ``stage``; ``skip`` one; ``abort`` the one under way; ``report``: it is there."""
+    """The leader's message: climb a ``stage``; ``skip`` one; ``abort`` the one under way; ``report``: it is there."""
 
     op: Literal["stage", "skip", "abort", "report"]
     stage: str = ""
@@ -124,21 +124,22 @@ class Command:
     blocked_by: str | None = None
     world: int = 0
     group_ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Member number -> the ranks its processes take in the doctor's own groups (those present, numbered from 0)."""
+    """Number of a participant -> the ranks its processes take in the doctor's own groups (those present, numbered from
+    0)."""
     ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Member number -> the job's ranks of the same processes."""
+    """Number of a participant -> the job's ranks of the same processes."""
     node_ranks: dict[str, int] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
     lead: int = 0
-    """The lead's own member number."""
+    """The number of the leader's own process."""
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    """Member number -> variables to set (null: unset) in the processes of a trial."""
+    """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
     parts: int = 0
     """Of a report: how many values it is stored in."""
     digest: str = ""
     """Of a report: its SHA-256."""
     met: dict[str, str] = field(default_factory=dict)
-    """Of a report: member number -> its hello's nonce, of those it is about."""
+    """Of a report: number of a participant -> its hello's nonce, of those it is about."""
     port: int | None = None
     """Of a report: where node 0's own listener says whether these commands are its own."""
 
@@ -151,7 +152,7 @@ def read_marker(data: bytes) -> Marker:
 
 
 def read_event(data: bytes) -> Event:
-    """A member's message. Raises BadFacts where it is none, or larger than any that a member writes."""
+    """A participant's message. Raises BadFacts where it is none, or larger than any that a participant writes."""
     event = decode(data, Event)
     if event.facts is not None:
         ranks = len(event.facts.ranks)

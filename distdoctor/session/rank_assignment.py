@@ -30,13 +30,13 @@ def assign_ranks(present: Sequence[Participant], plan: Plan, own: Participant | 
     else:
         node_ranks = _node_ranks(present, own)
         labels = _per_node(present, node_ranks, plan.nproc_per_node or 1)
-    ordered = sorted((label, member, place) for member, ls in labels.items() for place, label in enumerate(ls))
-    group: dict[int, list[int]] = {member: [0] * len(ls) for member, ls in labels.items()}
-    for group_rank, (_, member, place) in enumerate(ordered):
-        group[member][place] = group_rank
+    ordered = sorted((label, number, place) for number, ls in labels.items() for place, label in enumerate(ls))
+    group: dict[int, list[int]] = {number: [0] * len(ls) for number, ls in labels.items()}
+    for group_rank, (_, number, place) in enumerate(ordered):
+        group[number][place] = group_rank
     return Numbering(
-        {str(member): ls for member, ls in labels.items()},
-        {str(member): tuple(places) for member, places in group.items()},
+        {str(number): ls for number, ls in labels.items()},
+        {str(number): tuple(places) for number, places in group.items()},
         node_ranks,
         len(ordered),
     )

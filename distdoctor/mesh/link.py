@@ -1,0 +1,150 @@
+"""One link: whether it works, for what sizes, how long a small message takes, and what TCP had to repeat for it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import statistics
+import time
+from dataclasses import dataclass
+
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC
+from distdoctor.mesh.replies import Silent, owed, read, unacknowledged
+from distdoctor.mesh.target import Target
+from distdoctor.model.facts import ConnectOutcome, LinkRate
+from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
+from distdoctor.probes.tcp_info import tcp_info
+
+HANGS_UP_SECONDS = 1.0
+"""Within it a proxy closes what it accepted; a doctor's listener that is too busy to read takes longer."""
+PAYLOADS = (1000, 4000, 16000)
+"""Bytes: below every path's MTU, above Ethernet's 1500, above a jumbo frame's 9000."""
+PAYLOAD_SECONDS = 2.2
+"""An ordinary loss is repaired in it (TCP repeats after 0.2, 0.6 and 1.4 s); a path that swallows the size never is."""
+GRACE_SECONDS = 0.5
+PINGS = 100
+PING_SECONDS = 1.0
+
+
+@dataclass
+class Tried:
+    """One target and what came of it."""
+
+    target: Target
+    outcome: ConnectOutcome
+    errno: int | None = None
+    seconds: float = 0.0
+    icmp: bool = False
+    payload: int | None = None
+    accepted: bool = False
+    rate: LinkRate | None = None
+    clock: tuple[float, float] | None = None
+    """(the other's clock minus ours, how far off that may be), in seconds."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether it ended after the connection was made, by the other's hand: its process may just have been late."""
+        return self.outcome in ("reset", "wrong-node")
+
+
+async def try_link(target: Target, token: str) -> Tried:
+    """Connect, greet, send small messages to and fro, and payloads around the path's MTU."""
+    contact, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+    tried = Tried(target, contact.outcome, contact.errno, contact.seconds, contact.icmp)
+    if opened is None:
+        return tried
+    try:
+        await _greet(opened, tried, token)
+        if tried.outcome == "open":
+            await _ping(opened, tried)
+        if tried.outcome == "open":
+            await _payloads(opened, tried, token)
+    except Silent:
+        tried.outcome, tried.accepted = "no-answer", True
+    except asyncio.TimeoutError:
+        tried.outcome = "no-answer"
+    except ConnectionResetError as err:
+        tried.outcome, tried.errno = "reset", err.errno
+    except OSError as err:
+        tried.outcome, tried.errno = "error", err.errno
+    finally:
+        opened.close()
+    return tried
+
+
+async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:
+    sent, started = time.time(), time.monotonic()
+    await asyncio.get_running_loop().sock_sendall(opened, MAGIC + bytes.fromhex(token))
+    reply = await owed(opened, HELLO.size, CONNECT_SECONDS)
+    if len(reply) < HELLO.size:
+        # Closed at once, without a word: whether that comes as a reset is a race with what was sent.
+        hung_up = not reply and time.monotonic() - started < HANGS_UP_SECONDS
+        tried.outcome = "reset" if hung_up else "wrong-node"
+        return
+    member, clock = HELLO.unpack(reply)
+    trip = time.monotonic() - started
+    tried.seconds = trip
+    tried.outcome = "open" if member == tried.target.member else "wrong-node"
+    tried.clock = (clock - (sent + trip / 2), trip / 2)
+
+
+async def _ping(opened: socket.socket, tried: Tried) -> None:
+    """Small messages to and fro: their median time, and how many segments TCP had to repeat for them."""
+    loop = asyncio.get_running_loop()
+    end = time.monotonic() + PING_SECONDS
+    trips: list[float] = []
+    before = tcp_info(opened)
+    try:
+        while len(trips) < PINGS and time.monotonic() < end:
+            started = time.monotonic()
+            await loop.sock_sendall(opened, ASK.pack(b"P", 0))
+            if not await owed(opened, 1, CONNECT_SECONDS):
+                break
+            trips.append(time.monotonic() - started)
+    finally:
+        after = tcp_info(opened)
+        tried.rate = LinkRate(
+            tried.target.key,
+            None,
+            retransmitted=after.retransmitted - before.retransmitted,
+            segments=after.segments - before.segments,
+            rtt=statistics.median(trips) if trips else None,
+        )
+        if trips:
+            tried.seconds = statistics.median(trips)
+
+
+async def _payloads(opened: socket.socket, tried: Tried, token: str) -> None:
+    for size in PAYLOADS:
+        started = time.monotonic()
+        await asyncio.get_running_loop().sock_sendall(opened, ASK.pack(b"U", size) + bytes(size))
+        try:
+            if not await _taken(
+                opened, tried.target, token, PAYLOAD_SECONDS if size > PAYLOADS[0] else CONNECT_SECONDS
+            ):
+                tried.outcome = "reset"
+                return
+        except asyncio.TimeoutError:
+            tried.seconds = time.monotonic() - started
+            tried.outcome, tried.payload = ("stalled", size) if size > PAYLOADS[0] else ("no-answer", None)
+            return
+
+
+async def _taken(opened: socket.socket, target: Target, token: str, seconds: float) -> bytes:
+    """The answer to a payload. Where the other's kernel has it all, its process may be what is late: if that
+    greets on a new connection, and the answer is not there then, the payload never got to it.
+
+    Raises asyncio.TimeoutError, and Silent.
+    """
+    try:
+        return await read(opened, 1, seconds)
+    except asyncio.TimeoutError:
+        if unacknowledged(opened):
+            raise
+    _, other = await open_socket(target.address, target.port, CONNECT_SECONDS)
+    if other is not None:
+        try:
+            await _greet(other, Tried(target, "open"), token)
+        finally:
+            other.close()
+    return await read(opened, 1, GRACE_SECONDS)

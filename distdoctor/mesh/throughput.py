@@ -1,0 +1,54 @@
+"""Throughput of one link: what the other takes in a moment, and what the kernel knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import time
+from dataclasses import replace
+
+from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL
+from distdoctor.mesh.replies import read
+from distdoctor.mesh.target import Target
+from distdoctor.model.facts import LinkRate
+from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
+from distdoctor.probes.tcp_info import tcp_info
+
+CHUNK = 256 * 1024
+TAKING_SECONDS = 2.2
+"""How long the other may be about one chunk, and about the answer."""
+
+
+async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
+    """Send for so many seconds. ``so_far``, what is known of the link, with what came of it."""
+    loop = asyncio.get_running_loop()
+    _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+    if opened is None:
+        return so_far
+    chunk, started = bytes(CHUNK), time.monotonic()
+    try:
+        await loop.sock_sendall(opened, MAGIC + bytes.fromhex(token))
+        if len(await read(opened, HELLO.size, CONNECT_SECONDS)) < HELLO.size:
+            return so_far
+        await loop.sock_sendall(opened, ASK.pack(b"S", 0))
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            await asyncio.wait_for(loop.sock_sendall(opened, chunk), TAKING_SECONDS)
+        info = tcp_info(opened)
+        opened.shutdown(socket.SHUT_WR)
+        total = TOTAL.unpack(await read(opened, TOTAL.size, TAKING_SECONDS))[0]
+        spent = time.monotonic() - started
+    except (asyncio.TimeoutError, OSError, struct.error):
+        # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
+        info, spent = tcp_info(opened), time.monotonic() - started
+        total = info.acknowledged
+    finally:
+        opened.close()
+    limited = info.receiver_limited / info.busy if info.busy else 0.0
+    return replace(
+        so_far,
+        bytes_per_second=round(total / spent, 0),
+        delivery_rate=float(info.delivery_rate) if info.delivery_rate else None,
+        receiver_limited=round(limited, 3),
+    )
