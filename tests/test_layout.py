@@ -20,6 +20,9 @@ nothing of each other. What lies flat in distdoctor/ (streams, signals, sys.path
 FLAT = {"__init__", "__main__", "interrupts", "own_path", "streams"}
 
 
+MOST_LINES = 300
+
+
 def floor_of(package: str) -> int:
     return next(number for number, packages in enumerate(FLOORS) if package in packages)
 
@@ -51,6 +54,14 @@ def test_every_package_has_its_floor() -> None:
     assert {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")} - {
         f"{name}.py" for name in FLAT
     } == set().union(*FLOORS)
+
+
+def test_modules_are_short() -> None:
+    """One that grows is split by what it does."""
+    long = {
+        name: lines for name, path in modules().items() if (lines := len(path.read_text().splitlines())) > MOST_LINES
+    }
+    assert not long
 
 
 def test_imports_go_down() -> None:

@@ -1,4 +1,4 @@
-"""The mesh: a listener on an ephemeral port of every node, and connections from every node to every other.
+"""The listener: every node has one on an ephemeral port, and every other node connects to it.
 
 A connection begins with the run's token and is told who answered, and that host's clock. Whoever shows no token is
 told nothing. After that each request is one byte and a length:

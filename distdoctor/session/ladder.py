@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
-from distdoctor.model.facts import StageStatus
 from distdoctor.model.report import Report
 from distdoctor.model.stages import ENVIRONMENT, GPU, HOST, NETWORK, Stage, needs_torch, opened_up_to, position
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session import local_stages
 from distdoctor.session.confirm import Unconfirmed, with_unconfirmed
 from distdoctor.session.join_line import line_for_others
-from distdoctor.session.local_stages import Ended
+from distdoctor.session.local_stages import ANOTHER_PROCESS, Ended
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.meeting import Meeting
 from distdoctor.session.network_stage import NetworkStage
@@ -33,24 +33,20 @@ class Ladder:
     async def climb(self) -> Report | None:
         """Node 0's report; None where there is none, or where no stage is climbed together."""
         recorder, plan = self._recorder, self._options.plan
-        await recorder.run_stage(ENVIRONMENT.name, local_stages.environment(recorder))
+        await self._alone(ENVIRONMENT, lambda: local_stages.environment(recorder))
         if self._wants(HOST):
-            if recorder.leads_node:
-                await recorder.run_stage(HOST.name, self._host())
-            else:
-                recorder.skip(HOST.name, "another process of this node does it")
+            await self._alone(HOST, self._host)
         if plan.announce and self._wants_meeting:
             recorder.observer.announce(line_for_others(self._options), plan.nnodes or 1)
-        gpus: asyncio.Future[StageStatus] | None = None
+        gpus: asyncio.Future[None] | None = None
         if self._wants(GPU):
-            look = local_stages.look_at_gpus(recorder, self._zygote)
-            gpus = asyncio.ensure_future(recorder.run_stage(GPU.name, look, GPU.seconds))
+            gpus = asyncio.ensure_future(self._alone(GPU, lambda: local_stages.look_at_gpus(recorder, self._zygote)))
         if self._wants_meeting:
             await self._network()
         if gpus is not None:
             await gpus
         if self._wants(NETWORK) and not self._wants_meeting:
-            await recorder.run_stage(NETWORK.name, NetworkStage(recorder, self._lookup).look_only())
+            await self._alone(NETWORK, NetworkStage(recorder, self._lookup).look_only)
         if self.meeting is not None:
             return await self._meet(self.meeting)
         for stage in opened_up_to(self._options.until):
@@ -63,6 +59,13 @@ class Ladder:
 
     def _wants(self, stage: Stage) -> bool:
         return position(self._options.until) >= position(stage.name)
+
+    async def _alone(self, stage: Stage, work: Callable[[], Awaitable[Ended]]) -> None:
+        """One stage that needs no other node, where this process is the one to climb it."""
+        if stage.climbs == "node" and not self._recorder.leads_node:
+            self._recorder.skip(stage.name, ANOTHER_PROCESS)
+        else:
+            await self._recorder.run_stage(stage.name, work(), stage.seconds)
 
     async def _host(self) -> Ended:
         if self._wants(NETWORK):

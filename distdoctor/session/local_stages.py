@@ -16,6 +16,7 @@ from distdoctor.session.torch_import import wait_for_torch
 
 Ended = tuple[StageStatus, str]
 """How a stage's work ended, and why."""
+ANOTHER_PROCESS = "another process of this node does it"
 
 
 async def environment(recorder: Recorder) -> Ended:

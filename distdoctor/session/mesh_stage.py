@@ -9,7 +9,7 @@ from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
 from distdoctor.model.addresses import is_loopback
 from distdoctor.render.words import count
-from distdoctor.session.local_stages import Ended
+from distdoctor.session.local_stages import ANOTHER_PROCESS, Ended
 from distdoctor.session.participant import Participant
 from distdoctor.session.protocol import Command
 from distdoctor.session.recorder import Recorder
@@ -38,7 +38,7 @@ class MeshStage:
         if self._not_listening:
             return "error", self._not_listening
         if self._listener is None:
-            return "skipped", "another process of this node does it"
+            return "skipped", ANOTHER_PROCESS
         facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
         self._recorder.update(mesh=facts)
         if facts.bad:

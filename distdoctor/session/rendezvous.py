@@ -1,4 +1,4 @@
-"""The meeting: how a process gets into the store on MASTER_PORT, or learns why it cannot.
+"""The rendezvous: how a process gets into the store on MASTER_PORT, or learns why it cannot.
 
 Node 0 opens the store first and refuses nobody. What waiting may cure (nothing listens yet, a silent host, a name
 without an address) is tried again until ``--wait`` ends and told as "so far"; what it cannot cure ends the meeting at
