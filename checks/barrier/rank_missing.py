@@ -38,9 +38,11 @@ from distdoctor.check_api import (
     died_ranks,
     failed_by_themselves,
     failed_ranks,
+    names_of,
     nodes_of_failed,
     rank_errors_said,
     ranks_of_failed,
+    ranks_said,
     ranks_to_blame,
     together,
 )
@@ -60,37 +62,35 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     # Only rank 0 is told who is missing; what the others say follows from that.
     ranks = sorted({rank for one in ended for rank in named(one.stage.error, one.stage.detail.get("missing"))})
-    nodes = tuple(node.name for node in cluster.nodes if set(node.ranks) & set(ranks))
+    nodes = tuple(node for node in cluster.nodes if set(node.ranks) & set(ranks))
     whom = None
     if not nodes:
         whom = accused_by_errors(cluster, failed_by_themselves(ended))
-        nodes = tuple(node.name for node in whom.nodes)
+        nodes = whom.nodes
         ranks = list(ranks_to_blame(failed_by_themselves(ended), whom))
-    who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "Some ranks"
-    yield Finding(
-        summary=f"{who} on {together(nodes)} did not pass the barrier.",
-        nodes=nodes,
-        ranks=tuple(ranks),
-        blame=whom.blame if whom else "all",
+    yield Finding.about(
+        nodes,
+        f"{ranks_said(ranks, 'Some ranks')} on {names_of(nodes)} did not pass the barrier.",
+        ranks=ranks,
+        unsure=whom is not None and whom.blame == "one-of",
         evidence=rank_errors_said(failed_by_themselves(ended)),
-        fixes=(Fix(f"Look at these processes on {together(nodes)}: are they there, and running?", nodes),),
+        fixes=[Fix.on(nodes, f"Look at these processes on {names_of(nodes)}: are they there, and running?")],
     )
 
 
 def ended_early(cluster: Cluster, gone: list[FailedRank]) -> Finding:
     """The finding about ranks whose process was gone before the barrier, or in it."""
     names, ranks = nodes_of_failed(cluster, gone), ranks_of_failed(gone)
-    who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "A rank"
     how = together(dict.fromkeys(one.stage.error or "the process ended" for one in gone))
-    return Finding(
-        summary=f"{who} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
-        nodes=names,
+    return Finding.about(
+        names,
+        f"{ranks_said(ranks)} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
         ranks=ranks,
-        evidence=tuple(
+        evidence=(
             f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: {one.stage.error}"
             for one in gone
         ),
-        fixes=(Fix(f"Look at what ended it on {together(names)}: dmesg, the scheduler's log, its output.", names),),
+        fixes=[Fix.on(names, f"Look at what ended it on {together(names)}: dmesg, the scheduler's log, its output.")],
     )
 
 

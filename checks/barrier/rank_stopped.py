@@ -28,7 +28,16 @@ barrier/rank-missing, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, nodes_of_failed, ranks_of_failed, stopped_ranks, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    nodes_of_failed,
+    ranks_of_failed,
+    ranks_said,
+    stopped_ranks,
+    together,
+)
 
 SEVERITY = "fail"
 PREVENTS = "ranks together"
@@ -40,21 +49,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not ended:
         return
     names, ranks = nodes_of_failed(cluster, ended), ranks_of_failed(ended)
-    who = f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else "A rank"
-    yield Finding(
-        summary=f"{who} on {together(names)} {'are' if len(ranks) > 1 else 'is'} stopped, and all others wait.",
-        nodes=names,
+    are = "are" if len(ranks) > 1 else "is"
+    yield Finding.about(
+        names,
+        f"{ranks_said(ranks)} on {together(names)} {are} stopped, and all others wait.",
         ranks=ranks,
-        evidence=tuple(
+        evidence=(
             f"{one.node.name}: rank {one.rank.rank}, pid {one.rank.pid}, in stage {one.stage.stage}: state "
             f"{one.stage.detail['state']} ({HOW[one.stage.detail['state']]})"
             for one in ended
         ),
-        fixes=tuple(
-            Fix(
+        fixes=(
+            Fix.on(
+                name,
                 f"On {name}, look at who stops the job's processes (a scheduler, a debugger, Ctrl-Z), and let them go "
                 "on: pkill -CONT -f <the job's command>.",
-                (name,),
             )
             for name in names
         ),

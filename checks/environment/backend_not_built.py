@@ -28,7 +28,7 @@ environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch_version, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch_version, names_of, together
 
 SEVERITY = "fail"
 PREVENTS = "all met"
@@ -37,16 +37,15 @@ BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    lacking = {node.name: names for node in cluster.nodes if (names := lacks(node))}
+    lacking = {node: names for node in cluster.nodes if (names := lacks(node))}
     if not lacking:
         return
-    bad = [node for node in cluster.nodes if node.name in lacking]
     wanted = together(dict.fromkeys(name for its in lacking.values() for name in its))
     yield Finding.about(
-        bad,
-        f"The torch of {together(lacking)} is built without {wanted}, which the job plans to use.",
-        evidence=map(evidence, bad),
-        fixes=fixes(cluster, bad),
+        lacking,
+        f"The torch of {names_of(lacking)} is built without {wanted}, which the job plans to use.",
+        evidence=map(evidence, lacking),
+        fixes=fixes(cluster, list(lacking)),
     )
 
 
@@ -65,17 +64,15 @@ def evidence(node: Node) -> str:
 
 
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
-    names = tuple(node.name for node in bad)
-    rest = (n for n in cluster.nodes if n.name not in names and n.identity.backends and n.identity.torch)
-    good = next(rest, None)
-    everyone = tuple(node.name for node in cluster.nodes)
+    rest = (node for node in cluster.nodes if node not in bad and node.identity.backends and node.identity.torch)
+    good, everyone = next(rest, None), cluster.nodes
     if good is not None and good.identity.torch:
         command = install_torch_version(good.identity.torch)
         return (
             Fix.on(bad, f"Install the build of torch that {good.name} has.", commands=(command,)),
-            Fix("Or use gloo, on every node.", everyone, 2, flags={"--backend": "gloo"}),
+            Fix.on(everyone, "Or use gloo, on every node.", 2, flags={"--backend": "gloo"}),
         )
     return (
-        Fix("Use gloo, on every node: in the script, backend='gloo'.", everyone, flags={"--backend": "gloo"}),
-        Fix("Or install a build of torch that has the backend, the same on every node.", everyone, 2),
+        Fix.on(everyone, "Use gloo, on every node: in the script, backend='gloo'.", flags={"--backend": "gloo"}),
+        Fix.on(everyone, "Or install a build of torch that has the backend, the same on every node.", 2),
     )

@@ -26,26 +26,25 @@ environment/misspelled-variable, environment/setting-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import DEPRECATED_VARIABLES, Cluster, Finding, Fix, Node, plans_nccl_group, together
+from distdoctor.check_api import DEPRECATED_VARIABLES, Cluster, Finding, Fix, Node, names_of, plans_nccl_group, together
 
 SEVERITY = "warn"
 MATTERS = "the setting is lost as soon as a version of torch no longer reads the old name"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node.name: names for node in cluster.nodes if (names := old_names(node))}
+    found = {node: names for node in cluster.nodes if (names := old_names(node))}
     if not found:
         return
-    nodes = [node for node in cluster.nodes if node.name in found]
     every = list(dict.fromkeys(name for its in found.values() for name in its))
-    used = any(plans_nccl_group(node) for node in nodes)
+    used = any(map(plans_nccl_group, found))
     yield Finding.about(
-        nodes,
-        f"{together(every)} on {together(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
+        found,
+        f"{together(every)} on {names_of(found)} {'is a name' if len(every) == 1 else 'are names'} that torch "
         f"has changed: {together(DEPRECATED_VARIABLES[name] for name in every)} since torch 2.2.",
         severity="warn" if used else "info",
-        evidence=(line(node, name) for node in nodes for name in found[node.name]),
-        fixes=(fix(node, found[node.name]) for node in nodes),
+        evidence=(line(node, name) for node, names in found.items() for name in names),
+        fixes=(fix(node, names) for node, names in found.items()),
     )
 
 

@@ -39,13 +39,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     found = disagreement({node.name: node.plan.rdzv_backend for node in nodes})
     if found is None:
         return
-    yield Finding(
-        summary=f"The nodes use different rendezvous backends: {found.said()}.",
-        nodes=found.blamed,
-        ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
-        blame=found.blame,
-        evidence=tuple(line(node) for node in nodes),
-        fixes=tuple(fixes(nodes, found)),
+    yield Finding.about(
+        [node for node in nodes if node.name in found.blamed],
+        f"The nodes use different rendezvous backends: {found.said()}.",
+        unsure=not found.majority,
+        evidence=map(line, nodes),
+        fixes=fixes(nodes, found),
     )
 
 

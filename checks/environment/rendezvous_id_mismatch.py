@@ -47,13 +47,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     target = found.usual if found.usual in given else given[0]
     # A majority that gave none at all: the few that gave one differ, but one id for all is what is meant.
     wrong = [node for node in nodes if node.plan.run_id != target]
-    yield Finding(
-        summary=f"The nodes use different rendezvous ids: {found.said()}.",
-        nodes=found.blamed,
-        ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
-        blame=found.blame,
-        evidence=tuple(line(node) for node in nodes),
-        fixes=tuple(fix(node, target) for node in wrong),
+    yield Finding.about(
+        [node for node in nodes if node.name in found.blamed],
+        f"The nodes use different rendezvous ids: {found.said()}.",
+        unsure=not found.majority,
+        evidence=map(line, nodes),
+        fixes=(fix(node, target) for node in wrong),
     )
 
 

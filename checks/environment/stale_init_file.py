@@ -26,7 +26,7 @@ environment/init-file-not-shared
 import shlex
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, age_said, names_of, together
 
 SEVERITY = "fail"
 PREVENTS = "all met"
@@ -59,14 +59,7 @@ def path(node: Node) -> str:
 def line(node: Node) -> str:
     assert node.system.init_file
     file = node.system.init_file
-    return f"{node.name}: {file.path} has {file.size} bytes, last written {age(file.age)} ago"
-
-
-def age(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return f"{node.name}: {file.path} has {file.size} bytes, last written {age_said(file.age)} ago"
 
 
 def fixes(bad: list[Node]) -> tuple[Fix, ...]:

@@ -42,16 +42,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if found is None:
         return
     least = min(found.values.values())
-    yield Finding(
-        summary=f"The nodes have different numbers of ranks: {found.said()}.",
-        nodes=found.blamed,
-        ranks=tuple(rank for node in nodes if node.name in found.blamed for rank in node.ranks),
-        blame=found.blame,
-        evidence=tuple(
+    yield Finding.about(
+        [node for node in nodes if node.name in found.blamed],
+        f"The nodes have different numbers of ranks: {found.said()}.",
+        unsure=not found.majority,
+        evidence=(
             f"{n.name}: {rank_count(n)} ranks (from {n.plan.sources.get('nproc_per_node', 'the default')})"
             for n in nodes
         ),
-        fixes=tuple(fix(node, least) for node in nodes if rank_count(node) != least),
+        fixes=(fix(node, least) for node in nodes if rank_count(node) != least),
     )
 
 

@@ -33,9 +33,9 @@ from distdoctor.check_api import (
     Node,
     Resolution,
     append_hosts_line,
+    names_of,
     node0_name,
     parse_address,
-    together,
 )
 
 SEVERITY = "warn"
@@ -46,20 +46,19 @@ SLOW = 1.5
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node.name: slow for node in cluster.nodes if (slow := lookups(node))}
+    found = {node: slow for node in cluster.nodes if (slow := lookups(node))}
     if not found:
         return
-    bad = [node for node in cluster.nodes if node.name in found]
     worst = max(look.seconds for slow in found.values() for _, look in slow)
     yield Finding.about(
-        bad,
-        f"Name look-ups take {worst:.1f} s{' or more' if given_up(found) else ''} on {together(found)}.",
-        evidence=(line(node, what, look) for node in bad for what, look in found[node.name]),
+        found,
+        f"Name look-ups take {worst:.1f} s{' or more' if given_up(found) else ''} on {names_of(found)}.",
+        evidence=(line(node, what, look) for node, slow in found.items() for what, look in slow),
         fixes=(
-            *(fix for node in bad for fix in fixes(cluster, node, found[node.name])),
-            Fix("Or repair or remove the name server in /etc/resolv.conf that does not answer.", tuple(found), 2),
+            *(fix for node, slow in found.items() for fix in fixes(cluster, node, slow)),
+            Fix.on(found, "Or repair or remove the name server in /etc/resolv.conf that does not answer.", 2),
         ),
-        because_of="host/rendezvous-name" if any(map(unannounced, bad)) else None,
+        because_of="host/rendezvous-name" if any(map(unannounced, found)) else None,
     )
 
 
@@ -76,7 +75,7 @@ def lookups(node: Node) -> list[tuple[str, Resolution]]:
     return [(what, look) for what, look in tried if look is not None and (look.timed_out or look.seconds > SLOW)]
 
 
-def given_up(found: dict[str, list[tuple[str, Resolution]]]) -> bool:
+def given_up(found: dict[Node, list[tuple[str, Resolution]]]) -> bool:
     return any(look.timed_out for slow in found.values() for _, look in slow)
 
 

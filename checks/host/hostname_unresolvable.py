@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     has_other_hosts,
     hosts_file_commands,
     hosts_file_unread,
+    lookup_failed,
     names_of,
     reachable_address,
 )
@@ -60,10 +61,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def evidence(node: Node) -> str:
-    name = node.system.own_name
-    if name.timed_out:
-        return f"{node.name}: looking up {name.name} timed out after {name.seconds:.1f} s"
-    return f"{node.name}: looking up {name.name} failed: {name.error or 'no address'}"
+    return f"{node.name}: {lookup_failed(node.system.own_name)}"
 
 
 def fix(cluster: Cluster, node: Node) -> Fix:

@@ -24,7 +24,17 @@ network/port-in-use, store/foreign-store
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Leftover, Node, other_master_port_fixes, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Leftover,
+    Node,
+    age_said,
+    names_of,
+    other_master_port_fixes,
+    together,
+)
 
 SEVERITY = "warn"
 MATTERS = "they take memory, processors and devices from the job, and may hold its port"
@@ -33,53 +43,42 @@ SHOWN = 4
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node.name: left for node in cluster.nodes if (left := leftovers(node))}
+    found = {node: left for node in cluster.nodes if (left := node.system.leftovers)}
     if not found:
         return
-    bad = [node for node in cluster.nodes if node.name in found]
-    count = len({(node.host, one.pid) for node in bad for one in found[node.name]})
+    count = len({(node.host, one.pid) for node, left in found.items() for one in left})
     yield Finding.about(
-        bad,
+        found,
         f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "
-        f"on {together(found)}.",
-        evidence=(line for node in bad for line in lines(node, found[node.name])),
-        fixes=fixes(cluster, bad, found),
+        f"on {names_of(found)}.",
+        evidence=(line for node, left in found.items() for line in lines(node, left)),
+        fixes=fixes(cluster, found),
     )
-
-
-def leftovers(node: Node) -> tuple[Leftover, ...]:
-    return node.system.leftovers
 
 
 def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:
     for one in left[:SHOWN]:
         rank = f", rank {one.rank}" if one.rank else ""
         ports = f", listens on {together(map(str, one.ports[:4]))}" if one.ports else ""
-        yield f"{node.name}: pid {one.pid} of {one.user or '?'}{rank}, {age(one.age)} old{ports}: {one.name or '?'}"
+        who = f"pid {one.pid} of {one.user or '?'}{rank}"
+        yield f"{node.name}: {who}, {age_said(one.age)} old{ports}: {one.name or '?'}"
     if len(left) > SHOWN:
         yield f"{node.name}: and {len(left) - SHOWN} more"
 
 
-def age(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def fixes(cluster: Cluster, bad: list[Node], found: dict[str, tuple[Leftover, ...]]) -> Iterator[Fix]:
+def fixes(cluster: Cluster, found: dict[Node, tuple[Leftover, ...]]) -> Iterator[Fix]:
     port = cluster.plan.master_port
     option = 1
     if any(port in one.ports for left in found.values() for one in left):
-        bind = next((n.network.bind for n in bad if n.network.bind), None)
+        bind = next((node.network.bind for node in found if node.network.bind), None)
         yield from other_master_port_fixes(cluster, bind.free_port if bind else None)
         option = 2
-    for node in bad:
-        mine = [one for one in found[node.name] if one.user == node.identity.user]
+    for node, left in found.items():
+        mine = [one for one in left if one.user == node.identity.user]
         if mine:
             command = f"kill {' '.join(str(one.pid) for one in mine)}"
             text = "If nobody waits for their results any more, end them."
             yield Fix.on(node, text, option, commands=(command,))
-        others = list(dict.fromkeys(one.user or "?" for one in found[node.name] if one not in mine))
+        others = list(dict.fromkeys(one.user or "?" for one in left if one not in mine))
         if others:
             yield Fix.on(node, f"Ask {together(others)} to end theirs.", option)

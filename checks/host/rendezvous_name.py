@@ -39,6 +39,7 @@ from distdoctor.check_api import (
     Resolution,
     announcing_node,
     hosts_file_commands,
+    lookup_failed,
     reachable_address,
 )
 
@@ -67,10 +68,8 @@ def leads_here(announced: Resolution, reached: bool | None) -> bool:
 
 
 def evidence(node: Node, announced: Resolution) -> Iterator[str]:
-    if announced.timed_out:
-        yield f"{node.name}: looking up {announced.name} timed out after {announced.seconds:.1f} s"
-    elif not announced.addresses:
-        yield f"{node.name}: looking up {announced.name} failed: {announced.error or 'no address'}"
+    if announced.timed_out or not announced.addresses:
+        yield f"{node.name}: {lookup_failed(announced)}"
     else:
         found = ", ".join(announced.addresses)
         yield f"{node.name}: {announced.name} is {found}, which is not its own and does not lead here"
@@ -79,20 +78,20 @@ def evidence(node: Node, announced: Resolution) -> Iterator[str]:
 
 
 def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
-    names, plan, option = (node.name,), node.plan, 1
+    plan, option = node.plan, 1
     source = plan.sources.get("master_addr")
     standalone = source in ("--standalone", "PET_STANDALONE")
     if plan.nnodes == 1 and (standalone or plan.rdzv_backend == "static"):
         flags: dict[str, str | None] = {"--standalone": None} if source == "--standalone" else {}
         env: dict[str, str | None] = {"PET_STANDALONE": None} if source == "PET_STANDALONE" else {}
         text = "Give a port: torchrun's store is then at 127.0.0.1, and needs no name."
-        yield Fix(text, names, env=env, flags={**flags, "--master-port": str(DEFAULT_PORT)})
+        yield Fix.on(node, text, env=env, flags={**flags, "--master-port": str(DEFAULT_PORT)})
         option = 2
     start = "Or give" if option > 1 else "Give"
     address = reachable_address(node, cluster) or "127.0.1.1"
     if announced.addresses:
         text = f"{start} {announced.name} the address {address} in /etc/hosts, in place of the one that it has."
-        yield Fix(text, names, option)
+        yield Fix.on(node, text, option)
     else:
         commands = hosts_file_commands(node, address, announced.name)
-        yield Fix(f"{start} {announced.name} its address in /etc/hosts.", names, option, commands=commands)
+        yield Fix.on(node, f"{start} {announced.name} its address in /etc/hosts.", option, commands=commands)

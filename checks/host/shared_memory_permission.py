@@ -24,7 +24,7 @@ host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, plans_nccl_group, rank_count, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, names_of, plans_nccl_group, rank_count
 
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would fail there; a job without them runs"
@@ -33,17 +33,16 @@ MOUNT = "mkdir -p /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node.name: shm for node in cluster.nodes if (shm := closed(node)) is not None}
+    found = {node: shm for node in cluster.nodes if (shm := closed(node)) is not None}
     if not found:
         return
-    bad = [node for node in cluster.nodes if node.name in found]
-    fails = any(plans_nccl_group(node) and rank_count(node) > 1 for node in bad)
+    fails = any(plans_nccl_group(node) and rank_count(node) > 1 for node in found)
     yield Finding.about(
-        bad,
-        f"/dev/shm cannot be written on {together(found)}.",
+        found,
+        f"/dev/shm cannot be written on {names_of(found)}.",
         severity="fail" if fails else "warn",
-        evidence=(line(node, found[node.name]) for node in bad),
-        fixes=(fix(node, found[node.name]) for node in bad),
+        evidence=(line(node, shm) for node, shm in found.items()),
+        fixes=(fix(node, shm) for node, shm in found.items()),
     )
 
 

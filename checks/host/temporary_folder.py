@@ -36,16 +36,16 @@ PREVENTS = "store used"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node.name: folder for node in cluster.nodes if (folder := lacking(node)) is not None}
+    found = {node: folder for node in cluster.nodes if (folder := lacking(node)) is not None}
     for started in ("node", "rank"):
-        bad = [node for node in cluster.nodes if node.name in found and node.plan.started == started]
+        bad = [node for node in found if node.plan.started == started]
         if bad:
             yield Finding.about(
                 bad,
                 f"There is no folder for temporary files on {names_of(bad)}.",
                 severity="fail" if started == "node" else "warn",
-                evidence=(f"{node.name}: {found[node.name].error}" for node in bad),
-                fixes=(fix(node, found[node.name]) for node in bad),
+                evidence=(f"{node.name}: {found[node].error}" for node in bad),
+                fixes=(fix(node, found[node]) for node in bad),
             )
 
 

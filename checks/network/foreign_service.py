@@ -24,17 +24,7 @@ network/port-in-use, store/foreign-store
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Answer,
-    Cluster,
-    Finding,
-    Node,
-    claims_node0,
-    end_leftover_fix,
-    node0_name,
-    other_master_port_fixes,
-    port_holder_seen,
-)
+from distdoctor.check_api import Answer, Cluster, Finding, Node, taken_port_finding
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
@@ -59,24 +49,14 @@ def foreign(node: Node) -> Answer | None:
 
 
 def finding(cluster: Cluster, seen: list[tuple[Node, Answer]]) -> Finding:
-    first, answer = seen[0]
-    owner = next((node for node, _ in seen if claims_node0(node)), None) or cluster.node0
-    name = owner.name if owner else node0_name(cluster, first)
-    bind = owner.network.bind if owner else None
+    answer = seen[0][1]
     said = f": {sample(answer)}" if answer.sample else ""
-    what = "closes connections at once" if answer.kind == "closed" else f"answers{said}"
-    holders = bind.holders if bind else ()
-    return Finding(
-        summary=f"What {what} on port {first.plan.master_port} of {name} is no store.",
-        nodes=(name,),
-        evidence=(
-            *(f"{n.name}: {n.plan.master_addr}:{n.plan.master_port} {told(a)}" for n, a in seen),
-            *(f"{name}: {port_holder_seen(holder, first.plan.master_port)}" for holder in holders),
-        ),
-        fixes=(
-            *other_master_port_fixes(cluster, bind.free_port if bind else None),
-            *((end_leftover_fix(holders, owner, option=2),) if owner and holders else ()),
-        ),
+    return taken_port_finding(
+        cluster,
+        [node for node, _ in seen],
+        "What closes connections at once" if answer.kind == "closed" else f"What answers{said}",
+        (f"{n.name}: {n.plan.master_addr}:{n.plan.master_port} {told(a)}" for n, a in seen),
+        " is no store",
     )
 
 

@@ -35,14 +35,15 @@ from distdoctor.check_api import (
     failed_contacts,
     grouped_by_address,
     lacks_route,
+    links_to,
     master_known_up,
     misrouted_finding,
+    names_of,
     node0_name,
     reachable_address,
     route_obstacles,
     set_master_fixes,
     store_host_tried,
-    together,
 )
 
 SEVERITY = "fail"
@@ -63,14 +64,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     zero = store_host_tried(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
-    clients = tuple(one.node.name for one in shut)
+    clients = [one.node for one in shut]
     contact = shut[0].contact
-    return Finding(
-        summary=f"There is no way from {together(clients)} to {contact.address} ({name}): errno {contact.errno}.",
-        nodes=tuple(dict.fromkeys((*clients, name))),
-        links=tuple((client, name) for client in clients if client != name),
-        blame="one-of",
-        evidence=tuple(line for one in shut for line in evidence(one)),
+    return Finding.about(
+        dict.fromkeys((*(client.name for client in clients), name)),
+        f"There is no way from {names_of(clients)} to {contact.address} ({name}): errno {contact.errno}.",
+        links=links_to(clients, name),
+        unsure=True,
+        evidence=(line for one in shut for line in evidence(one)),
         fixes=fixes(cluster, shut, name),
         because_of=None if zero else "all met",
     )
@@ -90,11 +91,11 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
     other = reachable_address(zero, cluster) if zero else None
     if zero is not None and other is not None and other != shut[0].contact.address:
         return set_master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
-    names, address = tuple(one.node.name for one in shut), shut[0].contact.address
+    clients, address = [one.node for one in shut], shut[0].contact.address
     if master_known_up(cluster, shut):
         text = (
-            f"{name} is up: look at the way from {together(names)} to {address} (ip route get {address}; ip neigh), "
+            f"{name} is up: look at the way from {names_of(clients)} to {address} (ip route get {address}; ip neigh), "
             "and at what is between the hosts."
         )
-        return (Fix(text, names),)
-    return (Fix(f"Bring {name} up, or repair the route to {address}.", names),)
+        return (Fix.on(clients, text),)
+    return (Fix.on(clients, f"Bring {name} up, or repair the route to {address}."),)

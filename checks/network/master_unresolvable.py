@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     Node,
     hosts_file_commands,
     hosts_file_unread,
+    lookup_failed,
     names_of,
     own_host_names,
     reachable_address,
@@ -64,11 +65,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def evidence(node: Node) -> str:
     assert node.network.master
-    name = node.network.master
-    source = node.plan.sources.get("master_addr", "default")
-    if name.timed_out:
-        return f"{node.name}: looking up {name.name} (from {source}) timed out after {name.seconds:.1f} s"
-    return f"{node.name}: looking up {name.name} (from {source}) failed: {name.error or 'no address'}"
+    return f"{node.name}: {lookup_failed(node.network.master, node.plan.sources.get('master_addr', 'default'))}"
 
 
 def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, ...]:

@@ -46,7 +46,9 @@ from distdoctor.check_api import (
     link_graph,
     link_needed,
     link_severity,
+    links_to,
     master_address_owner,
+    names_of,
     node0_name,
     reachable_address,
     repair_route_fix,
@@ -80,7 +82,7 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     # Also of a node 0 whose store came too late: that the own kernel knows no way there is proof by itself.
     zero = store_host_tried(cluster, shut) or master_address_owner(cluster, shut)
     name = zero.name if zero else node0_name(cluster, shut[0].node)
-    clients = tuple(one.node.name for one in shut)
+    clients = [one.node for one in shut]
     address = shut[0].contact.address
     other = reachable_address(zero, cluster) if zero else None
     found = route_obstacles(cluster, shut)
@@ -91,10 +93,11 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
             *set_master_fixes(cluster.nodes, text, address=other),
             *(Fix(f"Or: {fix.text[0].lower()}{fix.text[1:]}", fix.nodes, 2) for fix in fixes),
         )
-    return Finding(
-        summary=f"{together(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
-        nodes=clients,
-        links=tuple((client, name) for client in clients if client != name),
+    return Finding.about(
+        clients,
+        f"{names_of(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
+        ranks=(),
+        links=links_to(clients, name),
         evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),
         fixes=fixes,
         because_of=None if zero else "all met",

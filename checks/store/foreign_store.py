@@ -24,16 +24,7 @@ network/port-in-use, network/foreign-service
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Node,
-    claims_node0,
-    end_leftover_fix,
-    node0_name,
-    other_master_port_fixes,
-    port_holder_seen,
-)
+from distdoctor.check_api import Cluster, Finding, Node, taken_port_finding
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
@@ -43,7 +34,7 @@ FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-ra
 def judge(cluster: Cluster) -> Iterator[Finding]:
     seen = [node for node in cluster.nodes if foreign(node)]
     if seen:
-        yield finding(cluster, seen)
+        yield taken_port_finding(cluster, seen, "Another job's store answers", map(evidence, seen))
 
 
 def foreign(node: Node) -> bool:
@@ -56,29 +47,10 @@ def foreign(node: Node) -> bool:
     return bool(network.answer and network.answer.kind == "tcpstore" and meeting.ours is False)
 
 
-def finding(cluster: Cluster, seen: list[Node]) -> Finding:
-    owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
-    name = owner.name if owner else node0_name(cluster, seen[0])
-    bind = owner.network.bind if owner else None
-    port = seen[0].plan.master_port
-    holders = bind.holders if bind else ()
-    return Finding(
-        summary=f"Another job's store answers on port {port} of {name}.",
-        nodes=(name,),
-        evidence=(
-            *(f"{node.name}: {evidence(node)}" for node in seen),
-            *(f"{name}: {port_holder_seen(holder, port)}" for holder in holders),
-        ),
-        fixes=(
-            *other_master_port_fixes(cluster, bind.free_port if bind else None),
-            *((end_leftover_fix(holders, owner, option=2),) if owner and holders else ()),
-        ),
-    )
-
-
 def evidence(node: Node) -> str:
     network = node.network
     answers = (network.bind.answer if network.bind else None, network.answer)
     generation = next((a.generation for a in answers if a and a.generation), None)
     what = f"a TCPStore of torch {generation}" if generation else "a TCPStore"
-    return f"{node.plan.master_addr}:{node.plan.master_port} is {what}, without this run's mark; it was left untouched"
+    where = f"{node.name}: {node.plan.master_addr}:{node.plan.master_port}"
+    return f"{where} is {what}, without this run's mark; it was left untouched"

@@ -26,7 +26,7 @@ store/failed, network/port-not-bindable
 import re
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, shorten_error, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, shorten_error
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
@@ -34,16 +34,14 @@ SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|support
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    said = {node.name: text for node in cluster.nodes if (text := error(node)) is not None}
+    said = {node: text for node in cluster.nodes if (text := error(node)) is not None}
     if not said:
         return
-    nodes = [node for node in cluster.nodes if node.name in said]
-    every = tuple(node.name for node in cluster.nodes)
     yield Finding.about(
-        nodes,
-        f"torch on {together(said)} is built without libuv, which its TCPStore asks for.",
-        evidence=(f"{node.name}: torch {node.identity.torch}: {shorten_error(said[node.name])}" for node in nodes),
-        fixes=(Fix("Tell the store, on every node, to do without libuv.", every, env={"USE_LIBUV": "0"}),),
+        said,
+        f"torch on {names_of(said)} is built without libuv, which its TCPStore asks for.",
+        evidence=(f"{node.name}: torch {node.identity.torch}: {shorten_error(text)}" for node, text in said.items()),
+        fixes=(Fix.on(cluster.nodes, "Tell the store, on every node, to do without libuv.", env={"USE_LIBUV": "0"}),),
     )
 
 

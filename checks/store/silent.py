@@ -29,9 +29,9 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Node,
-    claims_node0,
+    links_to,
+    master_port_owner,
     names_of,
-    node0_name,
     other_master_port_fixes,
     store_host,
 )
@@ -65,15 +65,14 @@ def came_back(node: Node) -> str:
 
 
 def finding(cluster: Cluster, seen: list[Node]) -> Finding:
-    owner = next((node for node in seen if claims_node0(node)), None) or cluster.node0
-    name = owner.name if owner else node0_name(cluster, seen[0])
+    owner, name = master_port_owner(cluster, seen)
     contact = seen[0].network.contact
     where = f"{contact.address}:{contact.port}" if contact else f"port {seen[0].plan.master_port}"
     hosted = ", though node 0 hosts its store" if store_host(cluster) else ""
-    return Finding(
-        summary=f"What accepts connections on {where} ({name}) never answers{hosted}.",
-        nodes=(name,),
-        links=tuple((node.name, name) for node in seen if node.name != name),
+    return Finding.about(
+        [name],
+        f"What accepts connections on {where} ({name}) never answers{hosted}.",
+        links=links_to(seen, name),
         evidence=(
             *(f"{n.name}: connected to {n.plan.master_addr}:{n.plan.master_port}, {came_back(n)}" for n in seen),
             f"seen by {names_of(seen)} until waiting ended",

@@ -33,7 +33,10 @@ Words:
     names_of                 the names of nodes, for a sentence
     together                 names for a sentence: a, b and c
     some_of                  the same, and so many more
+    ranks_said               ranks, to begin a sentence with
+    age_said                 how long ago something was
     shorten_error            an error's text on one line
+    lookup_failed            how a look-up ended that gave no address
     contact_text             how an attempt to connect ended
     port_holder_seen         who has a port, as evidence
 
@@ -97,6 +100,9 @@ Who does not get to the store:
     store_host_tried         node 0, where they looked for its store and when it was there
     master_address_owner     node 0, where the address they tried is its own
     master_known_up          whether the host they tried is known to be up
+    master_port_owner        node 0 and its name, for nodes that looked for it
+    taken_port_finding       the finding about something else on its port
+    links_to                 the links from nodes to one that is known by its name
     lacks_route              whether a node's own kernel knows no way there
     route_obstacles          what routing tables say of their ways
     misrouted_finding        the finding about these
@@ -172,6 +178,7 @@ torch that cannot be imported:
     install_torch_command    install the torch that the other nodes have
     install_torch_version    install a version of torch
     fixes_by_command         one fix for all nodes with the same command
+
 """
 
 from __future__ import annotations
@@ -215,7 +222,10 @@ from distdoctor.check_api.rank_failures import (
 )
 from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
-from distdoctor.check_api.text import names_of, port_holder_seen, shorten_error, some_of, together
+from distdoctor.check_api.text import (
+    age_said, links_to, lookup_failed, names_of, ranks_said, port_holder_seen, shorten_error, some_of, together,
+)
+from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
 from distdoctor.check_api.torch_import import (
     TorchImportCause, fixes_by_command, install_torch_command, install_torch_version, missing_library_name,
     nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
@@ -246,29 +256,30 @@ parse = parse_address
 """What 0.1.0 called it."""
 
 __all__ = [
-    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
-    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "VERSION", "Answer",
-    "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink", "FilterHook", "Finding", "Fix",
-    "InitFile", "Iterator", "Leftover", "Limits", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts",
-    "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow",
-    "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause", "Work", "accused_by_errors", "add_route_fix",
-    "announcing_node", "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text",
-    "correct_own_hosts_line", "cut_after_accept", "data_interface", "died_ranks", "disagreement", "end_leftover_fix",
-    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding",
-    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "grouped_by_address", "has_other_hosts",
-    "hosts_file_commands", "hosts_file_unread", "how_links_fail", "install_torch_command", "install_torch_version",
-    "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits", "link_finding",
-    "link_graph", "link_needed", "link_severity", "links_blocked_by_rules", "lossy_links", "makes_gloo_group",
-    "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_targets",
+    "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
+    "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
+    "VERSION", "Answer", "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink",
+    "FilterHook", "Finding", "Fix", "InitFile", "Iterator", "Leftover", "Limits", "Link", "LinkGraph", "MasterTarget",
+    "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution",
+    "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause",
+    "Work", "accused_by_errors", "add_route_fix", "age_said", "announcing_node", "append_hosts_line",
+    "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line", "cut_after_accept",
+    "data_interface", "died_ranks", "disagreement", "end_leftover_fix", "errors_with_words", "failed_by_themselves",
+    "failed_contacts", "failed_ranks", "failed_stage_finding", "fixes_by_command", "gloo_device_names", "gloo_dials",
+    "gloo_errors_name", "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread",
+    "how_links_fail", "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual",
+    "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_graph", "link_needed", "link_severity",
+    "links_blocked_by_rules", "links_to", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner",
+    "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner", "master_targets",
     "measured_links", "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks",
     "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name",
     "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes",
     "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count",
     "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed",
-    "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
-    "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_master_fixes", "setting_effect",
-    "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "still_importing_torch",
-    "stopped_ranks", "store_host", "store_host_tried", "together", "torch_error_seen", "two_jobs_fixes",
-    "usual_link_speed", "variable_meant", "wrongly_picked",
+    "ranks_said", "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix",
+    "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_master_fixes",
+    "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
+    "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
+    "torch_error_seen", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]
 # fmt: on

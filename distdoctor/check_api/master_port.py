@@ -17,10 +17,10 @@ from distdoctor.check_api.master_contacts import (
 )
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
-from distdoctor.check_api.packet_filter import blame_of, filter_evidence, suspect
+from distdoctor.check_api.packet_filter import filter_evidence, suspect
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer
-from distdoctor.check_api.text import together
+from distdoctor.check_api.text import links_to, names_of
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix
@@ -57,27 +57,28 @@ def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mappin
     """The finding about nodes that do not get to node 0 for a route, a netmask or a reverse path filter."""
     name = owner_name(cluster, shut)
     its = list(dict.fromkeys(found.values()))
-    clients = tuple(one.node.name for one in shut)
+    clients = [one.node for one in shut]
     at, why = shut[0].contact.address, route_obstacle_seen(its[0])
-    return Finding(
-        summary=f"Packets between {together(clients)} and {name} ({at}) go astray: {why}.",
+    return Finding.about(
+        dict.fromkeys(one.node for one in its),
+        f"Packets between {names_of(clients)} and {name} ({at}) go astray: {why}.",
         title=TITLE,
-        nodes=tuple(dict.fromkeys(one.node.name for one in its)),
-        links=tuple((client, name) for client in clients if client != name),
-        evidence=(*(_line(one) for one in shut), *(route_obstacle_seen(one) for one in its)),
-        fixes=tuple(repair_route_fix(cluster, one) for one in its),
+        ranks=(),
+        links=links_to(clients, name),
+        evidence=(*map(_line, shut), *map(route_obstacle_seen, its)),
+        fixes=(repair_route_fix(cluster, one) for one in its),
     )
 
 
 def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
     name = node0_name(cluster, shut[0].node)
     names = tuple(one.node.name for one in shut) if asked_itself(shut[0]) else (name,)
-    return Finding(
-        summary=_summary(shut, name, told),
-        nodes=names,
-        links=tuple((one.node.name, name) for one in shut if one.node.name != name),
+    return Finding.about(
+        names,
+        _summary(shut, name, told),
+        links=links_to((one.node for one in shut), name),
         evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
-        fixes=(Fix(starting(cluster, shut, name), names),),
+        fixes=[Fix.on(names, starting(cluster, shut, name))],
         because_of="all met",
     )
 
@@ -121,19 +122,19 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
             option = 1 if side == "from" else 2
             fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
             evidence += filter_evidence(one.node, "output", port)
-    return Finding(
-        summary=_summary(shut, name, told),
-        nodes=blamed,
-        links=tuple((client, name) for client in clients if client != name),
-        blame=blame_of(side),
-        evidence=tuple(evidence),
-        fixes=tuple(fixes),
+    return Finding.about(
+        blamed,
+        _summary(shut, name, told),
+        links=links_to((one.node for one in shut), name),
+        unsure=side == "either",
+        evidence=evidence,
+        fixes=fixes,
     )
 
 
 def _summary(shut: list[FailedContact], name: str, told: str) -> str:
     contact = shut[0].contact
-    return f"From {together(one.node.name for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
+    return f"From {names_of(one.node for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
 
 
 def _seen_alone(one: FailedContact) -> Iterator[str]:

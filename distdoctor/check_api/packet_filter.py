@@ -8,7 +8,6 @@ from distdoctor.knowledge.packet_filter import blocks, concerns
 from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import FirewallChain
-from distdoctor.model.findings import Blame
 
 Suspect = Literal["from", "to", "either"]
 
@@ -48,8 +47,3 @@ def _chain_text(chain: FirewallChain) -> str:
     shown = "; ".join(chain.blocking_rules[:3])
     more = f"; {len(chain.blocking_rules) - 3} more" if len(chain.blocking_rules) > 3 else ""
     return f"{head}: {shown}{more}" if shown else head
-
-
-def blame_of(side: Suspect) -> Blame:
-    """``one-of`` where it cannot be told which end it is."""
-    return "one-of" if side == "either" else "all"

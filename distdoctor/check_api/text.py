@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
 from distdoctor.model.error_text import shortened
-from distdoctor.model.facts import PortHolder
+from distdoctor.model.facts import PortHolder, Resolution
 
 # -- names and addresses --------------------------------------------------------------------------------------------
 
@@ -30,6 +30,32 @@ def some_of(names: Iterable[str], limit: int = 8) -> str:
     if len(parts) <= limit:
         return together(parts)
     return f"{', '.join(parts[: limit - 2])} and {len(parts) - limit + 2} more"
+
+
+def ranks_said(ranks: Sequence[int], none: str = "A rank") -> str:
+    """``Rank 1`` or ``Ranks 1 and 2``, to begin a sentence with; ``none`` where their numbers are not known."""
+    return f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else none
+
+
+def age_said(seconds: float) -> str:
+    """How long ago, in the unit that people would use."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def links_to(sources: Iterable[Node], name: str) -> tuple[tuple[str, str], ...]:
+    """The links on which these nodes connect to the node called ``name``, which may be one of them."""
+    return tuple((node.name, name) for node in sources if node.name != name)
+
+
+def lookup_failed(look: Resolution, source: str | None = None) -> str:
+    """How a look-up of a name ended that gave no address, as evidence. ``source``: where the name comes from."""
+    asked = f"{look.name} (from {source})" if source is not None else look.name
+    if look.timed_out:
+        return f"looking up {asked} timed out after {look.seconds:.1f} s"
+    return f"looking up {asked} failed: {look.error or 'no address'}"
 
 
 def port_holder_seen(holder: PortHolder, port: int) -> str:
