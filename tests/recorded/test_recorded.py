@@ -1,6 +1,7 @@
-"""Every case of the lab's table, judged again from the facts that a real run of it saved.
+"""Every case of the lab's table, and every healthy shape, judged again from the facts that a real run of it saved.
 
 Where the table has a new row, ``scripts/scoreboard.py --only NAME --record`` runs it in the lab and keeps its facts
+(``scripts/healthy_runs.py --only NAME --record`` for a shape).
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from distdoctor.model.facts.files import read
 from distdoctor.render import json as json_renderer
 from tests.facts_builder import CHECKS
 from tests.lab.cases import ALL_CASES
+from tests.lab.cases.healthy import SHAPES
 from tests.lab.harness.case import Case
 from tests.lab.harness.exact import misjudged
 from tests.lab.harness.recording import BOOT_ID, RECORDED, recorded
 from tests.lab.harness.runner import JSON
+from tests.lab.harness.shape import Shape
 
 
 def judged(path: Path) -> JSON:
@@ -35,6 +38,12 @@ def test_case(case: Case) -> None:
     assert report["verdict"] == case.verdict
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_healthy(shape: Shape) -> None:
+    report = judged(recorded(RECORDED / "healthy", shape.name))
+    assert (report["verdict"], report["findings"]) == (shape.verdict, [])
+
+
 def files(folder: str) -> dict[str, str]:
     return {path.name: gzip.decompress(path.read_bytes()).decode() for path in (RECORDED / folder).iterdir()}
 
@@ -42,6 +51,7 @@ def files(folder: str) -> dict[str, str]:
 def test_no_other_facts_are_kept() -> None:
     """A case that was renamed or taken out leaves none behind."""
     assert set(files("cases")) == {recorded(RECORDED, case.name).name for case in ALL_CASES}
+    assert set(files("healthy")) == {recorded(RECORDED, shape.name).name for shape in SHAPES}
 
 
 def test_they_are_small() -> None:
@@ -51,6 +61,6 @@ def test_they_are_small() -> None:
 def test_nothing_in_them_is_of_the_machine_that_the_lab_stood_on() -> None:
     """Paths are those of an installation below /opt and of the lab's own hosts; all hosts have one made-up boot id."""
     place = re.compile(r"(?<![\w.:/])/(?!opt/|run/|dev/|mnt/|etc/|proc/|usr/)[a-z][\w.-]*/[^\s\"]*")
-    for name, text in files("cases").items():
+    for name, text in {**files("cases"), **files("healthy")}.items():
         assert place.findall(text) == [], name
         assert set(re.findall(r'"boot_id":"([^"]*)', text)) <= {BOOT_ID}, name
