@@ -34,6 +34,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, Work, some_of, tog
 
 SEVERITY = "warn"
 MATTERS = "every step of the job would be as slow as the slowest rank"
+LOOKS_AT = ("ranks.work",)
 FACTOR = 5.0
 """How many times slower than the median of the other ranks, in the best of several windows: in a single one, ranks that
 are alike differed by 8 on a machine with twice as many ranks as cores."""

@@ -32,6 +32,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch_vers
 
 SEVERITY = "fail"
 PREVENTS = "all met"
+LOOKS_AT = ("identity.torch",)
 BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")
 """What torch itself can be built with; others come from packages that register them when they are imported."""
 

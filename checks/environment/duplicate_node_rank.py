@@ -31,6 +31,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("everyone",)
 DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
 
 

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, tog
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("everyone",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

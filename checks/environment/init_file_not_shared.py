@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, names_of
 
 SEVERITY = "fail"
 PREVENTS = "all met"
+LOOKS_AT = ("host", "everyone")
 LOCAL = {"tmpfs", "ramfs", "overlay", "aufs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "vfat", "rootfs"}
 """Types of file systems that one kernel has to itself."""
 

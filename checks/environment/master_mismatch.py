@@ -41,6 +41,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("everyone",)
 FOLLOWS = (
     "environment/rendezvous-backend-mismatch",
     "network/master-not-node0",

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disa
 
 SEVERITY = "fail"
 PREVENTS = "all met"
+LOOKS_AT = ("everyone",)
 FOLLOWS = ("environment/invalid-variable",)
 
 

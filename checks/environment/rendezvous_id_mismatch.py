@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement
 
 SEVERITY = "fail"
 PREVENTS = "all met"
+LOOKS_AT = ("everyone",)
 FOLLOWS = (
     "environment/rendezvous-backend-mismatch",
     "environment/missing-variable",

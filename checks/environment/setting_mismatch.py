@@ -54,6 +54,7 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 PREVENTS = "gloo group formed"
+LOOKS_AT = ("everyone",)
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
 
 

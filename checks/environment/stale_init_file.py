@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, age_said, names_of
 
 SEVERITY = "fail"
 PREVENTS = "all met"
+LOOKS_AT = ("host",)
 FOLLOWS_ANYWHERE = ("environment/init-file-not-shared",)
 
 

@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, nam
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("everyone",)
 FOLLOWS_ANYWHERE = (
     "environment/world-size-mismatch",
     "environment/duplicate-node-rank",

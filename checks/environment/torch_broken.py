@@ -55,6 +55,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "the job starts so much later"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("identity.torch",)
 LONG_SECONDS = 30.0
 """It takes some two seconds from a local disk."""
 WHAT: dict[TorchImportCause, str] = {

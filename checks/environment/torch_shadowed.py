@@ -47,6 +47,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("identity.torch",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement, plan
 
 SEVERITY = "warn"
 MATTERS = "some versions of NCCL hang in the first collective of such a job"
+LOOKS_AT = ("everyone",)
 FOLLOWS = ("gpu/fewer-than-ranks", "environment/invalid-variable", "environment/missing-variable")
 FOLLOWS_ANYWHERE = ("environment/world-size-mismatch", "environment/duplicate-rank")
 

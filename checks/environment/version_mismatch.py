@@ -40,6 +40,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
+LOOKS_AT = ("identity.torch", "everyone")
 FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
 WHAT = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
 

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, together
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("everyone",)
 FOLLOWS = ("environment/invalid-variable",)
 
 

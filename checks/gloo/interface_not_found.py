@@ -43,6 +43,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "peers connected"
+LOOKS_AT = ("host.gloo",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

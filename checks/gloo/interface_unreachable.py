@@ -45,6 +45,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 PREVENTS = "peers connected"
+LOOKS_AT = ("host.gloo", "everyone")
 FOLLOWS = ("gloo/loopback-address", "gloo/interface-not-found", "network/ipv6-mismatch")
 
 

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "the times in logs mislead, and a c10d rendezvous drops a node whose clock is 15 s off"
+LOOKS_AT = ("mesh", "mesh.clock_offset")
 NOTICED = 5.0
 DEAD = 15.0
 """Seconds: keep-alive interval (5 s) times the attempts (3) of torch's dynamic rendezvous."""

@@ -40,6 +40,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "every rank would wait for these look-ups when it starts"
+LOOKS_AT = ("host", "network.master")
 FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable")
 SLOW = 1.5
 """Seconds. A look-up that is answered takes milliseconds, also on a busy machine."""

@@ -42,6 +42,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"
 PREVENTS = "store hosted"
+LOOKS_AT = ("host", "network.master")
 FOLLOWS_ANYWHERE = ("environment/missing-variable", "environment/invalid-variable")
 
 

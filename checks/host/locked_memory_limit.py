@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, plans_nc
 
 SEVERITY = "warn"
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
+LOOKS_AT = ("host.limits",)
 ENOUGH = 1 << 30
 """Bytes; NCCL registers some megabytes per connection and channel."""
 

@@ -33,6 +33,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words,
 SEVERITY = "fail"
 MATTERS = "DataLoader workers and checkpoints need files, too"
 PREVENTS = "store reached"
+LOOKS_AT = ("host.limits",)
 EACH = 20
 """What a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
 COMFORT = 128

@@ -28,6 +28,7 @@ from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Node, claims_no
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
+LOOKS_AT = ("host.limits",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
 EACCES = 13
 

@@ -41,6 +41,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "a restart within a minute may find no port left"
 PREVENTS = "store reached"
+LOOKS_AT = ("host.limits",)
 USUAL = (32768, 60999)
 """Linux's default."""
 EACH = 3

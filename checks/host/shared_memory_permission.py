@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, name
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would fail there; a job without them runs"
 PREVENTS = "nccl group formed"
+LOOKS_AT = ("host.limits.shared_memory",)
 MOUNT = "mkdir -p /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 
 

@@ -42,6 +42,7 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
 PREVENTS = "nccl group formed"
+LOOKS_AT = ("host.limits.shared_memory",)
 MIB = 1 << 20
 SMALL = 64 * MIB
 """What a container has unless told otherwise."""

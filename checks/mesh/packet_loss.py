@@ -44,6 +44,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
+LOOKS_AT = ("mesh.rtt_median",)
 SHOWN = 8
 MAX_LINKS = 64
 RANDOM = re.compile(r"numgen|statistic|random|limit rate|hashlimit")

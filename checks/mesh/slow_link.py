@@ -42,6 +42,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "the job would wait for this link whenever it exchanges tensors over it"
+LOOKS_AT = ("mesh.rate_median",)
 SHOWN = 8
 MAX_LINKS = 64
 

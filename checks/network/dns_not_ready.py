@@ -32,6 +32,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, hosts_file_command
 
 SEVERITY = "warn"
 MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
+LOOKS_AT = ("network.master",)
 FOLLOWS = ("network/master-unresolvable",)
 AT_ONCE = 2.0
 """Seconds within which a name that is found counts as there from the start."""

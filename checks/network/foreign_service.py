@@ -28,6 +28,7 @@ from distdoctor.check_api import Answer, Cluster, Finding, Node, taken_port_find
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
+LOOKS_AT = ("meeting",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
 
 

@@ -55,6 +55,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "every connection to the master would first wait for the address that leads nowhere"
 PREVENTS = "store used"
+LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = ("gloo/loopback-address", "network/wrong-interface")
 SAID = "ss_family"
 NOTICED = 1.0

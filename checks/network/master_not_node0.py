@@ -45,6 +45,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
+LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = (
     "environment/invalid-variable",
     "environment/missing-variable",

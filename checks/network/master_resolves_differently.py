@@ -52,6 +52,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "master resolved"
+LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")
 
 

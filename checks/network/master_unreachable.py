@@ -49,6 +49,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"
+LOOKS_AT = ("meeting",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -47,6 +47,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "master resolved"
+LOOKS_AT = ("network.master",)
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")
 
 

@@ -64,6 +64,7 @@ SEVERITY = "fail"
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"
+LOOKS_AT = ("meeting", "mesh")
 SHOWN = 8
 
 

@@ -45,6 +45,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
+LOOKS_AT = ("meeting",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")
 EADDRINUSE = 98
 

@@ -31,6 +31,7 @@ from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_fi
 SEVERITY = "fail"
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"
+LOOKS_AT = ("meeting",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

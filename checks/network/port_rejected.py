@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_fi
 SEVERITY = "fail"
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
+LOOKS_AT = ("meeting",)
 FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, failed_stage_finding
 SEVERITY = "fail"
 PREVENTS = "store used"
 SYMPTOM_OF = "store used"
+LOOKS_AT = ("ranks.store",)
 FOLLOWS_ANYWHERE = ("store/nodes-missing",)
 
 

@@ -30,6 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, shorten_
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
+LOOKS_AT = ("identity.torch", "ranks.store")
 SAID = re.compile(r"(?i)libuv.{0,60}(?:buil[dt] without|not (?:available|supported))|buil[dt] without libuv")
 
 

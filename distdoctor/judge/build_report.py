@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from distdoctor import __version__
+from distdoctor.judge.coverage import coverage
 from distdoctor.judge.engine import Judgement, only_probed
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NodeFacts, StageFacts
@@ -40,6 +41,7 @@ def assemble(
     crashed = tuple(
         f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
     )
+    nodes = (*(_node(node) for node in cluster.nodes), *_missing(cluster, judgement.findings, extra_missing))
     return Report(
         verdict=_verdict(judgement.verdict, stages, bool(unexplained)),
         distdoctor=__version__,
@@ -47,12 +49,13 @@ def assemble(
         started_at=started_at,
         seconds=round(seconds, 3),
         plan=plan_summary(cluster),
-        nodes=(*(_node(node) for node in cluster.nodes), *_missing(cluster, judgement.findings, extra_missing)),
+        nodes=nodes,
         stages=stages,
         findings=judgement.findings,
         ignored=judgement.ignored,
         notes=(*dict.fromkeys((*notes, *unexplained, *crashed)),),
         details=_details(cluster),
+        checks=tuple(coverage(cluster, judgement, nodes, stages)),
     )
 
 

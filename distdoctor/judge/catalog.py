@@ -13,6 +13,9 @@ The file holds everything known about one failure:
 * ``FOLLOWS`` (optional), the exceptions: what else this one is a consequence of where it blames or touches a node that
   this one touches, likeliest first: patterns of ids, or a milestone, for all that prevents it;
 * ``FOLLOWS_ANYWHERE`` (optional): the same, wherever in the cluster they are;
+* ``LOOKS_AT`` (optional): what it needs to have seen, so that nothing found means that nothing is wrong (see
+  ``distdoctor.judge.coverage``): parts of the facts such as ``("host.limits", "ranks.gloo")``; by default what its own
+  stage sees;
 * ``INCOMPLETE`` (optional): True where the failure is that something was not seen, as a node that never came: the
   verdict is then incomplete and not fail, where nothing else is wrong.
 
@@ -32,6 +35,7 @@ from pathlib import Path
 from types import ModuleType
 
 from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
+from distdoctor.judge.parts import is_part, seen_by
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import SEVERITIES, Finding, Severity
 from distdoctor.model.milestones import MILESTONES
@@ -66,6 +70,8 @@ class Check:
     symptom_of: str = ""
     """The milestone without which it is seen in any case; empty: it is a failure of its own."""
     incomplete: bool = False
+    looks_at: tuple[str, ...] = ()
+    """What it needs to have seen."""
 
     @property
     def stage(self) -> str:
@@ -146,6 +152,9 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
     for milestone in (prevents, symptom_of):
         if milestone not in ("", *MILESTONES):
             raise BadCheck(f"{path}: {milestone!r} is no milestone ({', '.join(MILESTONES)})")
+    looks_at = getattr(module, "LOOKS_AT", seen_by(stage))
+    if not isinstance(looks_at, (tuple, list)) or not all(is_part(part) for part in looks_at):
+        raise BadCheck(f"{path}: LOOKS_AT {looks_at!r} is no list of parts of the facts")
     return Check(
         id=check_id,
         title=title,
@@ -159,6 +168,7 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
         prevents=prevents,
         symptom_of=symptom_of,
         incomplete=bool(getattr(module, "INCOMPLETE", False)),
+        looks_at=tuple(looks_at),
     )
 
 

@@ -24,6 +24,8 @@ class Judgement:
     ignored: tuple[Finding, ...] = ()
     broken: tuple[str, ...] = ()
     """Checks that raised, each as ``id: error``: a crash of a check is a result, not a traceback."""
+    checks: tuple[Check, ...] = ()
+    """Those that were run."""
 
     @property
     def roots(self) -> tuple[Finding, ...]:
@@ -54,7 +56,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
     ordered = tuple(_marked_verified(f, cluster) for f in _ordered(linked(kept, {c.id: c for c in checks})))
-    return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken))
+    return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken), tuple(checks))
 
 
 def only_probed(cluster: Cluster, stage: str) -> bool:

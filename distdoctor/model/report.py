@@ -38,6 +38,16 @@ class ReportStage:
 
 
 @dataclass(frozen=True)
+class ReportCheck:
+    """What became of one check."""
+
+    id: str
+    status: CheckStatus
+    why: str = ""
+    """With ``not-judged``: why what it looks at was not seen; with ``found``: ``ignored`` where that was asked for."""
+
+
+@dataclass(frozen=True)
 class Report:
     """One run (or one ``diagnose``), told whole."""
 
@@ -56,6 +66,8 @@ class Report:
     details: dict[str, Any] = field(default_factory=dict)
     """For ``-v``: addresses, round-trip times and other values seen where all is well."""
     schema_version: int = SCHEMA_VERSION
+    checks: tuple[ReportCheck, ...] = ()
+    """Every check that was run; empty in a report of 0.1.0."""
 
     @property
     def until(self) -> str:
@@ -65,3 +77,5 @@ class Report:
 
 Verdict = Literal["pass", "warn", "fail", "incomplete"]
 """``incomplete``: something could not be seen, such as a node that never came, and nothing else failed."""
+CheckStatus = Literal["found", "clear", "not-judged"]
+"""It found something; all that it looks at was seen, and nothing is wrong; or it was not, which says nothing."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from distdoctor.model.report import Report
+from distdoctor.model.report import Report, ReportCheck
 from distdoctor.model.sanitize import clean
 from distdoctor.render.page import Page
 from distdoctor.render.words import count
+
+CHECKS_SHOWN = 10
 
 
 def write_plan(page: Page, plan: Mapping[str, Any], dot: str) -> None:
@@ -29,6 +32,27 @@ def write_details(page: Page, report: Report) -> None:
         page.line((clean(node), "dim"))
         for line in _lines(dict(values)):
             page.prose((f"  {line}", "dim"), hang=4)
+    if report.checks:
+        page.blank()
+        page.line(("checks", "dim"))
+        for line in _checks(report.checks):
+            page.prose((f"  {line}", "dim"), hang=4)
+
+
+def _checks(checks: Sequence[ReportCheck]) -> Iterable[str]:
+    """How many of each stage found nothing, where all that they look at was seen; and the others, by why not."""
+    stages = Counter(check.id.partition("/")[0] for check in checks)
+    clear = Counter(check.id.partition("/")[0] for check in checks if check.status == "clear")
+    told = ", ".join(f"{clean(stage)} {clear[stage]} of {number}" for stage, number in stages.items())
+    yield f"looked and found nothing: {told}"
+    reasons: dict[str, list[str]] = {}
+    for check in checks:
+        if check.status == "not-judged":
+            reasons.setdefault(check.why, []).append(check.id)
+    for why, ids in reasons.items():
+        shown = [clean(one) for one in ids[:CHECKS_SHOWN]]
+        more = f" and {len(ids) - CHECKS_SHOWN} more" if len(ids) > CHECKS_SHOWN else ""
+        yield f"not judged, {clean(why)}: {', '.join(shown)}{more}"
 
 
 def _lines(values: dict[str, Any]) -> Iterable[str]:

@@ -33,6 +33,7 @@ def document(report: Report) -> dict[str, Any]:
         "ignored": [_finding(finding) for finding in report.ignored],
         "notes": list(report.notes),
         "details": report.details,
+        "checks": [{"id": check.id, "status": check.status, "why": check.why} for check in report.checks],
     }
 
 

@@ -23,7 +23,7 @@ def test_field_names_are_fixed() -> None:
     document = json.loads(render(reports.loopback()))
     assert list(document) == [
         "schema_version", "verdict", "distdoctor", "torch", "started_at", "seconds",
-        "plan", "nodes", "stages", "findings", "ignored", "notes", "details",
+        "plan", "nodes", "stages", "findings", "ignored", "notes", "details", "checks",
     ]  # fmt: skip
     assert list(document["nodes"][0]) == [
         "name", "node_rank", "arrived", "hostname", "ranks", "address", "torch", "distdoctor",
