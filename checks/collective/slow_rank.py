@@ -58,20 +58,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not slow:
         return
     usual = median(rates[len(slow) :])
-    names = tuple(dict.fromkeys(node.name for node, _, _ in slow))
-    groups = [[one for one in slow if one[0].name == name] for name in names[:MAX_NODES]]
+    nodes = list(dict.fromkeys(node for node, _, _ in slow))
+    groups = [[one for one in slow if one[0] is node] for node in nodes[:MAX_NODES]]
     ranks = tuple(sorted(rank for _, rank, _ in slow))
     slowest = min(work.rate for _, _, work in slow)
-    yield Finding(
-        summary=(
-            f"Rank{'s' if len(ranks) > 1 else ''} {some_of(map(str, ranks))} on {some_of(names)} got as little as "
-            f"1/{usual / max(slowest, 0.1):.0f} of the work done that other ranks did in the same time: "
-            "they will all wait for it."
-        ),
-        nodes=names,
+    who = f"Rank{'s' if len(ranks) > 1 else ''} {some_of(map(str, ranks))} on {some_of(node.name for node in nodes)}"
+    yield Finding.about(
+        nodes,
+        f"{who} got as little as 1/{usual / max(slowest, 0.1):.0f} of the work done that other ranks did in the same "
+        "time: they will all wait for it.",
         ranks=ranks,
-        evidence=tuple(evidence(group, usual) for group in groups[:SHOWN]),
-        fixes=tuple(fix(group) for group in groups),
+        evidence=(evidence(group, usual) for group in groups[:SHOWN]),
+        fixes=map(fix, groups),
     )
 
 

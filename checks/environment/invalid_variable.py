@@ -40,8 +40,8 @@ from distdoctor.check_api import (
     is_loopback,
     missing_node_ranks,
     missing_ranks,
+    names_of,
     reachable_address,
-    together,
 )
 
 SEVERITY = "fail"
@@ -54,15 +54,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [(node, p) for node in cluster.nodes for p in invalid(node) if alike or p.variable != "PET_RDZV_BACKEND"]
     if not bad:
         return
-    names = tuple(dict.fromkeys(node.name for node, _ in bad))
+    nodes = list(dict.fromkeys(node for node, _ in bad))
     said = list(dict.fromkeys(f"{p.variable}={p.value!r} {p.why}" for _, p in bad))
     more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
-    yield Finding(
-        summary=f"{said[0]}{more}, on {together(names)}.",
-        nodes=names,
-        ranks=tuple(dict.fromkeys(rank for node, _ in bad for rank in node.ranks)),
-        evidence=tuple(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
-        fixes=tuple(fix(cluster, node, problem) for node, problem in bad),
+    yield Finding.about(
+        nodes,
+        f"{said[0]}{more}, on {names_of(nodes)}.",
+        ranks=dict.fromkeys(rank for node in nodes for rank in node.ranks),
+        evidence=(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
+        fixes=(fix(cluster, node, problem) for node, problem in bad),
     )
 
 

@@ -42,6 +42,7 @@ from distdoctor.check_api import (
     is_loopback,
     missing_ranks,
     misspellings_of,
+    names_of,
     together,
 )
 
@@ -50,20 +51,17 @@ PREVENTS = "plan agreed"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = [(node, [p for p in node.plan.problems if p.value is None]) for node in cluster.nodes]
-    bad = [(node, problems) for node, problems in found if problems]
+    bad = {n: missing for n in cluster.nodes if (missing := [p for p in n.plan.problems if p.value is None])}
     if not bad:
         return
-    variables = list(dict.fromkeys(p.variable for _, problems in bad for p in problems))
-    yield Finding(
-        summary=f"{together(variables)} {'is' if len(variables) == 1 else 'are'} not set on "
-        f"{together(node.name for node, _ in bad)}.",
-        nodes=tuple(node.name for node, _ in bad),
-        ranks=tuple(rank for node, _ in bad for rank in node.ranks),
-        evidence=tuple(f"{node.name}: {line}" for node, problems in bad for line in evidence(node, problems)),
+    variables = list(dict.fromkeys(p.variable for problems in bad.values() for p in problems))
+    yield Finding.about(
+        bad,
+        f"{together(variables)} {'is' if len(variables) == 1 else 'are'} not set on {names_of(bad)}.",
+        evidence=(f"{node.name}: {line}" for node, problems in bad.items() for line in evidence(node, problems)),
         fixes=(
-            *(fix for node, problems in bad for fix in fixes(cluster, node, problems)),
-            Fix("Start the ranks with torchrun, which sets all four.", tuple(n.name for n, _ in bad), option=2),
+            *(fix for node, problems in bad.items() for fix in fixes(cluster, node, problems)),
+            Fix.on(bad, "Start the ranks with torchrun, which sets all four.", 2),
             *stray(cluster),
         ),
     )

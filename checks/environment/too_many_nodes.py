@@ -25,7 +25,7 @@ environment/world-size-mismatch, environment/duplicate-node-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, names_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -49,24 +49,25 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     suspects = undeclared(came, zero) if surplus > 0 else []
     if surplus > 0 and not suspects and not late:
         return  # they have node ranks, hence two the same: that is said of them
-    names = tuple(dict.fromkeys(node.name for node in (*suspects, *late)))
-    sure = len(names) == max(surplus, 0) + len(late)
-    yield Finding(
-        summary=f"{planned} node{'s' if planned != 1 else ''} were planned, and {together(names)} "
-        f"{'came beside them' if sure else f'are {len(names)} for {len(names) - surplus} of these places'}.",
-        nodes=names,
-        blame="all" if sure else "one-of",
+    blamed = list(dict.fromkeys((*suspects, *late)))
+    sure, wanted = len(blamed) == max(surplus, 0) + len(late), planned + max(surplus, len(late))
+    yield Finding.about(
+        blamed,
+        f"{planned} node{'s' if planned != 1 else ''} were planned, and {names_of(blamed)} "
+        f"{'came beside them' if sure else f'are {len(blamed)} for {len(blamed) - surplus} of these places'}.",
+        ranks=(),
+        unsure=not sure,
         evidence=(
             *([f"{zero.name}: --nnodes {planned}; {names_of(came)} came"] if zero else []),
             *(f"{node.name}: {node.meeting.late} had met when it came" for node in late),
         ),
         fixes=(
-            Fix(f"Start it on {planned} nodes: not on {together(names) if sure else 'one of these'}.", names),
-            Fix(
-                f"Or make it {planned + max(surplus, len(late))} nodes, on every node.",
-                tuple(node.name for node in dict.fromkeys((*came, *late))),
+            Fix.on(blamed, f"Start it on {planned} nodes: not on {names_of(blamed) if sure else 'one of these'}."),
+            Fix.on(
+                dict.fromkeys((*came, *late)),
+                f"Or make it {wanted} nodes, on every node.",
                 option=2,
-                flags={"--nnodes": str(planned + max(surplus, len(late)))},
+                flags={"--nnodes": str(wanted)},
             ),
         ),
     )

@@ -97,18 +97,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def unfinished(slow: list[Node]) -> Finding:
     """It may come to an end yet: a warning."""
-    names = tuple(node.name for node in slow)
     text = (
         "Look at the disk or network file system that torch lies on; where many nodes import it at once from the same "
         "one, copy the environment to a local disk before the job."
     )
-    return Finding(
+    return Finding.about(
+        slow,
+        f"torch was still being imported on {names_of(slow)} when the check ended.",
         title="torch takes very long to be imported",
-        summary=f"torch was still being imported on {together(names)} when the check ended.",
-        nodes=names,
-        ranks=tuple(rank for node in slow for rank in node.ranks),
         severity="warn",
-        evidence=tuple(
+        evidence=(
             f"{node.name}: not done after {node.identity.torch_seconds:.0f} s ({node.identity.executable})"
             for node in slow
         ),

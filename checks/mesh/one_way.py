@@ -27,15 +27,13 @@ mesh/peer-ports-blocked, mesh/node-isolated, mesh/partition
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    SPARED_BY_GLOO,
     Cluster,
     Finding,
     how_links_fail,
     link_arrows,
     link_culprits,
-    link_finding,
+    link_finding_by_need,
     link_graph,
-    link_severity,
     some_of,
 )
 
@@ -49,26 +47,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     graph = link_graph(cluster)
     if graph.mute:
         edges = graph.edges_of(graph.mute, len(graph.nodes) * len(graph.mute), inward=False)
-        severity = link_severity(cluster, edges)
         what = "reaches" if len(graph.mute) == 1 else "reach"
         summary = (
             f"{some_of(n.name for n in graph.mute)} {what} no other node on random ports, though others get there."
         )
-        yield link_finding(
-            cluster, summary + ("" if severity == "fail" else SPARED_BY_GLOO), edges, graph.mute, severity=severity
-        )
+        yield link_finding_by_need(cluster, summary, edges, graph.mute)
     for star in graph.stars:
         if not star.one_way:
             continue
         blamed, unsure = link_culprits(cluster, star)
-        severity = link_severity(cluster, star.edges)
         how = how_links_fail(star.edges)
         summary = f"Connections from {link_arrows(star.edges)} {how}; in the other direction they work."
-        yield link_finding(
-            cluster,
-            summary + ("" if severity == "fail" else SPARED_BY_GLOO),
-            star.edges,
-            blamed,
-            unsure=unsure,
-            severity=severity,
-        )
+        yield link_finding_by_need(cluster, summary, star.edges, blamed, unsure)

@@ -28,7 +28,6 @@ network/port-filtered, mesh/one-way, mesh/node-isolated, gloo/interface-unreacha
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    SPARED_BY_GLOO,
     Cluster,
     Finding,
     LinkGraph,
@@ -37,9 +36,8 @@ from distdoctor.check_api import (
     how_links_fail,
     link_arrows,
     link_culprits,
-    link_finding,
+    link_finding_by_need,
     link_graph,
-    link_severity,
     some_of,
 )
 
@@ -58,27 +56,22 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if star.one_way:
             continue
         blamed, unsure = link_culprits(cluster, star)
-        severity = link_severity(cluster, star.edges)
         how = how_links_fail(star.edges)
-        where = f"Connections from {link_arrows(star.edges)} {how}, though the nodes meet on MASTER_PORT."
+        summary = f"Connections from {link_arrows(star.edges)} {how}, though the nodes meet on MASTER_PORT."
         if len(star.edges) > SAMPLE and star.hub is None:
-            where = (
+            summary = (
                 f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
                 "on random ports, with no node or group common to them."
             )
-        summary = where + ("" if severity == "fail" else SPARED_BY_GLOO)
-        yield link_finding(cluster, summary, star.edges, blamed, unsure=unsure, severity=severity)
+        yield link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
 
 
 def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]) -> Finding:
     """The finding about nodes on which every other node's connections fail."""
     edges = graph.edges_of(deaf, len(graph.nodes) * len(deaf), outward=False)
-    severity = link_severity(cluster, edges)
     what = "accepts" if len(deaf) == 1 else "accept"
     names = some_of(n.name for n in deaf)
     summary = f"{names} {what} nothing on random ports from any other node."
     if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
-    return link_finding(
-        cluster, summary + ("" if severity == "fail" else SPARED_BY_GLOO), edges, deaf, severity=severity
-    )
+    return link_finding_by_need(cluster, summary, edges, deaf)

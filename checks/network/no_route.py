@@ -153,16 +153,14 @@ def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Find
     sources = [node for node in cluster.nodes if node.name in names]
     first = {edge.source: edge for edge in reversed(edges)}
     found = {node: route_obstacle(node, edge.target, edge.link.address) for node, edge in first.items()}
-    return Finding(
-        summary=f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.{luck}",
-        nodes=tuple(names),
-        links=tuple((edge.source.name, edge.target.name) for edge in edges[: 8 * SHOWN]),
+    return Finding.about(
+        names,
+        f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.{luck}",
+        links=((edge.source.name, edge.target.name) for edge in edges[: 8 * SHOWN]),
         evidence=(
             *(f"{e.source.name} to {e.target.name}: {e.link.address}: errno {e.link.errno}" for e in edges[:SHOWN]),
             *(f"{node.name}: {has(node)}" for node in sources[:SHOWN]),
             *(route_obstacle_seen(one) for node in sources[:SHOWN] if (one := found[node]) is not None),
         ),
-        fixes=tuple(
-            repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources
-        ),
+        fixes=(repair(cluster, node, first[node].target, first[node].link.address, found[node]) for node in sources),
     )

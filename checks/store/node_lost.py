@@ -26,16 +26,7 @@ store/nodes-missing, barrier/rank-missing
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import (
-    Cluster,
-    Finding,
-    Fix,
-    Node,
-    met_other_run,
-    names_of,
-    node0_name,
-    together,
-)
+from distdoctor.check_api import Cluster, Finding, Fix, Node, links_to, met_other_run, names_of, node0_name, together
 
 SEVERITY = "fail"
 PREVENTS = "store used"
@@ -96,23 +87,21 @@ def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
 
 def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:
     """The finding about nodes that still ran, and lost the connection between them."""
-    names = (zero.name, *(node.name for node in apart))
-    others = names_of(apart)
-    return Finding(
-        summary=f"{zero.name} and {others} lost sight of each other in the middle of the check.",
-        nodes=names,
-        ranks=tuple(rank for node in (zero, *apart) for rank in node.ranks),
-        links=tuple((node.name, zero.name) for node in apart),
-        blame="one-of",
+    both, others = (zero, *apart), names_of(apart)
+    return Finding.about(
+        both,
+        f"{zero.name} and {others} lost sight of each other in the middle of the check.",
+        links=links_to(apart, zero.name),
+        unsure=True,
         evidence=(
             *(silent[node.name] for node in apart),
             *(f"{node.name}: the store of {zero.name} went away before the report" for node in apart),
         ),
         fixes=(
-            Fix(
+            Fix.on(
+                both,
                 f"Look at what is between {zero.name} and {others} (a cable, a switch, a firewall that forgets "
                 "connections), and whether either was suspended meanwhile.",
-                names,
             ),
         ),
     )

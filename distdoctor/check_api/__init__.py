@@ -129,6 +129,7 @@ Links between nodes:
     link_culprits            whom to blame for links that hang together
     links_blocked_by_rules   whose packet filter blocks links
     link_finding             the finding about links
+    link_finding_by_need     the same, of links that the job may do without
     open_links_fixes         let the connections between nodes through
     measured_links           the links whose speed and loss were measured
     MeasuredLink             one of these
@@ -193,7 +194,8 @@ from distdoctor.check_api.fixes import (
 )
 from distdoctor.check_api.link_findings import (
     MAX_LINKS_LISTED, SPARED_BY_GLOO, cut_after_accept, how_links_fail, link_arrows, link_culprits, link_finding,
-    link_needed, link_severity, links_blocked_by_rules, open_links_fixes, own_addresses_filtered, source_addresses,
+    link_finding_by_need, link_needed, link_severity, links_blocked_by_rules, open_links_fixes,
+    own_addresses_filtered, source_addresses,
 )
 from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
 from distdoctor.check_api.link_rates import (
@@ -268,18 +270,19 @@ __all__ = [
     "failed_contacts", "failed_ranks", "failed_stage_finding", "fixes_by_command", "gloo_device_names", "gloo_dials",
     "gloo_errors_name", "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread",
     "how_links_fail", "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual",
-    "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_graph", "link_needed", "link_severity",
-    "links_blocked_by_rules", "links_to", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner",
-    "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner", "master_targets",
-    "measured_links", "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks",
-    "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name",
-    "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes",
-    "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count",
-    "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed",
-    "ranks_said", "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix",
-    "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_master_fixes",
-    "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
-    "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
-    "torch_error_seen", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
+    "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph",
+    "link_needed", "link_severity", "links_blocked_by_rules", "links_to", "lookup_failed", "lossy_links",
+    "makes_gloo_group", "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings",
+    "master_port_owner", "master_targets", "measured_links", "met_other_run", "misrouted_finding",
+    "missing_library_name", "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike",
+    "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix",
+    "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse",
+    "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface",
+    "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said", "ranks_to_blame", "reachable_address",
+    "reads_hosts_file", "repair_route_fix", "rightful_master_target", "route_obstacle", "route_obstacle_seen",
+    "route_obstacles", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error", "slow_links",
+    "some_of", "source_addresses", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried",
+    "taken_port_finding", "together", "torch_error_seen", "two_jobs_fixes", "usual_link_speed", "variable_meant",
+    "wrongly_picked",
 ]
 # fmt: on

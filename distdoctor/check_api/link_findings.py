@@ -130,6 +130,15 @@ def link_finding(
     )
 
 
+def link_finding_by_need(
+    cluster: Cluster, summary: str, edges: Sequence[FailingLink], blamed: Sequence[Node], unsure: bool = False
+) -> Finding:
+    """The same of links that the job may do without: then it is a warning, and says so."""
+    severity = link_severity(cluster, edges)
+    said = summary if severity == "fail" else summary + SPARED_BY_GLOO
+    return link_finding(cluster, said, edges, blamed, unsure=unsure, severity=severity)
+
+
 def _line(edge: FailingLink) -> str:
     link = edge.link
     told = f" (errno {link.errno})" if link.errno else ""
