@@ -26,6 +26,7 @@ environment/missing-variable, environment/deprecated-variable, gloo/loopback-add
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
+    LAUNCH_VARIABLES,
     Cluster,
     Finding,
     Fix,
@@ -38,7 +39,6 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "what it was to set has its default, for nothing reads this name"
-LAUNCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -87,4 +87,4 @@ def read(node: Node, right: str) -> bool:
         return plan.started == "node" and f"--{right[4:].lower().replace('_', '-')}" not in plan.sources.values()
     if plan.started == "node" and plan.sources.get(right.lower(), "").startswith("--"):
         return False
-    return right in LAUNCH or plan.started == "rank"
+    return right in LAUNCH_VARIABLES or plan.started == "rank"

@@ -25,7 +25,7 @@ gpu/fewer-than-ranks, environment/world-size-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement, plans_nccl_group, rank_count
+from distdoctor.check_api import Cluster, Finding, disagreement, plans_nccl_group, rank_count, set_launch_fix
 
 SEVERITY = "warn"
 MATTERS = "some versions of NCCL hang in the first collective of such a job"
@@ -51,12 +51,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             f"{n.name}: {rank_count(n)} ranks (from {n.plan.sources.get('nproc_per_node', 'the default')})"
             for n in nodes
         ),
-        fixes=(fix(node, least) for node in nodes if rank_count(node) != least),
+        fixes=(
+            set_launch_fix(node, f"Start {least} ranks on each node.", "nproc_per_node", least)
+            for node in nodes
+            if rank_count(node) != least
+        ),
     )
-
-
-def fix(node: Node, count: int) -> Fix:
-    text = f"Start {count} ranks on each node."
-    if node.plan.sources.get("nproc_per_node") == "PET_NPROC_PER_NODE":
-        return Fix.on(node, text, env={"PET_NPROC_PER_NODE": str(count)})
-    return Fix.on(node, text, flags={"--nproc-per-node": str(count)})

@@ -26,7 +26,7 @@ environment/invalid-variable, store/nodes-missing
 from collections import Counter
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, together
+from distdoctor.check_api import Cluster, Finding, Node, set_launch_fix, together
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -65,19 +65,9 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
         unsure=not majority,
         evidence=(f"{n.name}: {what} {values[n.name]} (from {n.plan.sources.get(what, 'default')})" for n in nodes),
         fixes=(
-            fix(node, what, value, number)
+            set_launch_fix(node, f"Make it {value} on {node.name} too.", what, value, number)
             for number, value in enumerate(options[:2], start=1)
             for node in nodes
             if values[node.name] != value
         ),
     )
-
-
-def fix(node: Node, what: str, value: int, option: int) -> Fix:
-    source = node.plan.sources.get(what, "")
-    text = f"Make it {value} on {node.name} too."
-    if what == "world_size":
-        return Fix.on(node, text, option, env={"WORLD_SIZE": str(value)})
-    if source == "PET_NNODES":
-        return Fix.on(node, text, option, env={"PET_NNODES": str(value)})
-    return Fix.on(node, text, option, flags={"--nnodes": str(value)})

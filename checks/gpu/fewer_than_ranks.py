@@ -25,7 +25,7 @@ gpu/shared-device
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, set_launch_fix, together
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -79,7 +79,4 @@ def fix(node: Node) -> Fix:
     if count == 0:
         text = f"On {node.name} no GPU is visible: make them visible, or check the CPU backend."
         return Fix.on(node, text, flags={"--backend": "gloo"})
-    text = f"Start {count} ranks on {node.name}, one per visible GPU."
-    if node.plan.sources.get("nproc_per_node") == "PET_NPROC_PER_NODE":
-        return Fix.on(node, text, env={"PET_NPROC_PER_NODE": str(count)})
-    return Fix.on(node, text, flags={"--nproc-per-node": str(count)})
+    return set_launch_fix(node, f"Start {count} ranks on {node.name}, one per visible GPU.", "nproc_per_node", count)

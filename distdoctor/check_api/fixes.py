@@ -13,8 +13,19 @@ from distdoctor.model.addresses import endpoint, is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
-from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
+from distdoctor.model.launch_settings import BY_NAME, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import Plan
+
+
+def set_launch_fix(node: Node, text: str, name: str, value: object, option: int = 1) -> Fix:
+    """Another value of one setting of the node's launch, by its name in the plan: where its plan takes it from.
+
+    That is torchrun's variable where that gives it now, else the flag; the rank's variable where there is neither.
+    """
+    setting = BY_NAME[name]
+    if node.plan.sources.get(name) == setting.pet or not setting.flag:
+        return Fix.on(node, text, option, env={setting.pet or setting.variables[0]: str(value)})
+    return Fix.on(node, text, option, flags={setting.flag: str(value)})
 
 
 def set_master(

@@ -7,11 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.check_api.fixes import READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line
+from distdoctor.check_api.fixes import READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line, set_launch_fix
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import HostsLine
 from distdoctor.probes.names import sources
-from tests.facts_builder import loopback_name, node, with_host_lines
+from tests.facts_builder import loopback_name, node, with_host_lines, with_plan
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "env", "flags"),
+    [
+        ("nnodes", "--nnodes", {}, {"--nnodes": "4"}),
+        ("nnodes", "default", {}, {"--nnodes": "4"}),
+        ("nnodes", "PET_NNODES", {"PET_NNODES": "4"}, {}),
+        ("nproc_per_node", "PET_NPROC_PER_NODE", {"PET_NPROC_PER_NODE": "4"}, {}),
+        ("nproc_per_node", "LOCAL_WORLD_SIZE", {}, {"--nproc-per-node": "4"}),  # torchrun does not read that
+        ("world_size", "WORLD_SIZE", {"WORLD_SIZE": "4"}, {}),
+    ],
+)
+def test_a_launch_setting_is_set_where_it_came_from(
+    name: str, source: str, env: dict[str, str], flags: dict[str, str]
+) -> None:
+    one = build([with_plan(node("host0"), sources={name: source})]).nodes[0]
+    fix = set_launch_fix(one, "four", name, 4, option=2)
+    assert (fix.nodes, fix.option, fix.env, fix.flags) == (("host0",), 2, env, flags)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distdoctor.model.sanitize import clean
@@ -30,6 +30,7 @@ def test_fold(names: list[str], folded: str) -> None:
     assert fold(names) == folded
 
 
+@settings(deadline=None)  # the first one imports ClusterShell
 @given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,3}(-[0-9]{1,2})?", fullmatch=True), min_size=1, max_size=12))
 def test_folded_names_unfold_to_the_same(names: list[str]) -> None:
     from ClusterShell.NodeSet import NodeSet
