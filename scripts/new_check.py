@@ -46,6 +46,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "TODO: why a warning matters to a job that starts all the same, in a clause"
+# TODO: PREVENTS = "...", a milestone of distdoctor/model/milestones.py that such a job does not reach; only warns: none
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -76,7 +77,7 @@ CHECK = "{id}"
 
 
 def faulty() -> Facts:
-    """TODO: healthy nodes with the fault on host1: with_host(b, ...), with_network(b, ...), limited(b, ...)."""
+    """TODO: healthy nodes with the fault on host1, by tests/facts_builder.py and tests/clusters/*.py."""
     a, b = healthy(2)
     return a, b
 
