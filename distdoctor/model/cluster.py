@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.facts import (
     FirewallChain,
     HostFacts,
@@ -28,7 +27,6 @@ from distdoctor.model.facts import (
 )
 from distdoctor.model.plan import Plan
 
-__all__ = ["Cluster", "Node", "build", "is_loopback", "parse_address"]
 Part = Literal["host", "network", "meeting", "mesh"]
 """The parts of a node's facts, each of which one stage's probes see as a whole, or do not come to."""
 NO_HOST, NO_LIMITS, NO_NETWORK = HostFacts(Resolution("")), Limits(), NetworkFacts()
