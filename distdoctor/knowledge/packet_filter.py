@@ -1,9 +1,8 @@
-"""Packet filters: from a ruleset to the chains that can block, and from those to the commands that open them.
+"""What a packet filter keeps from whom, and the commands that open it.
 
-Pure. :func:`parse_nft_json` reads what ``nft -j list ruleset`` prints (rules made by iptables-nft are among them),
-:func:`parse_iptables` what ``iptables-legacy-save`` prints; :func:`open_commands` writes the commands. Only chains
-that see whole TCP connections between hosts count: base chains on the way in (hooks ingress, prerouting, input) and
-out (output, postrouting).
+The chains that can block are read by ``nftables`` (rules made by iptables-nft are among nft's) and ``iptables`` (the
+legacy tools'). Only those count that see whole TCP connections between hosts: base chains on the way in (hooks ingress,
+prerouting, input) and out (output, postrouting).
 """
 
 from __future__ import annotations
