@@ -28,4 +28,4 @@ turns:
 SHELL := bash
 
 format:
-	. scripts/venv.sh && make_venv dev && $$venv/bin/ruff check --fix . && $$venv/bin/ruff format .
+	. scripts/venv.sh && make_venv dev && { $$venv/bin/ruff check -q --fix --exit-zero . ; $$venv/bin/ruff format . && $$venv/bin/ruff check . ; }

@@ -33,7 +33,9 @@ def judged(path: Path) -> JSON:
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 def test_case(case: Case) -> None:
-    report = judged(recorded(RECORDED / "cases", case.name))
+    facts = recorded(RECORDED / "cases", case.name)
+    assert facts.exists(), f"make scoreboard ONLY={case.name!r} RECORD=1 runs it in the lab and keeps its facts"
+    report = judged(facts)
     assert misjudged(case, report) == []
     assert report["verdict"] == case.verdict
 
