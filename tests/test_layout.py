@@ -10,7 +10,7 @@ PACKAGE = ROOT / "distdoctor"
 FLOORS = (
     {"model"},
     {"knowledge", "launch", "judge"},
-    {"check_api", "probes", "render"},
+    {"check_api", "probes", "render", "logs"},
     {"store", "mesh", "ranks"},
     {"session"},
     {"cli"},

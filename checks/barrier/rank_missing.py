@@ -34,6 +34,7 @@ from distdoctor.check_api import (
     FailedRank,
     Finding,
     Fix,
+    Line,
     accused_by_errors,
     died_ranks,
     failed_by_themselves,
@@ -48,6 +49,16 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "monitoredBarrier",
+        r"Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier",
+    ),
+    Line(
+        "failed to pass monitoredBarrier",
+        r"Rank (?P<rank>\d+) failed to pass monitoredBarrier",
+    ),
+)
 PREVENTS = "ranks together"
 SYMPTOM_OF = "ranks together"
 

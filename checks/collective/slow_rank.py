@@ -30,9 +30,24 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from statistics import median
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, Work, some_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, Work, some_of, together
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        "collective operation timeout",
+        "Watchdog caught collective operation timeout",
+        shows="symptom",
+        why="a rank that died, hangs, or took another path shows the same; only the log of the rank that is "
+        "not among these tells",
+    ),
+    Line(
+        "Timed out waiting",
+        r"Timed out waiting \d+ ?ms for (?:recv|send) operation",
+        shows="symptom",
+        why="a peer that hangs, or packets that are lost, show the same",
+    ),
+)
 MATTERS = "every step of the job would be as slow as the slowest rank"
 LOOKS_AT = ("ranks.work",)
 FACTOR = 5.0

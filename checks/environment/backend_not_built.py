@@ -28,9 +28,19 @@ environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, install_torch_version, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, install_torch_version, names_of, together
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "Distributed package doesn",
+        r"doesn.?t have (?P<backend>\w+) built in",
+    ),
+    Line(
+        "backend is not available",
+        r"(?P<backend>\w+) backend is not available. Check '?\w*if",
+    ),
+)
 PREVENTS = "all met"
 LOOKS_AT = ("identity.torch",)
 BUILT_IN = ("gloo", "nccl", "mpi", "ucc", "xccl")

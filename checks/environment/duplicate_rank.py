@@ -26,9 +26,15 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_ranks, together, two_jobs_fixes
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, missing_ranks, together, two_jobs_fixes
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "has already checked in",
+        "(?:ranks?|Some ranks?).{0,80}has already checked in",
+    ),
+)
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 

@@ -35,6 +35,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     PlanProblem,
     is_loopback,
@@ -45,6 +46,36 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "Port could not be cast to integer value",
+    ),
+    Line(
+        "port number missing",
+    ),
+    Line(
+        "Invoked with: ",
+        r"Invoked with: ['\x22][\w.:-]{0,253}['\x22], (?P<port>\d{6,12}|6[6-9]\d{3}|[7-9]\d{4}),",
+    ),
+    Line(
+        "is listening yet",
+        r"No socket on \(.{0,253}, 0\) is listening yet",
+    ),
+    Line(
+        "Invalid rank requested",
+    ),
+    Line(
+        "port must be 0-65535",
+    ),
+    Line(
+        "port must have value from 0 to 65535",
+    ),
+    Line(
+        "network addresses of",
+        r"network addresses of \((?P<value>[^,]{0,200}[ /\[\]<>{}$'\x22][^,]{0,200}|(?:XX?|YY?)[.X\d]{2,20}"
+        r"|https?:[^,]{0,200}), ?(?P<port>\d{1,9})\) cannot be retrieved",
+    ),
+)
 PREVENTS = "plan agreed"
 
 

@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     PlanProblem,
     is_loopback,
@@ -47,6 +48,25 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "required for env://",
+        r"(?P<variable>[\w ]{2,20}) is not set but it is required for env://",
+    ),
+    Line(
+        "environment variable",
+        r"environment variable (?P<variable>\w+) expected, but not set",
+    ),
+    Line(
+        "parameter missing",
+        "rendezvous: (?P<variable>rank|world_size|world size) parameter missing",
+    ),
+    Line(
+        "KeyError: ",
+        r"KeyError: ['\x22](?P<variable>(?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)"
+        r"|SLURM_PROCID)['\x22]",
+    ),
+)
 PREVENTS = "plan agreed"
 
 

@@ -40,6 +40,7 @@ from distdoctor.check_api import (
     Disagreement,
     Finding,
     Fix,
+    Line,
     Node,
     disagreement,
     failed_ranks,
@@ -52,6 +53,12 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        "collective mismatch error",
+        "collective mismatch error, local size",
+    ),
+)
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 PREVENTS = "gloo group formed"
 LOOKS_AT = ("everyone",)

@@ -26,9 +26,15 @@ environment/init-file-not-shared
 import shlex
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, age_said, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, age_said, names_of, together
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "File already exists",
+        "(?:RuntimeError|FileStore|c10d).{0,120}File already exists",
+    ),
+)
 PREVENTS = "all met"
 LOOKS_AT = ("host",)
 FOLLOWS_ANYWHERE = ("environment/init-file-not-shared",)

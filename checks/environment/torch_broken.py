@@ -38,6 +38,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     TorchFailure,
     TorchImportCause,
@@ -53,6 +54,14 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("libtorch", "libc10", "libcudart", "libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
+        r"(?:ImportError|OSError): .{0,200}lib(?:torch|c10|cu"
+        r"|nv)[\w.+-]{1,80}: (?:cannot open shared object file|undefined symbol|failed to map)",
+        unless="undefined symbol: nccl",
+    ),
+)
 MATTERS = "the job starts so much later"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)

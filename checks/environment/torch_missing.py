@@ -28,6 +28,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     fixes_by_command,
     install_torch_command,
     names_of,
@@ -37,6 +38,12 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "No module named",
+        r"(?:ModuleNotFoundError|ImportError|Error): No module named ['\x22]?torch['\x22]?$",
+    ),
+)
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)
 

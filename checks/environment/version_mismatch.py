@@ -32,6 +32,7 @@ from distdoctor.check_api import (
     Disagreement,
     Finding,
     Fix,
+    Line,
     Node,
     disagreement,
     install_torch_version,
@@ -39,6 +40,16 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        "Message truncated : received",
+        r"Message truncated : received (?P<got>\d+) bytes instead of (?P<wanted>\d+)",
+        shows="end",
+    ),
+    Line(
+        "Mismatched NCCL version",
+    ),
+)
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
 LOOKS_AT = ("identity.torch", "everyone")
 FOLLOWS_ANYWHERE = ("environment/backend-not-built",)

@@ -26,9 +26,15 @@ environment/invalid-variable, store/nodes-missing
 from collections import Counter
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Node, set_launch_fix, together
+from distdoctor.check_api import Cluster, Finding, Line, Node, set_launch_fix, together
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("global rank", "Global rank"),
+        r"[Gg]lobal rank \d+ (?:is )?(?:out of range|>=|must be less|exceeds).{0,40}world.?size",
+    ),
+)
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 FOLLOWS = ("environment/invalid-variable",)

@@ -25,9 +25,16 @@ gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, Line, failed_stage_finding
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("gloo/transport", "gloo/rendezvous", "gloo/common"),
+        shows="symptom",
+        why="a peer that died, and one that cannot be reached, show the same",
+    ),
+)
 PREVENTS = "gloo group formed"
 SYMPTOM_OF = "gloo group formed"
 FIX = "Compare the addresses that the ranks advertise: each must be reached from all other nodes."

@@ -32,6 +32,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     gloo_device_names,
     is_bridge,
@@ -42,6 +43,16 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "Unable to find address for:",
+        r"Unable to find address for: ?(?P<interface>\S{1,64})",
+    ),
+    Line(
+        "makeDeviceForInterface",
+        "[Uu]nable to find interface|interface .{0,64} not found",
+    ),
+)
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo",)
 

@@ -33,6 +33,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     by_luck,
     gloo_dials,
@@ -43,6 +44,19 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "connectFullMesh failed",
+        "(?:timed out|No route|unreachable|Connect timeout)",
+        shows="end",
+        unless=r"remote=\[?(?:127\.|172\.17\.|169\.254|fe80)",
+    ),
+    Line(
+        "connectFullMesh failed",
+        shows="symptom",
+        why="a peer that died before it listened shows the same",
+    ),
+)
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo", "everyone")

@@ -41,6 +41,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     by_luck,
     correct_own_hosts_line,
@@ -61,6 +62,18 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("connectFullMesh failed", "gloo/transport"),
+        r"(?:remote=\[?|connect \[)(?P<address>127\.0\.1\.\d+)\]?:?",
+    ),
+    Line(
+        "connectFullMesh failed",
+        r"remote=\[?(?P<address>127\.0\.0\.\d+|::1)\]?",
+        shows="symptom",
+        why="where all ranks are on one host, a rank that died shows the same",
+    ),
+)
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo",)

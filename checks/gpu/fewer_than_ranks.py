@@ -25,9 +25,19 @@ gpu/shared-device
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, set_launch_fix, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, set_launch_fix, together
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "But your machine only has",
+        r"machine only has: ?\[[\d, ]*\]",
+    ),
+    Line(
+        "invalid device ordinal",
+        unless="transport/p2p",
+    ),
+)
 PREVENTS = "nccl group formed"
 FOLLOWS = ("environment/backend-not-built",)
 

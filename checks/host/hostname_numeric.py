@@ -30,6 +30,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     names_of,
     parse_address,
@@ -40,6 +41,12 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("client socket has", "server socket has", "network addresses of"),
+        r"\((?P<name>\d{5,10}), ?\d{1,5}\)",
+    ),
+)
 MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"
 PREVENTS = "store hosted"
 LOOKS_AT = ("host", "network.master")

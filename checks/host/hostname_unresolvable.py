@@ -33,6 +33,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     has_other_hosts,
     hosts_file_commands,
@@ -43,6 +44,23 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        "network addresses of",
+        r"network addresses of \((?P<name>[^,]{1,253}\.local), ?\d{1,9}\) cannot be retrieved",
+    ),
+    Line(
+        "Unable to resolve hostname to a (local) address",
+        shows="hint",
+        why="harmless where all ranks are on one host",
+    ),
+    Line(
+        "gaierror: ",
+        r"gaierror: \[Errno -[235]\]",
+        shows="symptom",
+        why="any name that the program looks up may be meant",
+    ),
+)
 MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
 FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-found")
 

@@ -25,9 +25,15 @@ nccl/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, plans_nccl_group
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, plans_nccl_group
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        ("ibv_reg_mr", "ibv_create_qp", "ibv_create_cq"),
+        r"ibv_(?:reg_mr\w*|create_[qc]p?q?\w*)\b.{0,80}Cannot allocate memory",
+    ),
+)
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
 LOOKS_AT = ("host.limits",)
 ENOUGH = 1 << 30

@@ -28,9 +28,28 @@ store/failed, gloo/init-failed
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, names_of, planned_rank_count, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    errors_with_words,
+    names_of,
+    planned_rank_count,
+    together,
+)
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "Too many open files",
+    ),
+    Line(
+        "items of ancdata",
+        r"received \d+ items of ancdata",
+    ),
+)
 MATTERS = "DataLoader workers and checkpoints need files, too"
 PREVENTS = "store reached"
 LOOKS_AT = ("host.limits",)

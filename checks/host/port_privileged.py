@@ -24,9 +24,23 @@ network/port-not-bindable, network/port-in-use
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Node, claims_node0, set_master_fixes
+from distdoctor.check_api import DEFAULT_PORT, Cluster, Finding, Line, Node, claims_node0, set_master_fixes
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "failed to bind to",
+        r"failed to bind to \S{0,80}:(?P<port>\d{1,3}|10[01]\d|102[0-3]) \(errno: 13\b",
+    ),
+    Line(
+        "failed to bind to",
+        r"Permission denied.{0,80}failed to bind to \S{0,80}:(?P<port>\d{1,3}|10[01]\d|102[0-3])$",
+    ),
+    Line(
+        "useIpv6:",
+        r"port: (?P<port>\d{1,3}|10[01]\d|102[0-3]), .{0,80}(?:EACCES|code: -13)",
+    ),
+)
 PREVENTS = "store hosted"
 LOOKS_AT = ("host.limits",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")

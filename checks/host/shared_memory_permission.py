@@ -24,9 +24,23 @@ host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, SharedMemory, names_of, plans_nccl_group, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, SharedMemory, names_of, plans_nccl_group, rank_count
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        "shm_open failed",
+        "shm_open failed.{0,80}Permission denied",
+    ),
+    Line(
+        "/dev/shm/",
+        "shared memory.{0,200}/dev/shm/.{0,200}Permission denied",
+    ),
+    Line(
+        "unable to open shared memory object",
+        "Permission denied",
+    ),
+)
 MATTERS = "DataLoaders with workers would fail there; a job without them runs"
 PREVENTS = "nccl group formed"
 LOOKS_AT = ("host.limits.shared_memory",)

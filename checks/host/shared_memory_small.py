@@ -31,6 +31,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     SharedMemory,
     names_of,
@@ -40,6 +41,63 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        ("shared memory", "/dev/shm/"),
+        "(?:shared memory (?:object|segment|file)|/dev/shm/).{0,300}No space left on device",
+    ),
+    Line(
+        "No space left on device",
+        "No space left on device.{0,200}(?:shared memory|/dev/shm/|nccl-)",
+    ),
+    Line(
+        "unable to open shared memory object",
+        shows="symptom",
+        why="the reason that the system gave is cut off; too few open files show the same",
+        unless="No space|Too many|Permission",
+    ),
+    Line(
+        "unable to allocate shared memory",
+        r"unable to allocate shared memory ?\(shm\)",
+    ),
+    Line(
+        "insufficient shared memory (shm)",
+    ),
+    Line(
+        "unable to write to file </torch_",
+    ),
+    Line(
+        "posix_fallocate",
+        "posix_fallocate failed ?: No space left",
+    ),
+    Line(
+        "killed by signal: Bus error",
+    ),
+    Line(
+        "failed to extend /dev/shm/nccl",
+        shows="end",
+    ),
+    Line(
+        "while creating shared memory segment",
+        shows="end",
+        unless="Permission denied|No space left|Too many open",
+    ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?-7\b",
+        shows="end",
+    ),
+    Line(
+        "Signal 7",
+        r"Signal 7 \(SIGBUS\)",
+        shows="end",
+    ),
+    Line(
+        "Bus error",
+        r"(?:Bus error ?\(core dumped\)|task \d+: Bus error|^(?:.{0,80}\d+ )?Bus error)",
+        shows="end",
+    ),
+)
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
 PREVENTS = "nccl group formed"
 LOOKS_AT = ("host.limits.shared_memory",)

@@ -23,9 +23,53 @@ gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, Line, failed_stage_finding
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("unhandled system error", "ncclSystemError"),
+        shows="symptom",
+        why="NCCL says only that something of the system failed: with NCCL_DEBUG=INFO it says what",
+    ),
+    Line(
+        ("unhandled cuda error", "ncclUnhandledCudaError"),
+        shows="symptom",
+        why="NCCL says only that CUDA failed: with NCCL_DEBUG=INFO it says what",
+    ),
+    Line(
+        ("ncclInternalError", "NCCL internal error"),
+        shows="symptom",
+        why="NCCL_DEBUG=INFO says which check of NCCL failed",
+    ),
+    Line(
+        ("ncclInvalidUsage", "ncclInvalidArgument"),
+        shows="symptom",
+        why="NCCL_DEBUG=INFO says which argument",
+    ),
+    Line(
+        "internal error - please report this issue to the NCCL developers",
+        shows="symptom",
+        why="NCCL_DEBUG=INFO says which check of NCCL failed",
+    ),
+    Line(
+        ".cc:",
+        r"NCCL INFO \S{1,80}\.cc:\d{1,5} -> [1-9]",
+        shows="symptom",
+        why="it tells which calls of NCCL failed; the NCCL WARN before it says why",
+    ),
+    Line(
+        "NCCL error",
+        "NCCL [Ee]rror",
+        shows="symptom",
+        why="the text does not say why",
+    ),
+    Line(
+        ("ncclUnhandled", "NCCL Error"),
+        shows="symptom",
+        why="the text does not say why",
+    ),
+)
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
 PREVENTS = "nccl group formed"
 SYMPTOM_OF = "nccl group formed"

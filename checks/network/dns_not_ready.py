@@ -28,9 +28,23 @@ network/master-unresolvable, network/master-resolves-differently
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, hosts_file_commands, master_means_itself, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, hosts_file_commands, master_means_itself, names_of
 
 SEVERITY = "warn"
+LOG = (
+    Line(
+        "host not found: ",
+        "host not found: (?:Name or service|Temporary failure)",
+        shows="symptom",
+        why="a name that never has an address gives the same",
+    ),
+    Line(
+        "Temporary failure in name resolution",
+        r"gai error: -3|c10d|TCPStore|socket\.cpp",
+        shows="symptom",
+        why="a name server that does not answer at all gives the same",
+    ),
+)
 MATTERS = "PyTorch asks for the name again until it is there; what asks only once would fail"
 LOOKS_AT = ("network.master",)
 FOLLOWS = ("network/master-unresolvable",)

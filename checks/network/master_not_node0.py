@@ -33,6 +33,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     claims_node0,
     contact_text,
@@ -44,6 +45,33 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("failed to bind to", "failed to listen on"),
+        r"errno: 99\b|EADDRNOTAVAIL",
+    ),
+    Line(
+        ("client socket has timed out", "connect() timed out"),
+        "timed out",
+        shows="symptom",
+        why="packets that are dropped on the way, a node 0 that has not started or has died show the same",
+    ),
+    Line(
+        "RendezvousConnectionError",
+        shows="symptom",
+        why="a node 0 that is down shows the same",
+    ),
+    Line(
+        "connection to the C10d store has failed",
+        shows="symptom",
+        why="a node 0 that is down shows the same",
+    ),
+    Line(
+        "RendezvousTimeoutError",
+        shows="symptom",
+        why="a node that was never started shows the same",
+    ),
+)
 PREVENTS = "store hosted"
 LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = (

@@ -34,6 +34,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     hosts_file_commands,
     hosts_file_unread,
@@ -46,6 +47,24 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "network addresses of",
+        r"network addresses of \((?P<name>[^,/ \[\]]{1,253}), ?(?P<port>\d{1,9})\) cannot be retrieved",
+        unless=r"\.local, ?\d|\((?:XX?|YY?)[.X\d]{2,20},|\((?:\d{5,10}|https?:[^,]{0,200}),",
+    ),
+    Line(
+        "host not found: ",
+        "(?:RuntimeError|Error).{0,40}host not found: (?:Name or service|Temporary failure|No address)",
+        shows="end",
+    ),
+    Line(
+        "gaierror: ",
+        r"gaierror: \[Errno -[235]\]",
+        shows="symptom",
+        why="any name that the program looks up may be meant",
+    ),
+)
 PREVENTS = "master resolved"
 LOOKS_AT = ("network.master",)
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")

@@ -36,6 +36,7 @@ from distdoctor.check_api import (
     FailingLink,
     Finding,
     Fix,
+    Line,
     Node,
     RouteObstacle,
     add_route_fix,
@@ -61,6 +62,14 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "Network is unreachable",
+        "errno: 101|ENETUNREACH|Network is unreachable",
+        shows="end",
+        unless="huggingface|https?://|urllib|Max retries|NewConnectionError|wandb|requests",
+    ),
+)
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"

@@ -26,9 +26,22 @@ network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_port_findings
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "client socket has timed out",
+        shows="symptom",
+        why="so does a store that nobody hosts",
+    ),
+    Line(
+        "errno: 110",
+        r"errno: 110\b",
+        shows="symptom",
+        why="a host that is down does not answer either",
+    ),
+)
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
 LOOKS_AT = ("meeting",)

@@ -35,6 +35,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     end_leftover_fix,
     met_other_run,
@@ -44,6 +45,29 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "EADDRINUSE",
+        r"(?:port: (?P<port>\d{1,5}))?.{0,200}EADDRINUSE",
+        unless=r"ZMQ|zmq\.",
+    ),
+    Line(
+        "ddress already in use",
+        r"(?:errno: 98|Errno (?:98|48)\]|code: -98|RuntimeError: |error: |failed to bind|bind\(\)"
+        r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
+    ),
+    Line(
+        "errno: 98",
+        r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b",
+    ),
+    Line(
+        "10048",
+        "errno: 10048|WinError 10048",
+    ),
+    Line(
+        "socket address (protocol/network address/port) is normally permitted",
+    ),
+)
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")

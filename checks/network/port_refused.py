@@ -26,9 +26,29 @@ store/nodes-missing, environment/master-mismatch, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_port_findings
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "failed to connect to any network address",
+        r"errno: 111\b|ECONNREFUSED|Connection refused",
+        shows="end",
+    ),
+    Line(
+        "errno: 111",
+        r"client socket has failed to connect to \[?[^\]\s]{1,64}\]?:(?P<port>\d{1,5})",
+        shows="symptom",
+        why="the host of the store may have died, or not have started yet",
+    ),
+    Line(
+        ("TCP client failed to connect", "Connection refused"),
+        "(?:TCPStore|c10d|TCP client|RuntimeError: Connection refused)",
+        shows="symptom",
+        why="the host of the store may have died, or not have started yet",
+        unless=r"gloo/|connectFullMesh|remote=\[",
+    ),
+)
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"
 LOOKS_AT = ("meeting",)

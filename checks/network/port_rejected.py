@@ -24,9 +24,22 @@ network/port-filtered, network/master-unreachable, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedContact, Finding, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_port_findings
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "errno: 113",
+        r"errno: 113\b",
+        shows="symptom",
+        why="a host that is down gives the same",
+    ),
+    Line(
+        "No route to host",
+        shows="symptom",
+        why="a host that is down gives the same",
+    ),
+)
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
 LOOKS_AT = ("meeting",)

@@ -38,6 +38,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     PickedAddress,
     by_luck,
     gloo_errors_name,
@@ -48,6 +49,26 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "connectFullMesh failed",
+        r"remote=\[?(?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)",
+    ),
+    Line(
+        ("socketStartConnect", "Connect to "),
+        r"Connect to (?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)<\d+> failed",
+    ),
+    Line(
+        "gloo/transport",
+        r"(?:connect|remote=) ?\[?(?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)",
+    ),
+    Line(
+        ("NET/Socket : Using", "Bootstrap : Using"),
+        r"Using (?:\[\d\])?(?P<interface>(?:docker|veth|virbr|br-)[\w.-]{0,15}):(?P<address>[\w.:]+)",
+        shows="hint",
+        why="where all ranks are on one host it does not matter",
+    ),
+)
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 PREVENTS = "peers connected"
 LOOKS_AT = ("host.gloo", "everyone")

@@ -29,6 +29,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     MeetingFacts,
     Node,
     claims_node0,
@@ -38,6 +39,48 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        ("clients joined", "workers joined"),
+        r"(?P<here>\d+)/(?P<expected>\d+) (?:clients|workers) joined",
+        shows="end",
+    ),
+    Line(
+        "store based barrier",
+        r"(?:Timed out|timeout).{0,400}world_size=(?P<expected>\d+), (?:worker_count"
+        r"|num_workers_joined)=(?P<here>\d+)",
+        shows="symptom",
+        why="more workers than the world has are those of a restart; the missing ones may have died",
+    ),
+    Line(
+        "in store based barrier",
+        r"Waiting in store based barrier.{0,200}world_size=(?P<expected>\d+), worker_count=(?P<here>\d+)",
+        shows="symptom",
+        why="it is also printed while everyone is still coming",
+    ),
+    Line(
+        "Completed store-based barrier",
+        shows="noise",
+        why="everyone came",
+    ),
+    Line(
+        "RendezvousTimeoutError",
+        shows="symptom",
+        why="nodes that cannot reach the endpoint look the same",
+    ),
+    Line(
+        "Socket Timeout",
+        "(?:RuntimeError|DistStoreError|StoreTimeoutError)?:? ?Socket Timeout",
+        shows="symptom",
+        why="a store that does not answer looks the same",
+    ),
+    Line(
+        "wait timeout after",
+        r"wait timeout after \d+ ?ms, keys: (?P<keys>\S{1,300})",
+        shows="symptom",
+        why="who should have set the key may have died",
+    ),
+)
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True

@@ -11,6 +11,7 @@ The facts, and what a check makes of them:
     Node                     one of them: name, plan, ranks, addresses, host, its views, and saw(part)
     Finding                  a failure that was found; Finding.about(nodes, summary, evidence=, fixes=) writes one down
     Fix                      a remedy; Fix.on(nodes, text, env=, flags=, commands=) writes one down
+    Line                     one wording by which a log shows the failure, for LOG: literal, expression, what it shows
     RankFacts                one rank: its stages, its devices and the work it got done (Node.facts.ranks)
     PlanProblem              a launch variable that is missing or makes no sense (Node.plan.problems)
     MeetingFacts             how the meeting in the store went (Node.meeting)
@@ -250,6 +251,7 @@ from distdoctor.model.facts import (
     TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
+from distdoctor.model.log_line import Line
 from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 # isort: on
@@ -263,7 +265,8 @@ __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
     "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
     "VERSION", "Answer", "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink",
-    "FilterHook", "Finding", "Fix", "InitFile", "Iterator", "Leftover", "Limits", "Link", "LinkGraph",
+    "FilterHook", "Finding", "Fix", "InitFile", "Iterator", "Leftover", "Limits", "Line",
+    "Link", "LinkGraph",
     "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts",
     "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
     "TorchImportCause", "Work", "accused_by_errors", "add_route_fix", "age_said", "announcing_node",

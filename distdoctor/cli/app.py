@@ -75,12 +75,13 @@ def check(
 
 
 @app.command(
-    help="Judge facts that `check --save` kept, those of several nodes together.",
-    short_help="Judge facts kept by --save.",
+    help="Say what killed a job, from whatever it left: logs (files, folders, .gz, .zst, - for stdin), facts that "
+    "`check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.",
+    short_help="Say what killed a job, from its logs.",
 )
 @by_flags
 def diagnose(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Facts files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs and facts files, or folders of them.")],
     report: ReportFlags,
 ) -> int:
     from distdoctor.cli.diagnose import diagnose_files

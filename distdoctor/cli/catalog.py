@@ -16,7 +16,7 @@ from distdoctor import __version__, streams
 from distdoctor.cli.argv import did_you_mean, nearest
 from distdoctor.judge.catalog import BadCheck, Check, built_in_folder, load
 from distdoctor.model.errors import UsageError
-from distdoctor.model.stages import STAGES
+from distdoctor.model.stages import LOG_STAGES, STAGES
 from distdoctor.render.exit_status import OK
 from distdoctor.render.page import Page
 
@@ -83,7 +83,7 @@ def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
         streams.write(json.dumps(entries, indent=2) + "\n")
         return OK
     page, width = Page(_width()), max((len(check.id) for check in checks), default=0)
-    for stage in STAGES:
+    for stage in (*STAGES, *LOG_STAGES):
         members = [check for check in checks if check.stage == stage]
         if members:
             page.blank()

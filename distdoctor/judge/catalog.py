@@ -6,7 +6,11 @@ The file holds everything known about one failure:
 * its docstring is the page that ``distdoctor explain ID`` prints; the first line is the title;
 * ``SEVERITY``: ``fail``, ``warn`` or ``info``, unless a finding says otherwise itself;
 * ``MATTERS`` (optional): why its warnings are warnings, in a clause, unless a finding says otherwise itself;
-* ``judge(cluster)``: yields a Finding for each time the failure is in the facts. Pure: no sockets, clock, environment;
+* ``LOG`` (optional): how a log shows it, one :class:`~distdoctor.model.log_line.Line` for each wording;
+* ``RESTART`` (optional): whether starting again as it was can help: ``no``, ``yes`` or ``other-nodes``;
+* ``NEXT`` (optional): the one thing to get next where a log shows only a symptom of it, and the command for that;
+* ``judge(cluster)`` (not needed with ``LOG``): yields a Finding for each time the failure is in the facts. Pure: no
+  sockets, clock, environment;
 * ``PREVENTS`` (optional): the milestone (``distdoctor.model.milestones``) that a job with this failure does not reach;
 * ``SYMPTOM_OF`` (optional): the milestone without which this failure is seen in any case: it then follows from what
   prevents that milestone, or one before it;
@@ -35,11 +39,13 @@ from pathlib import Path
 from types import ModuleType
 
 from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
+from distdoctor.judge.log_declarations import problem_of_expressions, problem_of_log
 from distdoctor.judge.parts import is_part, seen_by
 from distdoctor.model.cluster import Cluster
-from distdoctor.model.findings import SEVERITIES, Finding, Severity
+from distdoctor.model.findings import RESTARTS, SEVERITIES, Finding, Severity
+from distdoctor.model.log_line import Line
 from distdoctor.model.milestones import MILESTONES
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import LOG_STAGES, STAGES, position
 
 SECTIONS = ("What you see", "Why it happens", "Fix", "When it is harmless", "See also")
 """The headings of every page, in order."""
@@ -72,6 +78,17 @@ class Check:
     incomplete: bool = False
     looks_at: tuple[str, ...] = ()
     """What it needs to have seen."""
+    log: tuple[Line, ...] = ()
+    """How a log shows it."""
+    restart: str = "no"
+    """Whether starting again as it was can help."""
+    next: tuple[str, str] = ("", "")
+    """What to get next where a log shows only a symptom of it, and the command for that."""
+
+    @property
+    def of_logs_alone(self) -> bool:
+        """Whether only logs show it: there is nothing to judge in the facts of a cluster."""
+        return self.judge is _nothing
 
     @property
     def stage(self) -> str:
@@ -104,6 +121,8 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
                 check = load_file(path, max(end - time.monotonic(), 0.001))
                 if folder is not own:
                     check = _of_a_site(check, checks.get(check.id))
+                    if problem := problem_of_expressions(path, check.log):
+                        raise BadCheck(problem)
                 checks[check.id] = check
     return tuple(sorted(checks.values(), key=lambda c: (position(c.stage), c.id)))
 
@@ -119,7 +138,7 @@ def _of_a_site(check: Check, replaced: Check | None) -> Check:
 def load_file(path: Path, seconds: float = SECONDS) -> Check:
     """The check in one file. Raises BadCheck where the file is not a whole check, or takes longer than ``seconds``."""
     stage, name = path.parent.name, path.stem
-    if stage not in STAGES:
+    if stage not in (*STAGES, *LOG_STAGES):
         raise BadCheck(f"{path}: its folder is called {stage!r}, which is no stage ({', '.join(STAGES)})")
     check_id = f"{stage}/{name.replace('_', '-')}"
     module_name = f"distdoctor_checks.{abs(hash(str(path)))}.{stage}.{name}"
@@ -136,9 +155,13 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
         raise BadCheck(f"{path}: {err}") from err
     page = inspect.cleandoc(str(module.__doc__ or ""))
     severity = getattr(module, "SEVERITY", None)
-    judge = getattr(module, "judge", None)
+    log = getattr(module, "LOG", ())
+    if problem := problem_of_log(log):
+        raise BadCheck(f"{path}: {problem}")
+    judge = getattr(module, "judge", _nothing if log else None)
     if not page or severity not in SEVERITIES or not callable(judge):
-        raise BadCheck(f"{path}: a check needs a docstring, SEVERITY ({', '.join(SEVERITIES)}) and judge(cluster)")
+        known = ", ".join(SEVERITIES)
+        raise BadCheck(f"{path}: a check needs a docstring, SEVERITY ({known}) and judge(cluster) or LOG")
     headings = [line for line, under in _pairs(page) if re.fullmatch(r"-{3,}", under)]
     missing = [section for section in SECTIONS[:3] if section not in headings]
     if missing:
@@ -152,9 +175,12 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
     for milestone in (prevents, symptom_of):
         if milestone not in ("", *MILESTONES):
             raise BadCheck(f"{path}: {milestone!r} is no milestone ({', '.join(MILESTONES)})")
-    looks_at = getattr(module, "LOOKS_AT", seen_by(stage))
+    looks_at = getattr(module, "LOOKS_AT", seen_by(stage) if stage in STAGES else ())
     if not isinstance(looks_at, (tuple, list)) or not all(is_part(part) for part in looks_at):
         raise BadCheck(f"{path}: LOOKS_AT {looks_at!r} is no list of parts of the facts")
+    restart, following = str(getattr(module, "RESTART", RESTARTS[0])), getattr(module, "NEXT", ("", ""))
+    if restart not in RESTARTS or not (isinstance(following, tuple) and len(following) == 2):
+        raise BadCheck(f"{path}: RESTART is one of {', '.join(RESTARTS)}; NEXT is a text and a command")
     return Check(
         id=check_id,
         title=title,
@@ -169,7 +195,15 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
         symptom_of=symptom_of,
         incomplete=bool(getattr(module, "INCOMPLETE", False)),
         looks_at=tuple(looks_at),
+        log=tuple(log),
+        restart=restart,
+        next=(str(following[0]), str(following[1])),
     )
+
+
+def _nothing(cluster: Cluster) -> Iterable[Finding]:
+    """What a check judges of a cluster that only logs show."""
+    return ()
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

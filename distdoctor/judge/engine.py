@@ -42,6 +42,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 
     ``ignore`` holds check ids (or patterns) whose findings are set aside and listed apart.
     """
+    checks = [check for check in checks if not check.of_logs_alone]
     found: list[Finding] = []
     broken: list[str] = []
     for check in checks:
@@ -80,6 +81,7 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         severity=severity,
         matters=matters,
         incomplete=check.incomplete,
+        restart=finding.restart or check.restart,
     )
 
 

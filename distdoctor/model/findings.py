@@ -18,6 +18,8 @@ NO_GLOO = "the job as planned does not use gloo; one that does would fail"
 """Why a finding about gloo is a warning for a job with another backend."""
 
 Blame = Literal["all", "one-of"]
+RESTARTS = ("no", "yes", "other-nodes")
+"""Whether starting the job again as it was can help."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class Finding:
     because_of: str | None = None
     incomplete: bool = False
     """The failure is that something was not seen: such findings alone make the verdict incomplete, not fail."""
+    restart: str = ""
+    """One of ``RESTARTS``; the check's own where it is empty."""
 
     @classmethod
     def about(
@@ -126,6 +130,21 @@ class Finding:
 
 def _names(nodes: Iterable[Node | str]) -> tuple[str, ...]:
     return tuple(node if isinstance(node, str) else node.name for node in nodes)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What it may be where the evidence is not enough for a finding."""
+
+    check: str
+    why: str
+    """The line that speaks for it."""
+    against: str
+    """What speaks against it, or what else shows the same."""
+    next: str
+    """The one thing to get next."""
+    command: str = ""
+    """The command that gets it."""
 
 
 def at_least(severity: Severity | None, floor: Severity) -> bool:

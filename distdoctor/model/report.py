@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from distdoctor.model.findings import Finding
+from distdoctor.model.findings import Candidate, Finding
 from distdoctor.model.stages import STAGES, position
 
 SCHEMA_VERSION = 1
@@ -65,6 +65,8 @@ class Report:
     """What else a reader should know: what could not be seen, interrupted by which signal, a check that crashed."""
     details: dict[str, Any] = field(default_factory=dict)
     """For ``-v``: addresses, round-trip times and other values seen where all is well."""
+    candidates: tuple[Candidate, ...] = ()
+    """Where the verdict is incomplete because a log shows only a symptom: what it may be, likeliest first."""
     schema_version: int = SCHEMA_VERSION
     checks: tuple[ReportCheck, ...] = ()
     """Every check that was run; empty in a report of 0.1.0."""

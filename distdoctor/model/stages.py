@@ -135,12 +135,14 @@ ABOUT = {stage.name: stage.about for stage in LADDER}
 """What each stage looks at, in a few words."""
 ALONE = tuple(stage.name for stage in LADDER if not stage.opened)
 """Those that each process climbs by itself, before the nodes meet."""
+LOG_STAGES = ("launch", "process")
+"""What only logs show, and hangs: how the job was launched, what became of a rank's process. Never climbed."""
 BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL)}
 
 
 def position(stage: str) -> int:
     """How high on the ladder ``stage`` is, 0 being the lowest. Raises ValueError if it is no stage."""
-    return STAGES.index(stage)
+    return (*STAGES, *LOG_STAGES).index(stage)
 
 
 def opened_up_to(until: str) -> tuple[Stage, ...]:

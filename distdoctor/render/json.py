@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Report, ReportNode, ReportStage
 from distdoctor.render.style import PLAIN, Style
 
@@ -34,6 +34,7 @@ def document(report: Report) -> dict[str, Any]:
         "notes": list(report.notes),
         "details": report.details,
         "checks": [{"id": check.id, "status": check.status, "why": check.why} for check in report.checks],
+        "candidates": [_candidate(candidate) for candidate in report.candidates],
     }
 
 
@@ -75,7 +76,18 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "matters": finding.matters,
         "evidence": list(finding.evidence),
         "because_of": finding.because_of,
+        "restart": finding.restart,
         "fixes": [_fix(fix) for fix in finding.fixes],
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "check": candidate.check,
+        "why": candidate.why,
+        "against": candidate.against,
+        "next": candidate.next,
+        "command": candidate.command,
     }
 
 

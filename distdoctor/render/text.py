@@ -14,6 +14,7 @@ from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.model.stages import STAGES, needs_torch
+from distdoctor.render import logs
 from distdoctor.render.details import write_details, write_plan
 from distdoctor.render.evidence import gathered
 from distdoctor.render.fixes import write_fixes
@@ -47,14 +48,18 @@ class _Writer:
         self.page = Page(style.width)
         self.marks, self.dot = (ASCII_MARKS, " - ") if style.ascii_only else (MARKS, " · ")
         self.roots = [f for f in report.findings if f.because_of is None]
+        self.on_logs = logs.is_on_logs(report)
 
     def write(self, quiet: bool) -> None:
-        if not quiet:
+        if not quiet and self.on_logs:
+            logs.write_head(self.page, self.report, self.dot)
+        elif not quiet:
             self._header()
             self._verdict()
         for root in self.roots:
             if not quiet or root.severity != "info":
                 self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
+        logs.write_candidates(self.page, self.report, self.style.program)
         if not quiet:
             self._rest()
             self.page.blank()
@@ -114,6 +119,8 @@ class _Writer:
         return self.report.until == STAGES[-1]
 
     def _word(self) -> str:
+        if self.on_logs:
+            return logs.word(self.report)
         partly = self.report.verdict in ("pass", "warn") and not self._whole()
         return self.report.verdict.upper() + (f" up to {self.report.until}" if partly else "")
 
@@ -191,7 +198,10 @@ class _Writer:
         self.page.prose((self._word(), STYLES[report.verdict]), "".join(f"{self.dot}{part}" for part in parts), hang=2)
 
     def _next(self) -> None:
-        words, commands = next_step(self.report, self.style)
+        if self.on_logs:
+            words, commands = logs.next_step(self.report, self.style.program)
+        else:
+            words, commands = next_step(self.report, self.style)
         self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)
         for command in commands:
             self.page.line((f"    {clean(command)}", "bold"))

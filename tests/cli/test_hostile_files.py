@@ -145,7 +145,7 @@ class TestOtherFiles:
         """Reading /proc/kmsg waits, and takes the messages away from who they are for."""
         if not os.access(path, os.R_OK):
             pytest.skip(f"{path} cannot be read here")
-        self.refused(path, "so not a facts file")
+        self.refused(path, "empty")
 
     def test_a_huge_file(self, tmp_path: Path) -> None:
         with (tmp_path / "x.json").open("wb") as file:

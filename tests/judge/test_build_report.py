@@ -13,7 +13,7 @@ from distdoctor.model.cluster import build
 from distdoctor.model.facts import NodeFacts, StageFacts, Trial
 from distdoctor.model.findings import Finding, Severity
 from distdoctor.model.report import Report, Verdict
-from distdoctor.model.stages import STAGES
+from distdoctor.model.stages import LOG_STAGES, STAGES
 from tests.checks.network import test_no_route as no_route
 from tests.checks.network import test_wrong_interface as wrong_interface
 from tests.checks.row import Facts
@@ -194,7 +194,7 @@ def test_trials_are_kept_for_the_renderers() -> None:
 
 
 def test_the_checks_are_there() -> None:
-    assert {check.stage for check in CHECKS} <= set(STAGES)
+    assert {check.stage for check in CHECKS} <= {*STAGES, *LOG_STAGES}
 
 
 @pytest.mark.parametrize(

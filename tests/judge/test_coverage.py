@@ -23,13 +23,15 @@ from distdoctor.render.text import render
 from tests.facts_builder import CHECKS, alone, healthy, loopback_name, met, node, waited_in_vain, with_gpus, with_host
 from tests.judge.test_catalog import CODE, PAGE
 
-MESH_CHECKS = {check.id for check in CHECKS if check.stage == "mesh"}
+JUDGED = [check for check in CHECKS if not check.of_logs_alone]
+"""Those that judge facts."""
+MESH_CHECKS = {check.id for check in JUDGED if check.stage == "mesh"}
 CPU = {"gpu/fewer-than-ranks", "gpu/shared-device", "nccl/init-failed"}
 
 
 def report(*facts: NodeFacts, ignore: Iterable[str] = (), until: str | None = None) -> Report:
     cluster = build(facts)
-    return assemble(cluster, judge(cluster, CHECKS, ignore), started_at="", seconds=1.0, until=until)
+    return assemble(cluster, judge(cluster, JUDGED, ignore), started_at="", seconds=1.0, until=until)
 
 
 def statuses(told: Report) -> dict[str, str]:
@@ -52,7 +54,7 @@ def up_to(facts: NodeFacts, stage: str) -> NodeFacts:
 
 
 def test_every_check_is_told_once_in_the_order_of_the_ladder() -> None:
-    assert [check.id for check in report(*healthy(2)).checks] == [check.id for check in CHECKS]
+    assert [check.id for check in report(*healthy(2)).checks] == [check.id for check in JUDGED]
 
 
 def test_a_healthy_job_is_clear_but_for_what_it_does_not_have() -> None:
@@ -60,7 +62,7 @@ def test_a_healthy_job_is_clear_but_for_what_it_does_not_have() -> None:
     assert set(statuses(told).values()) <= {"clear", "not-judged"}
     never_seen = {"collective/slow-rank", "mesh/slow-link", "mesh/packet-loss", "host/clock-skew", *CPU}
     assert set(not_judged(told)) <= never_seen | {"host/temporary-folder"} | {
-        check.id for check in CHECKS if "host.limits" in " ".join(check.looks_at)
+        check.id for check in JUDGED if "host.limits" in " ".join(check.looks_at)
     }
 
 
@@ -92,9 +94,9 @@ def test_up_to_a_stage_what_is_seen_above_it_is_not_judged_nor_what_compares_nod
     assert why["environment/master-mismatch"] == "1 of 2 nodes was seen"
     assert why["network/port-filtered"] == "not reached: store"
     assert why["host/clock-skew"] == "not reached: mesh"
-    seen = {check.id for check in CHECKS} - set(why)
+    seen = {check.id for check in JUDGED} - set(why)
     assert "environment/missing-variable" in seen and "host/hostname-loopback" in seen
-    assert not seen & {c.id for c in CHECKS if c.stage in ("store", "mesh", "nccl", "barrier", "collective")}
+    assert not seen & {c.id for c in JUDGED if c.stage in ("store", "mesh", "nccl", "barrier", "collective")}
 
 
 def test_where_a_node_never_came_nothing_is_clear() -> None:
@@ -104,7 +106,7 @@ def test_where_a_node_never_came_nothing_is_clear() -> None:
 
 
 def test_nothing_is_clear_where_the_facts_of_a_node_are_not_here() -> None:
-    told = diagnose(healthy(2)[:1], CHECKS)
+    told = diagnose(healthy(2)[:1], JUDGED)
     assert "clear" not in statuses(told).values()
 
 
@@ -134,7 +136,7 @@ def test_a_check_that_crashed_is_not_judged() -> None:
         raise KeyError("x")
 
     cluster = build(healthy(2))
-    told = assemble(cluster, judge(cluster, [replace(CHECKS[0], judge=broken)]), started_at="", seconds=1.0)
+    told = assemble(cluster, judge(cluster, [replace(JUDGED[0], judge=broken)]), started_at="", seconds=1.0)
     assert [(c.status, c.why) for c in told.checks] == [("not-judged", "the check crashed")]
 
 

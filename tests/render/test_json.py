@@ -23,7 +23,7 @@ def test_field_names_are_fixed() -> None:
     document = json.loads(render(reports.loopback()))
     assert list(document) == [
         "schema_version", "verdict", "distdoctor", "torch", "started_at", "seconds",
-        "plan", "nodes", "stages", "findings", "ignored", "notes", "details", "checks",
+        "plan", "nodes", "stages", "findings", "ignored", "notes", "details", "checks", "candidates",
     ]  # fmt: skip
     assert list(document["nodes"][0]) == [
         "name", "node_rank", "arrived", "hostname", "ranks", "address", "torch", "distdoctor",
@@ -31,7 +31,7 @@ def test_field_names_are_fixed() -> None:
     assert list(document["stages"][0]) == ["stage", "node", "status", "seconds", "reason", "blocked_by"]
     assert list(document["findings"][0]) == [
         "id", "check", "severity", "title", "summary", "nodes", "ranks", "links", "blame", "matters", "evidence",
-        "because_of", "fixes",
+        "because_of", "restart", "fixes",
     ]  # fmt: skip
     assert list(document["findings"][0]["fixes"][0]) == [
         "option", "text", "env", "flags", "commands", "nodes", "verified",

@@ -1,0 +1,32 @@
+"""The process group is made twice.
+
+What you see
+------------
+`trying to initialize the default process group twice!`.
+
+Why it happens
+--------------
+Two libraries, or the script and a library, both call init_process_group().
+
+Fix
+---
+Guard it: if not dist.is_initialized().
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+collective/group-not-initialized
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+LOG = (
+    Line(
+        "initialize the default process group twice",
+    ),
+)

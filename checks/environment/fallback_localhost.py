@@ -1,0 +1,39 @@
+"""The launch script fell back to localhost.
+
+What you see
+------------
+`scontrol: command not found`, then each node waits for itself.
+
+Why it happens
+--------------
+A launch script asks scontrol for the first host and uses localhost where that fails, as in a container without Slurm's
+tools.
+
+Fix
+---
+Compute MASTER_ADDR outside the container and pass it in.
+
+When it is harmless
+-------------------
+On one node.
+
+See also
+--------
+network/master-not-node0
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "plan agreed"
+NEXT = (
+    "which MASTER_ADDR each node has",
+    "env | grep MASTER_",
+)
+LOG = (
+    Line(
+        "scontrol: command not found",
+        shows="hint",
+        why="where the script has another way to know the first host, it does no harm",
+    ),
+)

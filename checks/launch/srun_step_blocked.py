@@ -1,0 +1,42 @@
+"""The scheduler does not start the job's step.
+
+What you see
+------------
+`srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)`, again and again.
+
+Why it happens
+--------------
+From Slurm 20.11 on, steps do not share resources: an srun within an srun, or in an interactive one, waits for what the
+outer step holds.
+
+Fix
+---
+srun --overlap, or SLURM_OVERLAP=1.
+
+When it is harmless
+-------------------
+Where it is printed once and the step then starts.
+
+See also
+--------
+launch/ssh-unreachable
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "plan agreed"
+NEXT = (
+    "which steps the job has",
+    "squeue -s -j JOBID",
+)
+LOG = (
+    Line(
+        "Job step creation temporarily disabled",
+        shows="end",
+    ),
+    Line(
+        "Unable to create step for job",
+        r"Unable to create step for job \d+: (?P<why>.{1,80})",
+    ),
+)

@@ -1,0 +1,62 @@
+"""The launcher cannot log in to a host.
+
+What you see
+------------
+`ssh ... returned non-zero exit status 255`, `Permission denied (publickey)`, `Host key verification failed`, `pdsh:
+command not found`.
+
+Why it happens
+--------------
+The launchers of DeepSpeed, Horovod and mpirun start the other nodes by ssh, without a password, and the own node too.
+
+Fix
+---
+Set up ssh keys from the first node to all, itself among them; or start torchrun on every node (DeepSpeed: --no_ssh).
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+launch/srun-step-blocked
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "plan agreed"
+NEXT = (
+    "whether ssh works without a password",
+    "ssh -o BatchMode=yes HOST hostname",
+)
+LOG = (
+    Line(
+        "returned non-zero exit status 255",
+        r"ssh\b.{0,400}returned non-zero exit status 255",
+    ),
+    Line(
+        "Permission denied (publickey",
+    ),
+    Line(
+        "Host key verification failed",
+    ),
+    Line(
+        "ssh: connect to host",
+        r"ssh: connect to host (?P<host>\S{1,64}) port \d+: (?P<why>.{1,80})",
+    ),
+    Line(
+        "ssh: Could not resolve hostname",
+        r"ssh: Could not resolve hostname (?P<host>[^\s:]{1,253})",
+    ),
+    Line(
+        "Cannot find launcher",
+        r"launcher backend ['\x22]?pdsh|pdsh",
+    ),
+    Line(
+        "pdsh is not installed",
+    ),
+    Line(
+        "pdsh: command not found",
+    ),
+)

@@ -1,0 +1,34 @@
+"""NCCL's host buffers do not work here.
+
+What you see
+------------
+`transport/shm.cc:... NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'`.
+
+Why it happens
+--------------
+From NCCL 2.24 on, shared buffers are made by cuMem, which needs peer access, a NUMA node with memory, and a container
+that allows it.
+
+Fix
+---
+NCCL_CUMEM_HOST_ENABLE=0.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+nccl/p2p-broken
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "nccl group formed"
+LOG = (
+    Line(
+        "transport/shm",
+        r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure",
+    ),
+)

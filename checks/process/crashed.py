@@ -1,0 +1,103 @@
+"""A rank's process crashed.
+
+What you see
+------------
+`exitcode: -11`, `Signal 11 (SIGSEGV)`, `Segmentation fault (core dumped)` on one rank; the others lose their
+connections.
+
+Why it happens
+--------------
+Native code of torch, NCCL, the driver or an extension touched memory that is not there, or called abort().
+
+Fix
+---
+Start with PYTHONFAULTHANDLER=1 to get the Python stack of the crash, and look at the core dump (coredumpctl gdb);
+extensions that were built for another torch are the commonest reason.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+process/exception, process/killed-by-oom
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+NEXT = (
+    "what the rank wrote to stderr before it was aborted, or its core dump",
+    "coredumpctl gdb",
+)
+LOG = (
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-11|139)\b",
+        shows="end",
+    ),
+    Line(
+        "Signal 11",
+        r"Signal 11 \(SIGSEGV\)",
+        shows="end",
+    ),
+    Line(
+        "signal SIGSEGV",
+        "terminated with signal SIGSEGV",
+        shows="end",
+    ),
+    Line(
+        "Signals.SIGSEGV",
+        shows="end",
+    ),
+    Line(
+        "egmentation fault",
+        "[Ss]egmentation fault",
+        shows="end",
+    ),
+    Line(
+        "killed by signal: ",
+        "killed by signal: (?:Segmentation fault|Aborted)",
+        shows="end",
+    ),
+    Line(
+        "Fatal Python error: ",
+        r"Fatal Python error: (?P<what>[^\n]{1,80})",
+        shows="end",
+        unless="Aborted|Terminated|init_import_site|Killed",
+    ),
+    Line(
+        "segfault at",
+        r"(?P<program>\S{1,64})\[(?P<pid>\d+)\]: segfault at .{0,120} in (?P<library>\S{1,120})",
+        shows="end",
+    ),
+    Line(
+        "Illegal instruction",
+        r"Illegal instruction ?\(core dumped\)|SIGILL",
+        shows="end",
+    ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-6|134)\b",
+        shows="symptom",
+        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
+    ),
+    Line(
+        "Signal 6",
+        r"Signal 6 \(SIGABRT\)",
+        shows="symptom",
+        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
+    ),
+    Line(
+        "signal SIGABRT",
+        "terminated with signal SIGABRT",
+        shows="symptom",
+        why="who called abort() says why above it",
+    ),
+    Line(
+        "terminate called after throwing",
+        shows="symptom",
+        why="what it threw says why: NCCL's watchdog throws after a timeout",
+    ),
+)

@@ -1,0 +1,117 @@
+"""A rank's program raised an exception.
+
+What you see
+------------
+A Python traceback on one rank; `ChildFailedError` with `exitcode: 1` from torchrun; errors about closed connections on
+the other ranks.
+
+Why it happens
+--------------
+The script, or a library it calls, raised an error that nobody caught. The launcher then ends the other ranks, and their
+errors follow from that.
+
+Fix
+---
+Mend what the last line of the traceback of the first rank to fail says. Where torchrun shows no traceback, decorate
+main() with torch.distributed.elastic.multiprocessing.errors.record, or start with --log-dir and --tee 3.
+
+When it is harmless
+-------------------
+Where the program caught it and went on.
+
+See also
+--------
+process/peer-died, process/crashed
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+NEXT = (
+    "the traceback of the rank that torchrun names: its own log, or torchrun --log-dir DIR --tee 3",
+    "",
+)
+LOG = (
+    Line(
+        ("Error: ", "Exception: "),
+        shows="exception",
+    ),
+    Line(
+        "Traceback (most recent call last)",
+        shows="symptom",
+        why="the last line of the traceback, which says what it was, is not in it",
+    ),
+    Line(
+        "open file",
+        r"python\S{0,40}: can.?t open file .{1,300}\[Errno",
+    ),
+    Line(
+        "device-side assert triggered",
+    ),
+    Line(
+        "ChildFailedError",
+        shows="symptom",
+        why="torchrun's summary says who failed first, not why",
+    ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?[1-9]\d*\b",
+        shows="symptom",
+        why="exit code 1 says nothing of the reason",
+        unless=r"exit ?code *[:=]? *\(?(?:129|134|135|137|139|143)\b|exit code 255 .{0,20}ssh",
+    ),
+    Line(
+        "CalledProcessError: ",
+        r"returned non-zero exit status (?!255)\d+|died with <Signals\.SIG(?:TERM|ABRT)",
+        shows="symptom",
+        why="the launcher tells only that its child failed",
+    ),
+    Line(
+        "terminated with exit code",
+        r"process (?P<rank>\d+) terminated with exit code \d+",
+        shows="symptom",
+        why="the exit code says nothing of the reason",
+    ),
+    Line(
+        "ProcessRaisedException",
+        shows="symptom",
+        why="the traceback of the process itself is below it",
+    ),
+    Line(
+        "Exited with exit code",
+        r"task (?:s )?(?P<rank>\d+): Exited with exit code",
+        shows="symptom",
+        why="the exit code says nothing of the reason",
+    ),
+    Line(
+        "Primary job  terminated normally, but",
+        shows="symptom",
+        why="mpirun tells only that a process failed",
+    ),
+    Line(
+        "MPI_ABORT was invoked",
+        shows="symptom",
+        why="mpirun tells only that a process gave up",
+    ),
+    Line(
+        "To enable traceback see:",
+        shows="hint",
+        why="torchrun was not told the traceback",
+    ),
+    Line(
+        "Exception ignored in",
+        shows="noise",
+        why="Python goes on after it",
+    ),
+    Line(
+        "raise CalledProcessError",
+        shows="noise",
+        why="a line of source in a traceback",
+    ),
+    Line(
+        "raise ChildFailedError",
+        shows="noise",
+        why="a line of source in a traceback",
+    ),
+)

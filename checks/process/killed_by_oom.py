@@ -1,0 +1,119 @@
+"""A process was killed for want of memory.
+
+What you see
+------------
+`exitcode: -9`, `Signal 9 (SIGKILL)`, `Killed`, `oom_kill event`, `OOMKilled`, exit code 137, with no error of the
+program's own.
+
+Why it happens
+--------------
+The host, or the cgroup of the container or the scheduler's job, ran out of memory, and the kernel killed the largest
+process.
+
+Fix
+---
+Look at dmesg on that host for the killed process and its cgroup, then ask for more memory (--mem,
+resources.limits.memory), or use less: fewer DataLoader workers, no dataset in every rank's memory.
+
+When it is harmless
+-------------------
+Never.
+
+See also
+--------
+process/killed-by-scheduler, host/shared-memory-small
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+NEXT = (
+    "the kernel's log of that host",
+    "dmesg -T | grep -i -e oom -e killed",
+)
+LOG = (
+    Line(
+        ("oom_kill event", "oom-kill event"),
+        "oom.kill event",
+    ),
+    Line(
+        ("OOMKilled", "OOM Killed"),
+        "OOM ?Killed",
+    ),
+    Line(
+        "Out of memory: Kill",
+        r"Out of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
+    ),
+    Line(
+        "Memory cgroup out of memory",
+        r"Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
+    ),
+    Line(
+        "oom-kill:constraint=",
+        r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
+        r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
+    ),
+    Line(
+        "exceeded memory limit",
+        "[Ee]xceeded (?:job )?memory limit",
+    ),
+    Line(
+        "due to memory pressure (OOM)",
+        "killed due to memory pressure",
+    ),
+    Line(
+        "due to the node running low on memory",
+    ),
+    Line(
+        "OutOfMemoryError: Task was killed",
+    ),
+    Line(
+        "killed by signal: Killed",
+    ),
+    Line(
+        "DefaultCPUAllocator: can",
+        "can.?t allocate memory: you tried to allocate",
+    ),
+    Line(
+        "Cannot allocate memory",
+        r"\[Errno 12\] Cannot allocate memory",
+    ),
+    Line(
+        "Unable to allocate",
+        "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
+    ),
+    Line(
+        "MemoryError",
+        r"^MemoryError\b",
+        shows="cause",
+    ),
+    Line(
+        "std::bad_alloc",
+    ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-9|137)\b",
+        shows="end",
+    ),
+    Line(
+        "Signal 9",
+        r"Signal 9 \(SIGKILL\)",
+        shows="end",
+    ),
+    Line(
+        "signal SIGKILL",
+        "terminated with signal SIGKILL",
+        shows="end",
+    ),
+    Line(
+        "Signals.SIGKILL",
+        r"died with <Signals\.SIGKILL",
+        shows="end",
+    ),
+    Line(
+        "Killed",
+        r"(?:task (?P<rank>\d+): |line \d+: +\d+ +|^)(?:Killed)\b(?: {2,}|$|\s*\()",
+        shows="end",
+    ),
+)

@@ -1,0 +1,62 @@
+"""The scheduler ended the job.
+
+What you see
+------------
+`CANCELLED ... DUE TO TIME LIMIT`, `DUE TO PREEMPTION`, `DUE TO NODE FAILURE`, `TERM_RUNLIMIT`, `job killed: walltime`.
+
+Why it happens
+--------------
+The job's time was over, a job of higher priority took its nodes, or a node went down.
+
+Fix
+---
+Ask for a longer time limit (--time), write checkpoints often enough, and let the job be started again from the last one
+(--requeue).
+
+When it is harmless
+-------------------
+Where the job was to run until its time is over.
+
+See also
+--------
+process/terminated, process/killed-by-oom
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+RESTART = "yes"
+NEXT = (
+    "who cancelled the job",
+    "sacct -j JOBID --format=JobID,State,ExitCode,Reason",
+)
+LOG = (
+    Line(
+        "DUE TO ",
+        "DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE|DEADLINE|NODE_?FAIL)",
+    ),
+    Line(
+        ("TERM_RUNLIMIT", "TERM_PREEMPT", "TERM_MEMLIMIT"),
+        "TERM_(?P<reason>RUNLIMIT|PREEMPT)",
+    ),
+    Line(
+        "job killed: walltime",
+    ),
+    Line(
+        "walltime limit",
+        "[Ee]xceeded (?:its |the )?walltime limit",
+    ),
+    Line(
+        "slurmstepd: error: *** ",
+        r"\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) CANCELLED",
+        shows="symptom",
+        unless="DUE TO",
+        why="scancel, by a person or a script, shows the same",
+    ),
+    Line(
+        "Job has been cancelled",
+        shows="symptom",
+        why="it does not say by whom",
+    ),
+)

@@ -1,0 +1,143 @@
+"""Another rank or node went away first.
+
+What you see
+------------
+`Connection reset by peer`, `Connection closed by peer`, `Broken pipe`, `recvValue failed`, `socketProgress: Connection
+closed by remote peer`, watchdogs that abort.
+
+Why it happens
+--------------
+These are what is left of a connection whose other end died. The reason is in the log of the rank that ended first.
+
+Fix
+---
+Read the log of the rank that ended first: by the clock, the one with no error about a connection.
+
+When it is harmless
+-------------------
+At the very end of a job, where ranks leave one after another.
+
+See also
+--------
+process/exception, process/rank0-died, process/peer-exited-early
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+NEXT = (
+    "the logs of the other ranks and nodes: the one that ended first has the reason",
+    "distdoctor diagnose LOGS...",
+)
+LOG = (
+    Line(
+        (
+            "Connection reset by peer",
+            "Connection closed by peer",
+            "onnection was forcibly closed",
+            "ConnectionResetError",
+            "Software caused connection abort",
+        ),
+        shows="symptom",
+        why="the peer may have died of anything; a firewall that forgets idle connections resets them on both sides",
+        unless=r"huggingface|https?://|urllib3|wandb|requests\.exceptions",
+    ),
+    Line(
+        ("Broken pipe", "BrokenPipeError"),
+        shows="symptom",
+        why="the other end may have died of anything",
+    ),
+    Line(
+        ("onnection closed by remote peer", "remote process exited or there was a network error", "ncclRemoteError"),
+        shows="symptom",
+        why="the peer may have died of anything",
+    ),
+    Line(
+        (
+            "Proxy Call to rank",
+            "socketProgressOpt",
+            "socketPollConnect",
+            "socketStartConnect",
+            "socketFinalizeAccept",
+            "socketTryAccept",
+            "Call to recv from",
+            "Call to connect returned",
+            "Call to sendmsg failed",
+            "Call to recvmsg failed",
+        ),
+        "failed|returned|closed|timeout|exceeded|error",
+        shows="symptom",
+        why="a peer that died, and one that cannot be reached, show the same",
+    ),
+    Line(
+        ("socketPollConnect", "socketStartConnect", "Call to connect returned"),
+        "Connection refused|No route to host|Connection timed out",
+        shows="hint",
+        why="it was closed, or never open",
+    ),
+    Line(
+        "DistBackendError",
+        shows="symptom",
+        why="it names a backend's failure, not its reason",
+    ),
+    Line(
+        "DistNetworkError",
+        shows="symptom",
+        why="it names a lost connection, not its reason",
+    ),
+    Line(
+        "EOFError",
+        r"^EOFError\b",
+        shows="symptom",
+        why="the process at the other end of the pipe is gone",
+    ),
+    Line(
+        "worker_count",
+        r"worker_count=(?P<here>\d+)",
+        shows="hint",
+        why="compare it with world_size",
+    ),
+    Line(
+        "exited unexpectedly",
+        r"DataLoader worker \(pid.{0,40}exited unexpectedly",
+        shows="symptom",
+        why="how the worker ended is in the kernel's log or above",
+    ),
+    Line(
+        "Some NCCL operations have failed or timed out",
+        shows="symptom",
+        why="the reason is above it",
+    ),
+    Line(
+        "NCCL communicator was aborted",
+        shows="symptom",
+        why="the reason is in the log of another rank",
+    ),
+    Line(
+        "taking the entire process down",
+        shows="symptom",
+        why="the reason is above it",
+    ),
+    Line(
+        "watchdog thread terminated with exception",
+        shows="symptom",
+        why="the reason is behind it, or in the log of another rank",
+    ),
+    Line(
+        (
+            "actor died unexpectedly",
+            "ActorDiedError",
+            "RayActorError",
+            "Worker unexpectedly exits",
+            "WorkerCrashedError",
+        ),
+        shows="symptom",
+        why="how it died is in the actor's own log",
+    ),
+    Line(
+        ("EngineDeadError", "Engine core initialization failed", "EngineCore failed"),
+        shows="symptom",
+        why="the reason is above it",
+    ),
+)

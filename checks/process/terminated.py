@@ -1,0 +1,74 @@
+"""The job was ended from outside.
+
+What you see
+------------
+`Received 15 death signal, shutting down workers` on an agent that printed nothing before, `got signal: 15`, exit code
+143.
+
+Why it happens
+--------------
+Somebody or something sent SIGTERM: a scheduler, a kubelet that evicts the pod, an operator that scales down, a user.
+
+Fix
+---
+Find out who sent it: the scheduler's record of the job (sacct, kubectl describe pod), the host's audit log.
+
+When it is harmless
+-------------------
+Where it was meant.
+
+See also
+--------
+process/killed-by-scheduler, process/terminal-closed
+"""
+
+from distdoctor.check_api import Line
+
+SEVERITY = "fail"
+PREVENTS = "results right"
+RESTART = "yes"
+NEXT = (
+    "who sent the signal",
+    "sacct -j JOBID; kubectl describe pod POD",
+)
+LOG = (
+    Line(
+        "death signal",
+        r"(?P<outside>Received 15 death signal|Received Signals\.SIGTERM)",
+        shows="end",
+    ),
+    Line(
+        "got signal: 15",
+        r"(?P<outside>got signal: 15)\b",
+        shows="end",
+    ),
+    Line(
+        "closing signal",
+        r"closing signal (?:Signals\.)?SIGTERM",
+        shows="symptom",
+        why="torchrun ends the other ranks so after one has failed",
+    ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-15|143)\b",
+        shows="symptom",
+        why="torchrun ends the other ranks so after one has failed",
+    ),
+    Line(
+        "Signal 15",
+        r"Signal 15 \(SIGTERM\) received",
+        shows="symptom",
+        why="torchrun ends the other ranks so after one has failed",
+    ),
+    Line(
+        "KeyboardInterrupt",
+        shows="symptom",
+        why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
+    ),
+    Line(
+        "death signal",
+        "Received 2 death signal",
+        shows="symptom",
+        why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
+    ),
+)

@@ -1,0 +1,122 @@
+"""Which line of the logs is the root: cause before consequence, the first failing rank first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match
+
+NEAR = 600
+"""Lines within which exceptions belong to one death."""
+FAR = 1000
+"""A log that goes on for so many lines after the last thing that failed has survived it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The lines, sorted by what they prove."""
+
+    root: Match | None = None
+    others: tuple[Match, ...] = ()
+    """Further causes, and how processes ended: what the root entailed."""
+    symptoms: tuple[Match, ...] = ()
+    noise: tuple[Match, ...] = ()
+    """What was survived, or proves nothing."""
+
+
+def read(logs: LogFacts) -> Reading:
+    """The root among the lines of ``logs``, where one of them proves what it was."""
+    matches = sorted(logs.matches, key=lambda match: match.order)
+    survived = _survived(logs.sources, matches) + _cleared(matches)
+    noise = [match for match in matches if match.shows == "noise" or match in survived]
+    left = [match for match in matches if match.shows != "noise" and match not in survived]
+    causes = [match for match in left if match.shows == "cause" and not match.exception]
+    raised = [match for match in left if match.exception]
+    ends = [match for match in left if match.shows == "end"]
+    symptoms = [match for match in left if match.shows == "symptom"]
+    if symptoms:
+        symptoms += [match for match in left if match.shows == "hint"]
+    root = _first(causes, ends) or _exception(raised, ends) or _end(ends, symptoms)
+    others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
+    return Reading(root, others, tuple(symptoms), tuple(noise))
+
+
+def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Match]:
+    """What stands in a log that goes on with its work after the last of it, and ends with it."""
+    found: list[Match] = []
+    for source in sources:
+        own = [match for match in matches if match.source == source.name and match.shows not in ("noise", "hint")]
+        last = max((_last_line(match) for match in own), default=0)
+        if source.kind == "kernel":
+            continue
+        alive = source.progress > last or source.finished > last or source.lines - last > FAR
+        # What is said while all ranks leave is no failure of what they were there for.
+        left = source.finished and all(match.shows == "symptom" for match in own)
+        if own and (alive or left):
+            found += own
+    return found
+
+
+def _cleared(matches: Sequence[Match]) -> list[Match]:
+    """Symptoms after which the same check knows, in the same log, that it went on."""
+    over = {(match.check, match.source): _last_line(match) for match in matches if match.shows == "noise"}
+    return [
+        match
+        for match in matches
+        if match.shows in ("symptom", "hint") and _last_line(match) < over.get((match.check, match.source), 0)
+    ]
+
+
+def _last_line(match: Match) -> int:
+    return int(match.values.get("last_line", match.line))
+
+
+def _moment(match: Match) -> tuple[bool, float, int]:
+    return (match.who.time is None, match.who.time or 0.0, match.order)
+
+
+def _first(causes: Sequence[Match], ends: Sequence[Match]) -> Match | None:
+    """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first."""
+    if not causes:
+        return None
+    named = {match.who.rank for match in ends if match.values.get("first")} - {None}
+    those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
+    if all(match.who.time is not None for match in those):
+        return min(those, key=_moment)
+    return min(those, key=lambda match: match.order)
+
+
+def _exception(raised: Sequence[Match], ends: Sequence[Match]) -> Match | None:
+    """Of exceptions that no check knows: the last of those that the first rank to fail raised."""
+    traced = [match for match in raised if match.values.get("traced")] or [*raised]
+    if not traced:
+        return None
+    named = {match.who.rank for match in ends if match.values.get("first")} - {None}
+    those = [match for match in traced if match.who.rank in named] or traced
+    cluster = [those[-1]]
+    for match in reversed(those[:-1]):
+        if match.source != cluster[0].source or cluster[0].line - _last_line(match) < NEAR:
+            cluster.insert(0, match)
+    first = min(cluster, key=_moment) if all(match.who.time is not None for match in cluster) else cluster[0]
+    same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
+    root = first
+    for match in same[same.index(first) + 1 :]:
+        if not match.chained:
+            break
+        root = match
+    return root
+
+
+def _speaker(match: Match) -> tuple[object, ...]:
+    return match.who.rank, match.who.local_rank, match.who.host, match.who.pid
+
+
+def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
+    """How the first process ended, where nothing says why: what torchrun names, before who was ended from outside."""
+    if not ends:
+        return None
+    first = min((match.order for match in symptoms if match.check not in {end.check for end in ends}), default=None)
+    if first is not None and all("outside" in end.values and end.order > first for end in ends):
+        return None  # who was ended from outside after something had failed was ended because of it
+    return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))

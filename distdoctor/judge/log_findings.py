@@ -1,0 +1,159 @@
+"""From what logs show to findings, candidates and a verdict. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.first_failure import Reading, read
+from distdoctor.model.facts.logs import LogFacts, Match
+from distdoctor.model.findings import Candidate, Finding, Fix
+from distdoctor.model.report import Verdict
+
+LINES = 4
+"""Lines of evidence of one finding."""
+CANDIDATES = 5
+
+
+@dataclass(frozen=True)
+class LogJudgement:
+    """What the logs say."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = ()) -> LogJudgement:
+    """The root cause where a line proves one, what followed from it, else what it may be."""
+    known = {check.id: check for check in checks}
+    reading = read(logs)
+    notes = [*logs.notes, *_unread(logs)]
+    if reading.root is not None:
+        root = _finding(reading.root, reading, known, None)
+        rest = _consequences(reading, root, known)
+        return LogJudgement("fail", (root, *rest), (), tuple(notes))
+    if reading.symptoms:
+        candidates = _candidates(reading.symptoms, known)
+        return LogJudgement("incomplete", (), candidates, (_cannot_tell(reading.symptoms), *notes))
+    return _without_failure(logs, notes)
+
+
+def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
+    read_ones = [source for source in logs.sources if source.lines]
+    ended = [
+        f"no failure in {source.name}; it ends at line {source.lines}, last seen "
+        f"{'starting up' if source.starting else 'doing'}: {source.last}"
+        for source in read_ones
+        if not source.finished
+    ]
+    verdict: Verdict = "warn" if ended else "pass"
+    return LogJudgement("incomplete" if not read_ones and notes else verdict, (), (), (*ended[:3], *notes))
+
+
+def _unread(logs: LogFacts) -> list[str]:
+    return [f"{source.name}: no text, not looked at" for source in logs.sources if source.kind == "binary"][:3]
+
+
+# -- findings --------------------------------------------------------------------------------------------------------
+
+
+def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of: str | None) -> Finding:
+    check_id = match.check
+    check = known[check_id]
+    same = [other for other in reading.others if other.check == match.check and _alike(other, match)]
+    group = [match, *same]
+    shown = dict.fromkeys(_told(one) for one in group)
+    evidence = [*shown][:LINES]
+    if len(shown) > LINES:
+        evidence.append(f"and {len(shown) - LINES} more like these")
+    if match.frame:
+        evidence.append(f"raised at {match.frame}")
+    return Finding(
+        summary=_summary(match, check),
+        title=check.title,
+        nodes=tuple(dict.fromkeys(one.who.host for one in group if one.who.host)),
+        ranks=_ranks(group),
+        evidence=tuple(evidence),
+        fixes=(Fix(_fix(check)),) if because_of is None else (),
+        severity="fail" if because_of is None or check.severity == "fail" else check.severity,
+        check=check_id,
+        id=check_id,
+        because_of=because_of,
+        restart=check.restart,
+    )
+
+
+def _alike(other: Match, match: Match) -> bool:
+    if not match.exception:
+        return True
+    return other.exception == match.exception and other.values.get("message") == match.values.get("message")
+
+
+def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
+    told = {rank for one in group for rank in one.ranks}
+    return tuple(sorted(told | {one.who.rank for one in group if one.who.rank is not None}))[:4096]
+
+
+def _told(match: Match) -> str:
+    who = f"rank {match.who.rank}: " if match.who.rank is not None else ""
+    often = f" ({match.count} times)" if match.count > 1 else ""
+    place = f"{match.source}:{match.line}" if match.line else match.source
+    return f"{place}: {who}{match.text}{often}"
+
+
+def _summary(match: Match, check: Check) -> str:
+    who = f" on {match.who.host}" if match.who.host else ""
+    rank = f" of rank {match.who.rank}" if match.who.rank is not None else ""
+    if match.exception:
+        message = match.values.get("message", "")
+        return f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}."[:400]
+    place = f"{match.source}, line {match.line}," if match.line else match.source
+    return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}."
+
+
+def _fix(check: Check) -> str:
+    """The first paragraph of the page's Fix."""
+    found = re.search(r"(?ms)^Fix\n-{3,}\n(.+?)(?:\n\s*\n|\Z)", check.page)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> list[Finding]:
+    """What follows from the root: other causes after it, how processes ended, and what their peers then said."""
+    found: dict[str, Finding] = {}
+    for match in (*reading.others, *reading.symptoms):
+        check_id = match.check
+        if check_id != root.check and check_id not in found and check_id in known:
+            found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
+    return [*found.values()]
+
+
+# -- candidates ------------------------------------------------------------------------------------------------------
+
+
+def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:
+    first: dict[str, Match] = {}
+    for match in symptoms:
+        first.setdefault(match.check, match)
+    return tuple(_candidate(known[check], _told(match), match.why) for check, match in first.items() if check in known)[
+        :CANDIDATES
+    ]
+
+
+def _candidate(check: Check, why: str, against: str) -> Candidate:
+    following, command = check.next
+    if not following:
+        following, command = (
+            "the logs of all ranks, above all of the one that ended first",
+            "distdoctor diagnose LOGS...",
+        )
+    return Candidate(check.id, why, against, following, command)
+
+
+def _cannot_tell(symptoms: Sequence[Match]) -> str:
+    match = symptoms[0]
+    where = f"{match.source}:{match.line}"
+    return f"this shows that the job failed ({where}), not why: {match.text[:200]}"

@@ -1,0 +1,138 @@
+"""Whom a line is from: what launchers, torch, NCCL and schedulers put before it, and where its file lies."""
+
+from __future__ import annotations
+
+import calendar
+import html
+import re
+from dataclasses import replace
+
+from distdoctor.model.facts.logs import Who
+
+_YEAR = 1972
+"""Stands for the year where a line gives none; a leap year, so that every day of it exists."""
+_PREFIXES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\[rank ?(?P<rank>\d{1,6})\]:? ?",  # torch.distributed's excepthook and loggers
+        r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?",  # torchrun --tee: [default3]:, [trainer0]:
+        r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?",  # mpirun --tag-output
+        r"\((?:[\w.:=/-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,64}))?\) ?",  # Ray
+        r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?",
+        r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] (?=NCCL|[a-z_]+/|[a-z_]+\.cc)",  # NCCL
+        r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] ",
+        r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)",
+        r"(?P<rank>\d{1,6}): (?=\S)",  # srun --label
+        # glog, as torch writes it: E1121 12:00:00.123456 1234 torch/x.py:1] with [host], [rank] where they are
+        r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
+        r"[\w./\\:-]{1,200}:\d{1,6}\] ?",
+        r"\[[IWEF] [\w.:/\\ -]{1,80}\] ?",  # the same in older versions: [E ProcessGroupNCCL.cpp:475]
+        r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+        r"(?:Z|[+-]\d\d:?\d\d)?\]?,? ?(?:[-|] ?)?",
+        r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
+        r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
+        r"\[(?:std(?:out|err))\]:? ?",
+        r"[|│┃] ?",  # rich's boxes
+        r"(?:> ){1,3}",
+        r"(?:stdout|stderr): ",
+    )
+)
+_HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")
+"""What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
+_NO_HOST = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration)$|^(?:sm|step|epoch|v)\d", re.I)
+_TEXT_RANK = re.compile(
+    r"\[(?:PG (?:ID )?[\w() :-]{1,80} )?[Rr]ank:? (?P<rank>\d{1,6})\]|\bon rank (?P<also>\d{1,6})\b|"
+    r"\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)"
+)
+_PATHS = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"attempt_\d+/(?P<local_rank>\d{1,4})/(?:std(?:out|err)\.log|error\.json)$",
+        r"(?:^|[/._-])rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",
+        r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
+        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|n|pod)[a-z]*[._-]?\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt)|/)",
+    )
+)
+_LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)
+
+
+def split(line: str) -> tuple[Who, str]:
+    """Whom ``line`` is from, and what is left of it without what stands before it."""
+    who, text = Who(), line
+    for turn in range(8):
+        bare = text.lstrip() if turn == 0 else text
+        for prefix in _PREFIXES:
+            match = prefix.match(bare)
+            if match:
+                who, text = _merged(who, match.groupdict()), bare[match.end() :]
+                break
+        else:
+            host = _HOST.match(bare) if who.host is None else None
+            if host is None or _NO_HOST.search(host["host"]):
+                break
+            who, text = replace(who, host=host["host"]), bare[host.end() :]
+    return who, text
+
+
+def mentioned(who: Who, text: str) -> Who:
+    """``who`` with the rank that the text itself names as its own, as torch's watchdog does."""
+    if who.rank is not None:
+        return who
+    match = _TEXT_RANK.search(text, 0, 300)
+    number = next((group for group in match.groups() if group), None) if match else None
+    return who if number is None else replace(who, rank=int(number))
+
+
+def of_file(name: str) -> Who:
+    """Whom all of a file is from, where its path says so."""
+    who = Who()
+    for pattern in _PATHS:
+        match = pattern.search(name)
+        if match and not ("rank" in pattern.groupindex and _LOCAL_IN_PATH.search(name)):
+            who = _merged(who, match.groupdict())
+    return who
+
+
+def within(who: Who, file: Who) -> Who:
+    """``who``, completed by what the file says."""
+    return replace(
+        who,
+        rank=who.rank if who.rank is not None else file.rank,
+        local_rank=who.local_rank if who.local_rank is not None else file.local_rank,
+        host=who.host or file.host,
+    )
+
+
+def _merged(who: Who, values: dict[str, str | None]) -> Who:
+    rank, local, pid = (_number(values.get(name)) for name in ("rank", "local_rank", "pid"))
+    return Who(
+        rank=who.rank if who.rank is not None else rank,
+        local_rank=who.local_rank if who.local_rank is not None else local,
+        host=who.host or values.get("host"),
+        pid=who.pid if who.pid is not None else pid,
+        time=who.time if who.time is not None else _time(values),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _time(values: dict[str, str | None]) -> float | None:
+    clock = values.get("clock")
+    if not clock:
+        return None
+    hours, minutes, seconds = clock.replace(",", ".").split(":")
+    date = values.get("date")
+    year, month, day = (int(part) for part in re.split(r"[-/]", date)) if date else (_YEAR, 1, 1)
+    if values.get("mm"):
+        year, month, day = _YEAR, int(values["mm"] or 1), int(values["dd"] or 1)
+    if not (1970 <= year < 2200 and 1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    return calendar.timegm((year, month, day, int(hours), int(minutes), 0)) + float(seconds)
+
+
+def readable(raw: bytes) -> str:
+    """A line of a log as text: what a page on the web made of it undone, and nothing that ends it."""
+    text = raw.decode("utf-8", "replace").rstrip()
+    return html.unescape(text) if "&" in text and ";" in text else text

@@ -1,0 +1,68 @@
+"""How a log ends: with the steps of a job that works, with its end, or in the middle of starting up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from distdoctor.logs.attribution import readable, split
+
+TAIL = 32 << 10
+"""Bytes of the end that are looked at."""
+LAST = 60
+CUT = 600
+"""Characters of a line that are looked at."""
+"""Lines of it."""
+_PROGRESS = re.compile(
+    r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
+    r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
+    r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
+    re.I,
+)
+_FINISHED = re.compile(
+    r"\b(?:training|job|run|fine-?tuning|evaluation|everything|all)\b.{0,30}"
+    r"\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
+    r"|\btrain_runtime\b|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?(?:final )?(?:model|checkpoint)"
+    r"|\bBest (?:accuracy|model|val)|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully"
+    r"|exit(?:ed)?(?: with)? code:? 0\b",
+    re.I,
+)
+_STARTING = re.compile(
+    r"\binit(?:ializ\w*|ialis\w*)? (?:torch[. ])?(?:distributed|process group|parallel)|\binit_process_group\b"
+    r"|rendezvous|store[_ ]based[_ ]barrier|\bMEMBER: \d+/\d+|Init START"
+    r"|NCCL INFO (?:Bootstrap|NET/|NCCL version|Using network|cudaDriver|comm 0x\w+ rank \d+ n[rR]anks)"
+    r"|starting (?:local )?(?:workers|worker group)|waiting for .{0,40}(?:workers?|nodes?|ranks?|clients?|peers?)"
+    r"|distributed (?:init|environment)|setting (?:up|OMP_NUM_THREADS)|Using \S{1,200} as PyTorch extensions root"
+    r"|spawn\w* process|entering (?:the )?barrier|Channel \d+(?:/\d+)? ?:",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """See :class:`distdoctor.model.facts.logs.LogSource`; lines are counted from the first of the tail, from 0."""
+
+    last: str = ""
+    progress: int | None = None
+    finished: int | None = None
+    starting: bool = False
+
+
+def judge(tail: bytes) -> Ending:
+    """How a log ends whose last bytes are ``tail``."""
+    texts: list[tuple[int, str]] = []
+    for number, raw in enumerate(tail.split(b"\n")):
+        for piece in raw[-4 * CUT :].split(b"\r")[-3:]:
+            text = split(readable(piece[:CUT]))[1].strip()
+            if len(text) > 2:
+                texts.append((number, text))
+    texts = texts[-LAST:]
+    if not texts:
+        return Ending()
+    steps = [number for number, text in texts if _PROGRESS.search(text)]
+    ends = [number for number, text in texts[-15:] if _FINISHED.search(text)]
+    ahead = [number for number, text in texts if _STARTING.search(text)]
+    progress = steps[-2] if len(steps) > 1 else None
+    finished = ends[-1] if ends else None
+    starting = bool(ahead) and finished is None and (not steps or ahead[-1] > steps[-1])
+    return Ending(texts[-1][1][:300], progress, finished, starting)

@@ -1,0 +1,169 @@
+"""Reading whatever a job has left: files in blocks of whole lines, in bounded memory, told apart by their content."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary"]
+
+BLOCK = 1 << 20
+"""Bytes that are read at once."""
+LONGEST = 4 << 20
+"""A line that is longer is cut: somebody dumped a tensor, or the file has no lines."""
+OVERLAP = 512
+"""Bytes of a cut line that are seen twice, so that nothing is lost in the cut."""
+HEAD = 8192
+"""Bytes by which a file is told."""
+MAX_FILES = 20_000
+
+_ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_KERNEL = re.compile(
+    rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
+)
+_NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
+
+
+class Unreadable(Exception):
+    """An input that cannot be read; the text names it and says why."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file (or stdin, ``-``) to be read."""
+
+    name: str
+    path: Path | None
+
+
+def find(paths: Iterable[Path]) -> Iterator[Source]:
+    """The files of these paths; of a folder, all that are below it, in the order of their names.
+
+    Raises Unreadable for a path that is not there.
+    """
+    count = 0
+    for path in paths:
+        if str(path) == "-":
+            yield Source("stdin", None)
+        elif path.is_dir():
+            for folder, folders, names in os.walk(path):
+                folders[:] = sorted(name for name in folders if not name.startswith("."))
+                for name in sorted(names, key=_natural):
+                    count += 1
+                    if not name.startswith(".") and count <= MAX_FILES:
+                        yield Source(str(Path(folder) / name), Path(folder) / name)
+        elif not path.exists():
+            raise Unreadable(f"{path}: there is no such file")
+        else:
+            yield Source(str(path), path)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
+
+
+def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
+    """What ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
+    try:
+        raw = _raw(source)
+        head = _peek(raw)
+        if head.startswith(b"\x1f\x8b"):
+            raw = io.BufferedReader(gzip.GzipFile(fileobj=raw), BLOCK)
+            head = _peek(raw)
+        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+            raw = _unpacked_zstd(source, raw)
+            head = _peek(raw)
+    except (OSError, EOFError, zlib.error) as err:
+        raise Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}") from None
+    return kind_of(head), raw
+
+
+def _raw(source: Source) -> io.BufferedReader:
+    if source.path is None:
+        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False), BLOCK)
+    handle = os.open(source.path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        os.close(handle)
+        raise OSError(0, "not a regular file")
+    if stat.S_ISREG(mode) and os.fstat(handle).st_size == 0:  # as all of /proc is, where reading can wait for ever
+        os.close(handle)
+        raise OSError(0, "empty")
+    os.set_blocking(handle, True)
+    return io.BufferedReader(io.FileIO(handle, closefd=True), BLOCK)
+
+
+def _peek(raw: io.BufferedReader) -> bytes:
+    return raw.peek(HEAD)[:HEAD]
+
+
+def _unpacked_zstd(source: Source, raw: io.BufferedReader) -> io.BufferedReader:
+    try:
+        from zstandard import ZstdDecompressor  # an extra of the package
+    except ImportError:
+        raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
+    return io.BufferedReader(ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_size=BLOCK), BLOCK)
+
+
+def kind_of(head: bytes) -> Kind:
+    """What begins with these bytes."""
+    if head.startswith(b"\x80") and head[1:2] in b"\x02\x03\x04\x05":
+        return "flight-recorder"
+    if head.startswith(_NO_LOGS):
+        return "binary"
+    start = head.lstrip()
+    if start.startswith(b"{"):
+        if b'"schema_version"' in head and b'"facts"' in head:
+            return "facts"
+        if b'"entries"' in head and (
+            b'"pg_config"' in head or b'"pg_status"' in head or b'"collective_seq_id"' in head
+        ):
+            return "flight-recorder"
+        if b'"pg_config"' in head and b'"version"' in head:
+            return "flight-recorder"
+        if re.match(rb'\{\s*"message"\s*:', start) and (b'"extraInfo"' in head or b'"timestamp"' in head):
+            return "error-file"
+    lines = head.count(b"\n")
+    if lines and len(_KERNEL.findall(head)) * 2 > lines:
+        return "kernel"
+    return "log"
+
+
+def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
+    """The bytes of a log in blocks that end with the end of a line, without colours and NUL bytes. Raises OSError."""
+    rest = b""
+    while True:
+        try:
+            block = raw.read1(BLOCK)
+        except (EOFError, zlib.error):  # a compressed log that was cut off: what was there is told
+            block = b""
+        if not block:
+            break
+        if b"\0" in block:
+            block = block.replace(b"\0", b"")  # also what makes UTF-16 of plain text
+        block = rest + block
+        cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+        if cut == 0:
+            if len(block) < LONGEST:
+                rest = block
+                continue
+            yield _plain(block)
+            rest = block[-OVERLAP:]
+            continue
+        rest = block[cut:]
+        yield _plain(block[:cut])
+    if rest:
+        yield _plain(rest)
+
+
+def _plain(block: bytes) -> bytes:
+    return _ANSI.sub(b"", block) if b"\x1b" in block else block

@@ -1,0 +1,87 @@
+"""Finding the lines that a check knows: all literals at once, then the expression only where a literal stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+from distdoctor.model.log_line import Line
+
+WINDOW = 2000
+"""Characters of a line that are looked at, around what was found: no expression sees more."""
+BEFORE = 600
+MOST = 4000
+"""How often one literal is looked at in one file; what stands there more often says nothing new."""
+
+
+@dataclass
+class Known:
+    """One wording of a check."""
+
+    check: str
+    line: Line
+
+    def values(self, text: str) -> dict[str, str] | None:
+        """The values in ``text``, None where it is not this wording."""
+        match = self._pattern.search(text)
+        if match is None or (self._unless is not None and self._unless.search(text)):
+            return None
+        return {name: value for name, value in match.groupdict().items() if value}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self.line.pattern)
+
+    @cached_property
+    def _unless(self) -> re.Pattern[str] | None:
+        return re.compile(self.line.unless) if self.line.unless else None
+
+
+class Scanner:
+    """The wordings of all checks. ``extra`` are literals of the caller's own, found along with them."""
+
+    def __init__(self, wordings: Mapping[str, Sequence[Line]], extra: Sequence[str] = ()) -> None:
+        self._known: dict[bytes, list[Known]] = {literal.encode(): [] for literal in extra}
+        for check, lines in wordings.items():
+            for line in lines:
+                known = Known(check, line)
+                for literal in line.literals:
+                    self._known.setdefault(literal.encode(), []).append(known)
+        self.literals = tuple(self._known)
+        self._entries = [self._known[literal] for literal in self.literals]
+        self._search = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
+        self._seen = [0] * len(self.literals)
+
+    def begin(self) -> None:
+        """A new file."""
+        self._seen = [0] * len(self.literals)
+
+    def lines(self, block: bytes) -> Iterator[tuple[int, int, int, list[Known]]]:
+        """The lines with a literal in them: where each begins and ends, where the first literal stands, and what may
+        be known of it."""
+        seen = self._seen
+        start = end = place = -1
+        found: list[Known] = []
+        for number, at, _ in self._search.find_matches_as_indexes(block, overlapping=True):
+            seen[number] += 1
+            if seen[number] > MOST:
+                continue
+            if at >= end:
+                if end >= 0:
+                    yield start, end, place, found
+                start, end, place, found = *_bounds(block, at), at, []
+            found.extend(known for known in self._entries[number] if not any(known is other for other in found))
+        if end >= 0:
+            yield start, end, place, found
+
+
+def _bounds(block: bytes, at: int) -> tuple[int, int]:
+    """Where the line around ``at`` begins and ends, no further away than the window is wide."""
+    low, high = max(at - BEFORE, 0), min(at + WINDOW, len(block))
+    start = max(block.rfind(b"\n", low, at), block.rfind(b"\r", low, at))
+    ends = [place for place in (block.find(b"\n", at, high), block.find(b"\r", at, high)) if place >= 0]
+    return (start + 1 if start >= 0 else low), min(ends, default=high)

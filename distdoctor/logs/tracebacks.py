@@ -1,0 +1,74 @@
+"""Python's own account of an error: the line of the exception, and where it was raised."""
+
+from __future__ import annotations
+
+import re
+
+from distdoctor.logs.attribution import readable, split
+
+TRIGGERS = (
+    "Error: ",
+    "Exception: ",
+    "Error:\n",
+    "Error\n",
+    "Exception\n",
+    "Error:\r",
+    "Error\r",
+    "Exception:\n",
+    "Interrupt\n",
+    "Exited: ",
+    "Empty\n",
+    "StopIteration",
+    "OutOfMemory: ",
+)
+"""What the own line of an exception holds, whatever its type."""
+HEADS = ("Traceback (most recent call last)", "During handling of the above", "The above exception was the direct")
+_LINE = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory))"
+    r"(?:\([\w. ]{0,80}\))?(?:: ?(?P<text>.*))?$"
+)
+_LOGGED = re.compile(r"(?:[A-Z]{4,8}\b|ERROR)[ :|-]")
+_QUOTED = re.compile(
+    r"(?:\"message\": \"|(?=[\w.]{1,80}Error: Caught ))(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): "
+    r"(?P<text>[^\"]{0,400})"
+)
+"""As torchelastic's error files and benchmark harnesses quote it."""
+_FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,120})')
+_RICH = re.compile(r"(?P<file>[\w./-]{2,300}\.py):(?P<line>\d{1,7}) in (?P<name>[\w.<>]{1,120})")
+_SOURCE = re.compile(
+    r"\s*(?:[│❱>] ?\s*)*(?:\d{1,6} │.*|File \"[^\"]{1,400}\", line \d.*"
+    r"|(?:raise|return|assert|except|logger?\.\w+\(|warnings\.warn\(|print\() ?[\w(\"'].*)$"
+)
+"""A frame of a traceback, or a line of the program that it quotes: what stands there was not said, but might be."""
+BACK = 6000
+"""Bytes before an exception in which its frames are looked for."""
+
+
+def exception(text: str) -> tuple[str, str] | None:
+    """The type and the text of the exception whose own line ``text`` is; None for any other line."""
+    match = _LINE.match(text.strip().removeprefix("E   ")) or _QUOTED.search(text)
+    if match is None:
+        return None
+    return match["type"], (match["text"] or "").strip()
+
+
+def before(block: bytes, start: int) -> tuple[bool, str, bool]:
+    """What stands before the line of an exception: whether there is a traceback, its innermost frame, and whether it
+    was raised while another one was handled."""
+    lines = [split(readable(raw))[1] for raw in block[max(start - BACK, 0) : start].splitlines()[-90:]]
+    frame, traced, chained = "", False, False
+    for line in reversed(lines):
+        match = _FRAME.search(line) or _RICH.search(line)
+        if match and not frame:
+            frame = f"{match['file']}:{match['line']} in {match['name']}"
+        if "Traceback (most recent call last)" in line:
+            traced = True
+        elif traced and line.strip():
+            chained = "During handling of the above" in line or "The above exception was the direct" in line
+            break
+    return traced or bool(frame), frame, chained
+
+
+def is_source(text: str) -> bool:
+    """Whether a line is a program's text, as tracebacks quote it."""
+    return bool(_SOURCE.match(text[:1000]))

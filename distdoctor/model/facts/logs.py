@@ -1,0 +1,76 @@
+"""What logs show, as plain data: which lines matched which check, said by whom, and how each log ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from distdoctor.model.log_line import Shows
+
+
+@dataclass(frozen=True)
+class Who:
+    """Whom a line is from, as far as its prefix, its file or its text says."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    time: float | None = None
+    """Seconds since the epoch by that host's clock; where a line has no date, of an unknown day."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """One line that a check knows, or an exception that none does (``check`` is empty)."""
+
+    check: str
+    shows: Shows
+    source: str
+    line: int
+    text: str
+    """The line without its prefix, cleaned and shortened."""
+    who: Who = Who()
+    values: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+    order: int = 0
+    """Its place among all lines that were read."""
+    exception: str = ""
+    """The type of the exception whose own line this is."""
+    frame: str = ""
+    """The innermost ``file:line in function`` of its traceback."""
+    chained: bool = False
+    """Raised while an earlier one was being handled."""
+    ranks: tuple[int, ...] = ()
+    """Which ranks said the same."""
+    count: int = 1
+    """How often it stands in the logs."""
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """One file that was read."""
+
+    name: str
+    kind: str
+    lines: int = 0
+    bytes: int = 0
+    last: str = ""
+    """What it ends with: its last line that says something."""
+    progress: int = 0
+    """The line up to which it shows the steps of a job that works, where it does so near its end; else 0."""
+    finished: int = 0
+    """The line in which a job says that it is done, near the end; else 0."""
+    starting: bool = False
+    """Whether it ends in the middle of starting up: a rendezvous, a process group, a barrier."""
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """Everything that the logs of one job show."""
+
+    sources: tuple[LogSource, ...] = ()
+    matches: tuple[Match, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What could not be read, and why."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """What NCCL and torch said of themselves: versions, interfaces, transports."""

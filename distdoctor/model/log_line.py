@@ -1,0 +1,38 @@
+"""How a log shows a failure: what a check declares as ``LOG``, one entry for each wording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Shows = Literal["cause", "end", "symptom", "hint", "exception", "noise"]
+"""What a line that matches proves.
+
+``cause``: this failure. ``end``: how a process ended, which tells the cause only where no other line does.
+``symptom``: that something failed, of which this check is a possible cause, or which follows from every other death.
+``hint``: a possible cause that is only worth naming where something failed.
+``exception``: the own line of a Python exception which no other wording knows; the literal only stands for that.
+``noise``: nothing; it also stands in the logs of jobs that run.
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One wording."""
+
+    literal: str | tuple[str, ...]
+    """Looked for first, in every line, as it is: one of these strings must stand in the line. As short as it can be
+    and still be rare; without values, quotes and what differs between versions."""
+    pattern: str = ""
+    """An expression that is then searched for in the line (empty: the literal is enough). Its named groups are the
+    values; ``rank``, ``ranks``, ``local_rank``, ``host`` say whom it is about."""
+    shows: Shows = "cause"
+    why: str = ""
+    """For a symptom: what else it may come from, in a clause; for noise: why it is."""
+    unless: str = ""
+    """An expression that, found in the line, voids the match."""
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """The literals, also where there is one."""
+        return (self.literal,) if isinstance(self.literal, str) else self.literal

@@ -1,0 +1,79 @@
+"""What a report on logs says that one on facts does not: what was read, what it may be, what to get next."""
+
+from __future__ import annotations
+
+import shlex
+
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.render.marks import STYLES
+from distdoctor.render.page import Page
+from distdoctor.render.words import count
+
+_SAID = {
+    "fail": "the logs show why the job failed",
+    "incomplete": "the logs do not show why",
+    "warn": "no failure in this",
+    "pass": "no failure in this; the job ended",
+}
+_WORDS = {"warn": "NO FAILURE SEEN", "incomplete": "CANNOT TELL"}
+
+
+def is_on_logs(report: Report) -> bool:
+    """Whether it is on logs alone, without a plan to talk of."""
+    return not report.plan and "logs" in report.details
+
+
+def word(report: Report) -> str:
+    """The verdict in one or two words."""
+    if report.verdict == "pass":
+        return "NO FAILURE SEEN"
+    return _WORDS.get(report.verdict, report.verdict.upper())
+
+
+def write_head(page: Page, report: Report, dot: str) -> None:
+    """What was read, and what came of it."""
+    logs = report.details["logs"]
+    lines = sum(source.get("lines", 0) for source in logs.values())
+    parts = [f"distdoctor {clean(report.distdoctor)}", count(len(logs), "file"), count(lines, "line")]
+    page.prose((dot.join(parts), "bold"), hang=2)
+    said = _SAID[report.verdict]
+    if report.verdict == "incomplete" and not report.candidates:
+        said = "not everything could be looked at" if not report.findings else "the logs show who is missing, not why"
+    page.line((f"{word(report)}: ", STYLES[report.verdict]), said)
+
+
+def write_candidates(page: Page, report: Report, program: str) -> None:
+    """What it may be, likeliest first."""
+    for number, one in enumerate(report.candidates):
+        page.blank()
+        page.prose((f"? {'it may be' if number == 0 else 'or'} ", "yellow"), (clean(one.check), "bold"), hang=2)
+        page.prose(("  for it: ", "dim"), clean(one.why), hang=10)
+        if one.against:
+            page.prose(("  against: ", "dim"), clean(one.against), hang=11)
+        page.prose(("  get next: ", "dim"), clean(one.next), hang=12)
+        if one.command:
+            page.line((f"      {clean(one.command)}", "bold"))
+    if report.candidates:
+        page.line(("  more: ", "dim"), f"{program} explain {clean(report.candidates[0].check)}")
+
+
+def next_step(report: Report, program: str) -> tuple[str, list[str]]:
+    """The one thing to do now, and the line for it."""
+    roots = [finding for finding in report.findings if finding.because_of is None]
+    if report.verdict == "fail" and roots:
+        again = {
+            "no": "starting again as it was will not help",
+            "yes": "starting again as it was may help",
+            "other-nodes": "starting again on other nodes may help",
+        }
+        return f"apply the fix above; {again.get(roots[0].restart, again['no'])}", []
+    if report.candidates:
+        first = report.candidates[0]
+        words = f"get {first.next}, and diagnose all of it together"
+        return words, [first.command or shlex.join([*program.split(), "diagnose", "LOGS..."])]
+    if report.verdict == "incomplete":
+        return "diagnose the logs of all ranks and nodes together", [
+            shlex.join([*program.split(), "diagnose", "LOGS..."])
+        ]
+    return "nothing to mend is seen here; if the job hangs, look at it while it does", []

@@ -1,0 +1,133 @@
+"""Cause before consequence: which of the lines of a log, or of several, is the root, and when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.test_wordings import judged
+
+TRACEBACK = """{who}Traceback (most recent call last):
+{who}  File "/home/u/train.py", line 12, in <module>
+{who}    main()
+{who}  File "/home/u/train.py", line 8, in main
+{who}    {source}
+{who}{error}
+"""
+CLOSED = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:219, remote process exited or there was a "
+    "network error, NCCL version 2.20.5"
+)
+TABLE = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-01-01_10:00:01
+  host      : gpu02
+  rank      : 9 (local_rank: 1)
+  exitcode  : -15 (pid: 102)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 102
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-01_10:00:00
+  host      : gpu02
+  rank      : 8 (local_rank: 0)
+  exitcode  : {code} (pid: 101)
+  error_file: <N/A>
+  traceback : {told}
+============================================================
+"""
+
+
+def raised(who: str, error: str, source: str = "step()") -> str:
+    return TRACEBACK.format(who=who, error=error, source=source)
+
+
+def roots(path: Path, *texts: str) -> list[tuple[str, tuple[int, ...]]]:
+    found = judged(path, *texts)
+    return [(finding.check, finding.ranks) for finding in found.findings if finding.because_of is None]
+
+
+def test_the_exception_of_the_rank_that_failed_first(tmp_path: Path) -> None:
+    text = raised("[rank1]: ", CLOSED) + raised("[rank0]: ", "KeyError: 'lr'") + TABLE.format(code=1, told="x")
+    assert roots(tmp_path, text) == [("process/exception", (0,))]
+
+
+def test_what_peers_said_is_told_as_what_follows(tmp_path: Path) -> None:
+    found = judged(tmp_path, raised("[rank0]: ", "KeyError: 'lr'") + raised("[rank1]: ", CLOSED))
+    assert {finding.because_of for finding in found.findings[1:]} == {"process/exception"}
+    assert "process/peer-died" in [finding.check for finding in found.findings[1:]]
+    assert "raised at /home/u/train.py:8 in main" in found.findings[0].evidence
+
+
+def test_of_chained_exceptions_the_last(tmp_path: Path) -> None:
+    text = raised("", "KeyError: 'lr'") + "\nDuring handling of the above exception, another exception occurred:\n\n"
+    found = judged(tmp_path, text + raised("", "ValueError: no learning rate"))
+    assert found.findings[0].summary == "The process ended with ValueError: no learning rate."
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "check"),
+    [
+        (-9, "Signal 9 (SIGKILL) received by PID 101", "process/killed-by-oom"),
+        (-11, "Signal 11 (SIGSEGV) received by PID 101", "process/crashed"),
+        (-7, "Signal 7 (SIGBUS) received by PID 101", "host/shared-memory-small"),
+    ],
+)
+def test_how_the_first_process_ended(tmp_path: Path, code: int, told: str, check: str) -> None:
+    found = judged(tmp_path, TABLE.format(code=code, told=told))
+    assert (found.findings[0].check, found.findings[0].ranks, found.findings[0].nodes) == (check, (8,), ("gpu02",))
+
+
+@pytest.mark.parametrize("code", [1, -6, -15])
+def test_an_exit_code_that_says_nothing(tmp_path: Path, code: int) -> None:
+    found = judged(tmp_path, TABLE.format(code=code, told="To enable traceback see: https://pytorch.org/"))
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert found.candidates
+
+
+def test_ended_from_outside_after_something_failed(tmp_path: Path) -> None:
+    agent = "W0101 10:00:00.000000 1 torch/distributed/elastic/agent/server/api.py:1] Received 15 death signal\n"
+    assert roots(tmp_path, agent) == [("process/terminated", ())]
+    assert judged(tmp_path, f"{CLOSED}\n{agent}").verdict == "incomplete"
+    assert roots(tmp_path, agent + raised("[rank2]: ", "OSError: [Errno 28] No space left on device")) == [
+        ("host/disk-full", (2,))
+    ]
+
+
+def test_what_the_log_goes_on_after_is_no_failure(tmp_path: Path) -> None:
+    steps = "".join(f"step {number} loss 0.5\n" for number in range(20))
+    assert judged(tmp_path, f"RuntimeError: Address already in use\n{steps}").findings == ()
+    assert roots(tmp_path, f"{steps}RuntimeError: Address already in use\n") == [("network/port-in-use", ())]
+
+
+def test_logs_of_several_ranks_beside_each_other(tmp_path: Path) -> None:
+    """By the clock: the first file's rank only lost its peer."""
+    late = raised("2026-01-01 10:00:09,000 [rank0]: ", "RuntimeError: CUDA error: an illegal address")
+    early = raised("2026-01-01 10:00:01,000 [rank5]: ", "RuntimeError: CUDA out of memory. Tried to allocate 1 GiB")
+    assert roots(tmp_path, late, early) == [("gpu/out-of-memory", (5,))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 1 loss 0.3\nstep 2 loss 0.2\n",
+        "[W socket.cpp:464] [c10d] The server socket cannot be initialized on [::]:6001 (errno: 97).\n",
+        "n0:1:2 [0] NCCL INFO NET/Plugin : No plugin found, using internal implementation\n",
+        "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n",
+        "",
+    ],
+)
+def test_no_failure_is_no_finding(tmp_path: Path, text: str) -> None:
+    found = judged(tmp_path, f"begin\n{text}")
+    assert (found.findings, found.candidates) == ((), ()) and found.verdict in ("pass", "warn")
+
+
+def test_a_source_line_is_not_what_was_said(tmp_path: Path) -> None:
+    text = '  File "a.py", line 3, in f\n    raise RuntimeError("CUDA out of memory")\n'
+    assert judged(tmp_path, text).findings == ()

@@ -1,0 +1,137 @@
+"""Input as it really is: compressed, without line ends, with NUL bytes, colours, progress bars, of any encoding."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distdoctor.judge.log_findings import LogJudgement, judge_logs
+from distdoctor.logs.collect import collect
+from distdoctor.logs.flight_recorder import BadDump, load
+from tests.facts_builder import CHECKS
+from tests.logs.test_wordings import LOGS
+
+LINE = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def judged(*paths: Path) -> LogJudgement:
+    return judge_logs(collect(paths, LOGS).logs, CHECKS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"a\n{LINE}\n".encode(),
+        gzip.compress(f"a\n{LINE}\n".encode()),
+        f"a\n{LINE}\n".encode("utf-16"),
+        b"a\0\0\n" + LINE.encode() + b"\0\n",
+        b"\xff\xfe\xfa caf\xe9\n" + LINE.encode() + b"\n",
+        f"a\n\x1b[31m{LINE[:20]}\x1b[0m{LINE[20:]}\x1b[K\n".encode(),
+        ("".join(f"\r {n}% done" for n in range(100)) + f"\r{LINE}\n").encode(),
+        f"a\r\n{LINE}\r\n".encode(),
+        f"a\n{LINE}".encode(),
+    ],
+    ids=["plain", "gzip", "utf-16", "nul", "latin", "ansi", "bars", "crlf", "no newline"],
+)
+def test_any_form(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.log").write_bytes(content)
+    (finding,) = judged(tmp_path / "x.log").findings
+    assert (finding.check, finding.ranks) == ("gpu/out-of-memory", (3,))
+
+
+def test_torchruns_folders_say_whose_log_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "none_x/attempt_0/5"
+    folder.mkdir(parents=True)
+    (folder / "stderr.log").write_text("ValueError: no\n")
+    found = collect([tmp_path], LOGS).logs
+    assert [match.who.local_rank for match in found.matches] == [5]
+
+
+def test_an_error_file_of_torchelastic(tmp_path: Path) -> None:
+    stack = 'Traceback (most recent call last):\n  File "t.py", line 3, in main\n    f()\nZeroDivisionError: by zero\n'
+    message = {"message": "ZeroDivisionError: by zero", "extraInfo": {"py_callstack": stack, "timestamp": "1"}}
+    (tmp_path / "error.json").write_text(json.dumps({"message": message}))
+    (finding,) = judged(tmp_path).findings
+    assert finding.check == "process/exception" and "raised at t.py:3 in main" in finding.evidence
+
+
+def dump(numbers: list[int], sizes: int = 4) -> dict[str, object]:
+    entries = [
+        {
+            "collective_seq_id": number,
+            "process_group": ("0", "default_pg"),
+            "profiling_name": "nccl:all_reduce",
+            "input_sizes": [[sizes]],
+            "output_sizes": [[sizes]],
+            "state": "scheduled",
+            "retired": False,
+        }
+        for number in numbers
+    ]
+    return {"version": "2.10", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": entries}
+
+
+def test_flight_recorders_name_the_rank_that_is_absent(tmp_path: Path) -> None:
+    for rank, numbers in ((0, [1, 2, 3]), (1, [1, 2])):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump(numbers), protocol=2))
+    (finding,) = judged(tmp_path).findings
+    assert (finding.check, finding.ranks) == ("collective/rank-missing", (1,))
+    assert "never called all_reduce number 3, in which rank 0 waits" in finding.evidence[0]
+
+
+def test_flight_recorders_name_the_rank_that_differs(tmp_path: Path) -> None:
+    for rank, sizes in ((0, 4), (1, 4), (2, 8)):
+        (tmp_path / f"trace_{rank}.json").write_text(json.dumps(dump([1], sizes)))
+    (finding,) = judged(tmp_path).findings
+    assert (finding.check, finding.ranks) == ("collective/mismatch", (2,))
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.system, ("touch /nowhere",)
+
+
+@pytest.mark.parametrize("value", [Evil(), {"entries": [Evil()]}, b"x" * 10, 3])
+def test_a_dump_runs_nothing(value: object) -> None:
+    with pytest.raises(BadDump):
+        load("x", pickle.dumps(value))
+
+
+def test_memory_is_bounded_on_a_line_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(b"0.12345 " * (1 << 17))
+        file.write(f"\n{LINE}\n".encode())
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from distdoctor.cli.app import main; main(['diagnose', sys.argv[1]])",
+            path,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20)),
+    )
+    assert done.returncode == 1 and "gpu/out-of-memory" in done.stdout, done.stderr
+
+
+def test_nothing_of_a_log_reaches_the_terminal_raw(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text("RuntimeError: \x1b]0;title\x07\x9b31m evil \u202e\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "distdoctor", "diagnose", tmp_path / "x.log"],
+        cwd=ROOT, capture_output=True, check=False,
+    )  # fmt: skip
+    assert not any(byte in done.stdout for byte in (b"\x1b", b"\x07", b"\xc2\x9b", "\u202e".encode()))

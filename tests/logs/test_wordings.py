@@ -1,0 +1,69 @@
+"""Each failure is known by the lines that are written of it; what only shows that something failed is not blamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distdoctor.judge.expressions import hazard
+from distdoctor.judge.log_findings import LogJudgement, judge_logs
+from distdoctor.logs.collect import collect
+from tests.facts_builder import CHECKS
+from tests.logs.wordings import CAUSES, SYMPTOMS
+
+LOGS = {check.id: check.log for check in CHECKS}
+
+
+def judged(path: Path, *texts: str) -> LogJudgement:
+    """What is said of logs with these contents, each a file."""
+    names = []
+    for number, text in enumerate(texts):
+        names.append(path / f"part{number}.log")
+        names[-1].write_text(text)
+    return judge_logs(collect(names, LOGS).logs, CHECKS)
+
+
+@pytest.mark.parametrize(("check", "line"), CAUSES, ids=[check for check, _ in CAUSES])
+def test_a_line_that_proves_it(tmp_path: Path, check: str, line: str) -> None:
+    found = judged(tmp_path, f"starting\n{line}\n")
+    roots = [finding.check for finding in found.findings if finding.because_of is None]
+    assert roots == [check]
+    assert found.verdict in ("fail", "incomplete") and not found.candidates
+    assert any("part0.log:2" in text for text in found.findings[0].evidence)
+
+
+@pytest.mark.parametrize("prefix", ["[rank3]: ", "[default3]:", "3: ", "\x1b[31m", "2024-01-01 10:00:00,123 - ", "| "])
+@pytest.mark.parametrize(("check", "line"), CAUSES[::4], ids=[check for check, _ in CAUSES[::4]])
+def test_behind_any_prefix(tmp_path: Path, check: str, line: str, prefix: str) -> None:
+    found = judged(tmp_path, f"{prefix}starting\r\n{prefix}{line}\r\n")
+    assert [finding.check for finding in found.findings if finding.because_of is None] == [check]
+    told = check.startswith(("collective/model", "barrier/", "collective/rank"))
+    if prefix == "[rank3]: " and not told:
+        assert found.findings[0].ranks == (3,)
+
+
+@pytest.mark.parametrize(("check", "line"), SYMPTOMS, ids=[check for check, _ in SYMPTOMS])
+def test_a_line_that_proves_nothing(tmp_path: Path, check: str, line: str) -> None:
+    found = judged(tmp_path, f"starting\n{line}\n")
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert check in [candidate.check for candidate in found.candidates]
+    assert all(candidate.next for candidate in found.candidates)
+
+
+@pytest.mark.parametrize(("check", "line"), CAUSES[::3], ids=[check for check, _ in CAUSES[::3]])
+def test_no_symptom_wins_over_a_cause(tmp_path: Path, check: str, line: str) -> None:
+    before = "".join(f"{symptom}\n" for _, symptom in SYMPTOMS)
+    found = judged(tmp_path, f"{before}{line}\n{before}")
+    assert [finding.check for finding in found.findings if finding.because_of is None] == [check]
+
+
+@pytest.mark.parametrize("check", [check for check in CHECKS if check.log], ids=lambda check: check.id)
+def test_no_expression_can_blow_up(check: object) -> None:
+    for line in LOGS[check.id]:  # type: ignore[attr-defined]
+        assert not hazard(line.pattern) and not hazard(line.unless)
+
+
+def test_what_would_blow_up_is_refused() -> None:
+    assert hazard(r"(a+)+b") and hazard(r"(?:x*y*)*") and hazard("(")
+    assert not hazard(r"a.{0,400}b.*c") and not hazard(r"(?:\w+\.){0,8}x")
