@@ -82,9 +82,9 @@ def mutated(draw: st.DrawFn) -> bytes:
         elif how == "scale" and type(holder[last]) in (int, float):
             holder[last] *= draw(st.sampled_from([-1, 10**6, 10**12]))
         elif how == "any":
-            holder[last] = draw(st.sampled_from([odd for odds in ODD.values() for odd in odds]))
+            holder[last] = copy.deepcopy(draw(st.sampled_from([odd for odds in ODD.values() for odd in odds])))
         else:
-            holder[last] = draw(st.sampled_from(ODD[type(holder[last])]))
+            holder[last] = copy.deepcopy(draw(st.sampled_from(ODD[type(holder[last])])))
     data = json.dumps(document).encode()
     return data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 19)) == 0 else data
 
