@@ -51,7 +51,11 @@ def test_a_line_that_proves_nothing(tmp_path: Path, check: str, line: str) -> No
     assert all(candidate.next for candidate in found.candidates)
 
 
-@pytest.mark.parametrize(("check", "line"), CAUSES[::3], ids=[check for check, _ in CAUSES[::3]])
+@pytest.mark.parametrize(
+    ("check", "line"),
+    [row for row in CAUSES[::3] if row[0] != "process/terminated"],  # after something failed it is what follows
+    ids=lambda text: text if "/" in text and " " not in text else "",
+)
 def test_no_symptom_wins_over_a_cause(tmp_path: Path, check: str, line: str) -> None:
     before = "".join(f"{symptom}\n" for _, symptom in SYMPTOMS)
     found = judged(tmp_path, f"{before}{line}\n{before}")
