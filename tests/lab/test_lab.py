@@ -121,7 +121,7 @@ def test_a_signal_reaches_the_process_inside(pair: Cluster) -> None:
 
 BUILD = """
 import sys, time
-from tests.lab.cluster import Cluster
+from tests.lab.harness.cluster import Cluster
 with Cluster(2) as cluster:
     cluster[0].popen(["sleep", sys.argv[1]])
     print("built", flush=True)
@@ -136,7 +136,10 @@ def test_nothing_outlives_the_process_that_built_it(number: signal.Signals) -> N
         [sys.executable, "-c", BUILD, mark], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert builder.stdout is not None and builder.stdout.readline() == "built\n"
-    assert any(f"sleep {mark}" in command_line(pid) for pid in all_pids())
+    deadline = time.monotonic() + 20
+    while not any(f"sleep {mark}" in command_line(pid) for pid in all_pids()):  # it is started, and not yet itself
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     builder.send_signal(number)
     builder.wait(timeout=10)
     builder.stdout.close()
