@@ -69,7 +69,7 @@ class Report:
     """Where the verdict is incomplete because a log shows only a symptom: what it may be, likeliest first."""
     schema_version: int = SCHEMA_VERSION
     checks: tuple[ReportCheck, ...] = ()
-    """Every check that was run; empty in a report of 0.1.0."""
+    """Every check that was run; empty in a report of 0.1.0, and in what node 0 tells the other nodes."""
 
     @property
     def until(self) -> str:

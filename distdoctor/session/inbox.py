@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from dataclasses import replace
 
 from distdoctor.model.bounds import MAX_RANKS, count
 from distdoctor.model.facts import BadFacts, encode
@@ -91,9 +92,9 @@ class Inbox:
         await self.client.set(key, value)
 
     async def publish(self, report: Report) -> None:
-        """Let everyone have the report."""
+        """Let everyone have the report, but for its line of each check: that is as long as all the rest."""
         self.report = report
-        data = encode(report)
+        data = encode(replace(report, checks=()))
         parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
         for place, part in enumerate(parts):
             key = self.keys.report(place)
