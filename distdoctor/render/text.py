@@ -167,7 +167,7 @@ class _Writer:
                 + text
                 + (f" and {hidden} more" if hidden else "")
             )
-        return self.dot.join(parts) or "the whole job"
+        return self.dot.join(parts) or ("not said in the logs" if self.on_logs else "the whole job")
 
     def _evidence(self, finding: Finding) -> None:
         lines = gathered(finding.evidence, [node.name for node in self.report.nodes])
@@ -191,7 +191,8 @@ class _Writer:
         arrived = sum(node.arrived for node in report.nodes)
         parts = [tally(self.roots, len(report.findings) - len(self.roots))]
         whole = count(len(report.nodes), "node")
-        parts.append(whole if arrived == len(report.nodes) else f"{arrived} of {whole}")
+        if report.nodes or not self.on_logs:
+            parts.append(whole if arrived == len(report.nodes) else f"{arrived} of {whole}")
         if report.ignored:
             parts.append(f"{len(report.ignored)} ignored")
         parts.append(f"{report.seconds:.1f} s")
