@@ -137,14 +137,26 @@ def _of_a_site(check: Check, replaced: Check | None) -> Check:
 
 def load_file(path: Path, seconds: float = SECONDS) -> Check:
     """The check in one file. Raises BadCheck where the file is not a whole check, or takes longer than ``seconds``."""
-    stage, name = path.parent.name, path.stem
+    stage = path.parent.name
     if stage not in (*STAGES, *LOG_STAGES):
-        raise BadCheck(f"{path}: its folder is called {stage!r}, which is no stage ({', '.join(STAGES)})")
-    check_id = f"{stage}/{name.replace('_', '-')}"
-    module_name = f"distdoctor_checks.{abs(hash(str(path)))}.{stage}.{name}"
-    module = ModuleType(module_name)
+        known = ", ".join((*STAGES, *LOG_STAGES))
+        raise BadCheck(f"{path}: its folder is called {stage!r}, which is no stage ({known})")
+    try:
+        return _declared(_run(path, seconds), path)
+    except _Wrong as err:
+        raise BadCheck(f"{path}: {err}") from err
+
+
+class _Wrong(Exception):
+    """What a check file lacks, or has wrong."""
+
+
+def _run(path: Path, seconds: float) -> ModuleType:
+    """The module in the file. Raises _Wrong."""
+    name = f"distdoctor_checks.{abs(hash(str(path)))}.{path.parent.name}.{path.stem}"
+    module = ModuleType(name)
     module.__file__ = str(path)
-    sys.modules[module_name] = module
+    sys.modules[name] = module
     try:
         # Compiled here: no file of bytecode, for a site's folder may be read-only or shared, and with the page,
         # which python -OO would leave out.
@@ -152,53 +164,60 @@ def load_file(path: Path, seconds: float = SECONDS) -> Check:
         with bounded(seconds):
             exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=kept), module.__dict__)
     except Failed as err:
-        raise BadCheck(f"{path}: {err}") from err
-    page = inspect.cleandoc(str(module.__doc__ or ""))
-    severity = getattr(module, "SEVERITY", None)
-    log = getattr(module, "LOG", ())
+        raise _Wrong(str(err)) from err
+    return module
+
+
+def _declared(module: ModuleType, path: Path) -> Check:
+    """The check that a module declares. Raises _Wrong."""
+    stage, severity, log = path.parent.name, getattr(module, "SEVERITY", None), getattr(module, "LOG", ())
     if problem := problem_of_log(log):
-        raise BadCheck(f"{path}: {problem}")
-    judge = getattr(module, "judge", _nothing if log else None)
+        raise _Wrong(problem)
+    page, judge = inspect.cleandoc(str(module.__doc__ or "")), getattr(module, "judge", _nothing if log else None)
     if not page or severity not in SEVERITIES or not callable(judge):
-        known = ", ".join(SEVERITIES)
-        raise BadCheck(f"{path}: a check needs a docstring, SEVERITY ({known}) and judge(cluster) or LOG")
+        raise _Wrong(f"a check needs a docstring, SEVERITY ({', '.join(SEVERITIES)}) and judge(cluster) or LOG")
     headings = [line for line, under in _pairs(page) if re.fullmatch(r"-{3,}", under)]
     missing = [section for section in SECTIONS[:3] if section not in headings]
     if missing:
-        raise BadCheck(f"{path}: its page lacks the section {missing[0]!r}")
-    title = page.partition("\n")[0].rstrip(".")
-    follows, anywhere = getattr(module, "FOLLOWS", ()), getattr(module, "FOLLOWS_ANYWHERE", ())
-    for patterns in (follows, anywhere):
-        if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
-            raise BadCheck(f"{path}: FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids")
-    prevents, symptom_of = getattr(module, "PREVENTS", ""), getattr(module, "SYMPTOM_OF", "")
-    for milestone in (prevents, symptom_of):
-        if milestone not in ("", *MILESTONES):
-            raise BadCheck(f"{path}: {milestone!r} is no milestone ({', '.join(MILESTONES)})")
+        raise _Wrong(f"its page lacks the section {missing[0]!r}")
     looks_at = getattr(module, "LOOKS_AT", seen_by(stage) if stage in STAGES else ())
     if not isinstance(looks_at, (tuple, list)) or not all(is_part(part) for part in looks_at):
-        raise BadCheck(f"{path}: LOOKS_AT {looks_at!r} is no list of parts of the facts")
+        raise _Wrong(f"LOOKS_AT {looks_at!r} is no list of parts of the facts")
     restart, following = str(getattr(module, "RESTART", RESTARTS[0])), getattr(module, "NEXT", ("", ""))
     if restart not in RESTARTS or not (isinstance(following, tuple) and len(following) == 2):
-        raise BadCheck(f"{path}: RESTART is one of {', '.join(RESTARTS)}; NEXT is a text and a command")
+        raise _Wrong(f"RESTART is one of {', '.join(RESTARTS)}; NEXT is a text and a command")
     return Check(
-        id=check_id,
-        title=title,
+        id=f"{stage}/{path.stem.replace('_', '-')}",
+        title=page.partition("\n")[0].rstrip("."),
         page=page,
         severity=severity,
         judge=judge,
         path=path,
-        follows=tuple(follows),
-        follows_anywhere=tuple(anywhere),
+        follows=_ids(module, "FOLLOWS"),
+        follows_anywhere=_ids(module, "FOLLOWS_ANYWHERE"),
         matters=str(getattr(module, "MATTERS", "")),
-        prevents=prevents,
-        symptom_of=symptom_of,
+        prevents=_milestone(module, "PREVENTS"),
+        symptom_of=_milestone(module, "SYMPTOM_OF"),
         incomplete=bool(getattr(module, "INCOMPLETE", False)),
         looks_at=tuple(looks_at),
         log=tuple(log),
         restart=restart,
         next=(str(following[0]), str(following[1])),
     )
+
+
+def _ids(module: ModuleType, name: str) -> tuple[str, ...]:
+    patterns = getattr(module, name, ())
+    if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise _Wrong("FOLLOWS and FOLLOWS_ANYWHERE are lists of check ids")
+    return tuple(patterns)
+
+
+def _milestone(module: ModuleType, name: str) -> str:
+    milestone = getattr(module, name, "")
+    if milestone not in ("", *MILESTONES):
+        raise _Wrong(f"{milestone!r} is no milestone ({', '.join(MILESTONES)})")
+    return str(milestone)
 
 
 def _nothing(cluster: Cluster) -> Iterable[Finding]:

@@ -127,7 +127,7 @@ def test_a_file_that_is_no_check_is_named(tmp_path: Path, text: str, told: str) 
 
 def test_a_folder_that_is_no_stage_is_told(tmp_path: Path) -> None:
     write(tmp_path, "netwrok/x.py")
-    with pytest.raises(BadCheck, match="'netwrok', which is no stage"):
+    with pytest.raises(BadCheck, match=r"'netwrok', which is no stage \(environment, .*, launch, process\)"):
         load([tmp_path])
 
 
