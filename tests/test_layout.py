@@ -12,7 +12,7 @@ FLOORS = (
     {"knowledge", "launch", "judge"},
     {"check_api", "probes", "render", "logs"},
     {"store", "mesh", "ranks"},
-    {"session"},
+    {"session", "inspection"},
     {"cli"},
 )
 """From the ground up. A module may import from its own package and from the floors below; packages of one floor know

@@ -83,6 +83,11 @@ def clean(text: object) -> str:
     return "".join(_shown(char) if unicodedata.category(char) in _HIDDEN else char for char in text)
 
 
+def fit(text: str, most: int = 255) -> str:
+    """``text`` from somebody who is not trusted, for a fact: cleaned, and no more than ``most`` characters of it."""
+    return clean(text[:most])[:most]
+
+
 def _shown(char: str) -> str:
     code = ord(char)
     if char == "\t":

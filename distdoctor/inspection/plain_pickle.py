@@ -1,0 +1,160 @@
+"""A pickle read without trusting it: nothing is imported, called or hashed; what comes out are plain containers.
+
+Python's own unpickler would do for harmless data only: names of classes can be refused, but a few hundred bytes of
+tuples within tuples keep it busy for ever once one of them is a key. Here no operation costs more than its own bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_BYTES = 1024 * 1024
+MAX_OPERATIONS = 200_000
+"""Six thousand nodes' worth; each may make an object of a hundred bytes."""
+
+
+class BadPickle(Exception):
+    """No pickle of plain data; the text says why."""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """A dictionary, as the pairs that it was made of."""
+
+    items: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A class that was named, and is not looked up."""
+
+    module: str
+    name: str
+
+
+@dataclass(slots=True)
+class Made:
+    """An object that would have been made: of which class, from which arguments, with which state."""
+
+    of: Name
+    arguments: Any
+    state: Any = None
+
+
+class _Mark:
+    """Where a container's items begin on the stack."""
+
+
+def load(data: bytes, names: Iterable[tuple[str, str]]) -> Any:
+    """What the pickle holds: None, booleans, numbers, texts, bytes, lists (also for tuples and sets), and the above.
+
+    Containers may hold themselves. ``names``: the only classes that may occur. Raises BadPickle.
+    """
+    if len(data) > MAX_BYTES:
+        raise BadPickle(f"{len(data)} bytes are more than is read")
+    machine = _Machine(frozenset(names))
+    stream = io.BytesIO(data)
+    try:
+        for _ in range(MAX_OPERATIONS):
+            code = stream.read(1)
+            if code == b".":
+                return machine.stack.pop()
+            opcode = _OPCODES.get(code.decode("latin-1"))
+            name = opcode.name if opcode else repr(code)
+            action = _ACTIONS.get(name)
+            if opcode is None or action is None:
+                raise BadPickle(f"{name} in it, which is not read")
+            action(machine, opcode.arg.reader(stream) if opcode.arg else None)
+        raise BadPickle(f"more than {MAX_OPERATIONS} operations")
+    except BadPickle:
+        raise
+    except Exception as err:
+        raise BadPickle(f"not a whole pickle: {type(err).__name__}") from None
+
+
+_OPCODES = {opcode.code: opcode for opcode in pickletools.opcodes}
+
+
+class _Machine:
+    """The stack and the memo of one pickle."""
+
+    def __init__(self, names: frozenset[tuple[str, str]]) -> None:
+        self.names = names
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def since_mark(self) -> list[Any]:
+        items: list[Any] = []
+        while (item := self.stack.pop()) is not _Mark:
+            items.append(item)
+        return items[::-1]
+
+    def top(self, kind: type) -> Any:
+        if type(self.stack[-1]) is not kind:
+            raise BadPickle("items for what holds none")
+        return self.stack[-1]
+
+    def take(self, number: int) -> list[Any]:
+        if len(self.stack) < number:
+            raise BadPickle("a pickle that takes what is not there")
+        taken = self.stack[-number:]
+        del self.stack[-number:]
+        return taken
+
+    def extend(self, items: list[Any]) -> None:
+        self.top(list).extend(items)
+
+    def set_items(self, items: list[Any]) -> None:
+        self.top(Pairs).items.extend(zip(items[::2], items[1::2], strict=True))
+
+    def name(self, module: Any, name: Any) -> None:
+        if (module, name) not in self.names:
+            raise BadPickle(f"{str(module)[:60]}.{str(name)[:60]} in it, which is not looked up")
+        self.push(Name(module, name))
+
+    def make(self, of: Any, arguments: Any) -> None:
+        if type(of) is not Name:
+            raise BadPickle("a call of what is no class")
+        self.push(Made(of, arguments))
+
+    def build(self, state: Any) -> None:
+        self.top(Made).state = state
+
+
+_Action = Callable[[_Machine, Any], object]
+_ACTIONS: dict[str, _Action] = {
+    **dict.fromkeys(("PROTO", "FRAME"), lambda machine, value: None),
+    **dict.fromkeys(
+        ("BININT", "BININT1", "BININT2", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE", "SHORT_BINBYTES", "BINBYTES"),
+        _Machine.push,
+    ),
+    "NONE": lambda machine, _: machine.push(None),
+    "NEWTRUE": lambda machine, _: machine.push(True),
+    "NEWFALSE": lambda machine, _: machine.push(False),
+    "MARK": lambda machine, _: machine.push(_Mark),
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_SET"), lambda machine, _: machine.push([])),
+    "EMPTY_DICT": lambda machine, _: machine.push(Pairs()),
+    "TUPLE": lambda machine, _: machine.push(machine.since_mark()),
+    "TUPLE1": lambda machine, _: machine.push(machine.take(1)),
+    "TUPLE2": lambda machine, _: machine.push(machine.take(2)),
+    "TUPLE3": lambda machine, _: machine.push(machine.take(3)),
+    "APPEND": lambda machine, _: machine.extend(machine.take(1)),
+    **dict.fromkeys(("APPENDS", "ADDITEMS"), lambda machine, _: machine.extend(machine.since_mark())),
+    "SETITEM": lambda machine, _: machine.set_items(machine.take(2)),
+    "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
+    "MEMOIZE": lambda machine, _: machine.memo.__setitem__(len(machine.memo), machine.stack[-1]),
+    "BINPUT": lambda machine, value: machine.memo.__setitem__(value, machine.stack[-1]),
+    **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda machine, value: machine.push(machine.memo[value])),
+    "STACK_GLOBAL": lambda machine, _: machine.name(*machine.take(2)),
+    "GLOBAL": lambda machine, value: machine.name(*value.split(" ", 1)),
+    **dict.fromkeys(("NEWOBJ", "REDUCE"), lambda machine, _: machine.make(*machine.take(2))),
+    "BUILD": lambda machine, _: machine.build(machine.stack.pop()),
+}
+"""By the opcode's name. No LONG, which can have any length; none that keeps at a place of its own choice beyond 255."""

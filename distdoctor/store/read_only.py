@@ -1,0 +1,171 @@
+"""A client of a job's store that can only ask: it has no operation that writes, counts or waits.
+
+A store that reads half a message may block for everybody until the rest comes (torch's legacy server), so what is sent
+is whole messages in one segment, and never more than is answered at once. Nothing that a server sends is kept beyond a
+bound, and nothing is waited for beyond the deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+
+from distdoctor.probes.connect import open_socket
+from distdoctor.store.client import MAX_SEGMENT, Oversize, StoreError, StoreGone
+from distdoctor.store.identify import VALIDATE
+
+_GET, _CHECK, _COUNT, _LIST = 3, 5, 7, 17
+OLD = "<=2.1"
+"""The generation of torch that knows no VALIDATE and numbers each operation one lower."""
+_BATCH = 900
+"""Bytes sent at once: one segment, beside the headers' options."""
+_REPLY = 64 * 1024
+"""Bytes of answers asked for at once: they fit into the buffers between, so that the server never waits for us."""
+MAX_KEYS = 300_000
+MAX_KEY = 8 * 1024 + 64
+"""Bytes; the libuv server takes no longer key."""
+MAX_LISTED = 16 * 1024 * 1024
+"""Bytes of all keys together."""
+
+
+class TooLate(StoreError):
+    """The deadline came."""
+
+
+class ReadOnlyStore:
+    """One connection to a store of which the generation is known (``distdoctor.store.identify``).
+
+    Keys are given and returned as they are on the wire. Every method raises StoreError.
+    """
+
+    def __init__(self, address: str, port: int, generation: str, end: float) -> None:
+        """``end``: the event loop's time until which everything has to be done."""
+        self._address, self._port, self._end = address, port, end
+        self._old = generation == OLD
+        self._socket: socket.socket | None = None
+        self._validated = False
+        self._held = bytearray()
+
+    async def keys(self) -> list[bytes] | None:
+        """All keys; None where this server does not list them (before torch 2.10). Raises Oversize."""
+        if self._old:
+            return None
+        try:
+            await self._send(bytes([_LIST]))
+            (count,) = struct.unpack("=Q", await self._take(8))
+        except StoreGone:
+            self.close()
+            return None
+        if count > MAX_KEYS:
+            raise self._oversize(f"{count} keys are more than are read")
+        found: list[bytes] = []
+        total = 0
+        for _ in range(count):
+            (length,) = struct.unpack("=Q", await self._take(8))
+            total += length
+            if length > MAX_KEY or total > MAX_LISTED:
+                raise self._oversize(f"its keys have more than {MAX_LISTED} bytes")
+            found.append(await self._take(length))
+        return found
+
+    async def count(self) -> int:
+        """How many keys there are."""
+        await self._send(self._operation(_COUNT))
+        return int(struct.unpack("=q", await self._take(8))[0])
+
+    async def has(self, keys: Sequence[bytes]) -> list[bool]:
+        """For each of ``keys``, whether it is there."""
+        found: list[bool] = []
+        for batch in _batches(keys, len(keys) or 1):
+            await self._send(b"".join(self._operation(_CHECK) + struct.pack("=Q", 1) + _text(key) for key in batch))
+            found += [byte == 0 for byte in await self._take(len(batch))]
+        return found
+
+    async def values(self, keys: Sequence[bytes], most: int) -> dict[bytes, bytes]:
+        """What is under those of ``keys`` that are there and no larger than ``most`` bytes."""
+        # The legacy server drops whoever asks for a key that it has not.
+        here = [key for key, there in zip(keys, await self.has(keys), strict=True) if there]
+        found: dict[bytes, bytes] = {}
+        largest = _REPLY  # the first tells what the others may be like
+        while here:
+            batch = next(_batches(here, max(1, _REPLY // max(largest, 256))))
+            del here[: len(batch)]
+            await self._send(b"".join(self._operation(_GET) + _text(key) for key in batch))
+            for place, key in enumerate(batch):
+                (length,) = struct.unpack("=Q", await self._take(8))
+                if length > most:
+                    self.close()  # with all that is under way
+                    here[:0] = batch[place + 1 :]
+                    break
+                found[key] = await self._take(length)
+            largest = max(map(len, found.values()), default=_REPLY)
+        return found
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._held.clear()
+
+    def _operation(self, number: int) -> bytes:
+        return bytes([number - 1 if self._old else number])
+
+    def _oversize(self, what: str) -> Oversize:
+        self.close()
+        return Oversize(what)
+
+    def _left(self) -> float:
+        left = self._end - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise TooLate("it took too long to answer")
+        return left
+
+    async def _send(self, message: bytes) -> None:
+        if self._socket is None:
+            contact, self._socket = await open_socket(self._address, self._port, self._left(), MAX_SEGMENT)
+            if self._socket is None:
+                raise StoreError(f"connect to {self._address} port {self._port}: {contact.outcome}")
+            if not self._old:
+                message = VALIDATE + message
+        try:
+            await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self._socket, message), self._left())
+        except asyncio.TimeoutError:
+            raise TooLate("it took nothing any more") from None
+        except OSError as err:
+            raise StoreGone(f"the connection ended: {err}") from None
+
+    async def _take(self, length: int) -> bytes:
+        while len(self._held) < length:
+            assert self._socket is not None
+            left = self._left()
+            try:
+                part = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self._socket, 1 << 16), left)
+            except asyncio.TimeoutError:
+                raise TooLate("it took too long to answer") from None
+            except OSError as err:
+                raise StoreGone(f"the connection ended: {err}") from None
+            if not part:
+                raise StoreGone("it closed the connection")
+            self._held += part
+        taken = bytes(self._held[:length])
+        del self._held[:length]
+        return taken
+
+
+def _text(key: bytes) -> bytes:
+    return struct.pack("=Q", len(key)) + key
+
+
+def _batches(keys: Sequence[bytes], most: int) -> Iterator[Sequence[bytes]]:
+    """``keys`` in order, no more than ``most`` of them nor than fit into one segment at a time."""
+    start, size = 0, len(VALIDATE)
+    for place, key in enumerate(keys):
+        size += 17 + len(key)
+        if place > start and (size > _BATCH or place - start >= most):
+            yield keys[start:place]
+            start, size = place, len(VALIDATE) + 17 + len(key)
+    if start < len(keys):
+        yield keys[start:]
