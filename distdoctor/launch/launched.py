@@ -1,18 +1,44 @@
-"""What a launcher tells a process that it starts as one rank. Each launcher has a module with ``detect(env)``."""
+"""What a launcher tells a process that it starts as one of several. Each launcher has a module with ``detect(env)``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES
+
+
+@dataclass(frozen=True)
+class Found:
+    """A value of the plan that stands in no variable of its own, and what it was made from."""
+
+    value: int | str
+    source: str
 
 
 @dataclass(frozen=True)
 class Launched:
-    """This process is one rank of a launcher's job."""
+    """This process is one of several that a launcher has started."""
 
     launcher: str
     variables: Mapping[str, tuple[str, ...]]
     """Where it puts each field of the plan; the first variable that is set counts."""
+    found: Mapping[str, Found] = field(default_factory=dict)
+    """Fields of the plan that no variable of those says."""
+    required: tuple[str, ...] = LAUNCH_VARIABLES
+    """The variables without which the job would not start."""
+    roster: tuple[str, ...] = ()
+    """The names of the nodes, in the order of their ranks; empty where that is not told."""
+    tasks: tuple[int, ...] = ()
+    """How many processes each of them has."""
+    nodes_even: bool = True
+    """Each node has as many processes as this one."""
+    task: str = ""
+    """The variable that numbers the processes whose output it makes one; empty where each has its own."""
+    per_node: bool = False
+    """It starts one process on each node, none for each rank."""
+    rank0_unknown: str = ""
+    """Where it does not tell who is rank 0: how the user can, in words."""
     agent_store: bool = False
     """torchrun's agent hosts the store, the ranks are its clients."""
     run_id: str = "none"

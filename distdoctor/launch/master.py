@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from distdoctor.launch.address_syntax import address_problem, split_endpoint
 from distdoctor.launch.flags import Flags
+from distdoctor.launch.launched import Launched
 from distdoctor.launch.values import Values
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.errors import UsageError
@@ -50,6 +51,22 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
                 break
     if port == 0:
         values.sources["master_port"] = "any free port"
+    return address, port
+
+
+def found_master(
+    values: Values, launched: Launched, address: str | None, port: int | None
+) -> tuple[str | None, int | None]:
+    """The same with what the launcher says, where nothing else was given. Raises UsageError where it cannot know."""
+    named = (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables)
+    if address is None and not any(problem.variable in named for problem in values.problems):
+        told = launched.found.get("master_addr")
+        if told is not None:
+            address, values.sources["master_addr"] = str(told.value), told.source
+        elif launched.rank0_unknown:
+            raise UsageError(launched.rank0_unknown)
+    if port is None and (found := launched.found.get("master_port")):
+        port, values.sources["master_port"] = int(found.value), found.source
     return address, port
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from distdoctor.launch.master import rdzv_backend, read_master
+from distdoctor.launch.launched import Found, Launched
+from distdoctor.launch.master import found_master, rdzv_backend, read_master
+from distdoctor.launch.nodes import number_of
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
@@ -22,13 +25,21 @@ from distdoctor.model.plan import DEFAULT_PORT, DEFAULT_RANKS_WITHOUT_GPU, Plan
 Count = Callable[[], int]
 
 
-def plan_of_node(values: Values, backend: str, count_gpus: Count, count_cpus: Count) -> Plan:
-    """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError."""
+def plan_of_node(
+    values: Values, backend: str, count_gpus: Count, count_cpus: Count, launched: Launched | None = None
+) -> Plan:
+    """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError.
+
+    ``launched``: a launcher has started one such process on each node.
+    """
+    found = launched.found if launched is not None else {}
     flags, sources = values.flags, values.sources
-    nnodes = _nnodes(values)
+    nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus)
-    node_rank = _node_rank(values, nnodes)
+    node_rank = _node_rank(values, nnodes, found.get("node_rank"))
     master_addr, master_port = read_master(values, alone=nnodes == 1)
+    if launched is not None:
+        master_addr, master_port = found_master(values, launched, master_addr, master_port)
     standalone = _standalone(values, nnodes)
     if standalone:
         master_addr, master_port = "127.0.0.1", 0
@@ -66,7 +77,36 @@ def plan_of_node(values: Values, backend: str, count_gpus: Count, count_cpus: Co
         run_id=flags.rdzv_id or values.env.get(RDZV_ID.pet) or "none",
         rdzv_backend="c10d" if standalone else rdzv_backend(values),
         init_method=flags.init_method,
+        launcher=launched.launcher if launched is not None else "",
+        task=number_of(values.env.get(launched.task)) if launched is not None else None,
+        roster=launched.roster if launched is not None and node_rank == 0 else (),
     )
+
+
+def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
+    """The same launcher, as it starts one process on each node, which is to start its ranks.
+
+    Raises UsageError where it has started several on a node.
+    """
+    if launched.per_node:
+        return launched
+
+    def number(name: str) -> Found | None:
+        source = next((one for one in launched.variables[name][::-1] if number_of(env.get(one)) is not None), None)
+        return launched.found.get(name) if source is None else Found(int(env[source]), source)
+
+    here = number("nproc_per_node")
+    if (here is not None and here.value != 1) or any(count != 1 for count in launched.tasks):
+        raise UsageError(
+            f"{launched.launcher} started several processes on a node, and with a node's flags ({NNODES.flag}, "
+            f"{NPROC_PER_NODE.flag}, {NODE_RANK.flag}) one starts its ranks: give --ntasks-per-node=1 (srun) or -N 1 "
+            "(mpirun), or none of these flags"
+        )
+    found = {name: value for name, value in launched.found.items() if name != "nproc_per_node"}
+    for name, value in (("nnodes", number("world_size")), ("node_rank", number("rank"))):
+        if value is not None:
+            found[name] = value
+    return replace(launched, found=found, per_node=True)
 
 
 def _standalone(values: Values, nnodes: int) -> str:
@@ -80,8 +120,22 @@ def _standalone(values: Values, nnodes: int) -> str:
     return STANDALONE.flag if given else STANDALONE.pet
 
 
-def _nnodes(values: Values) -> int:
+def _nnodes(values: Values, launched: Launched | None) -> int:
+    told = launched.found.get("nnodes") if launched is not None else None
+    number = _given_nnodes(values, told)
+    if launched is not None and told is not None and number != told.value:
+        raise UsageError(
+            f"{values.sources['nnodes']} {number}, and {launched.launcher} started this on {told.value} nodes: leave "
+            f"{NNODES.flag} out, or start it on as many"
+        )
+    return number
+
+
+def _given_nnodes(values: Values, told: Found | None) -> int:
     text, source = values.given(NNODES)
+    if text is None and told is not None:
+        values.sources["nnodes"] = told.source
+        return int(told.value)
     if text is None:
         values.sources["nnodes"] = "default"
         return 1
@@ -116,7 +170,7 @@ def _ranks(values: Values, count_gpus: Count, count_cpus: Count) -> int:
     return DEFAULT_RANKS_WITHOUT_GPU
 
 
-def _node_rank(values: Values, nnodes: int) -> int | None:
+def _node_rank(values: Values, nnodes: int, told: Found | None) -> int | None:
     given = values.flags.node_rank
     if given is not None:
         values.sources["node_rank"] = NODE_RANK.flag
@@ -134,5 +188,8 @@ def _node_rank(values: Values, nnodes: int) -> int | None:
                 values.problem(name, f"node ranks go from 0 to {nnodes - 1} with {nnodes} nodes")
                 return None
             return value
+    if told is not None and rdzv_backend(values) != "c10d":  # c10d gives the node ranks itself
+        values.sources["node_rank"] = told.source
+        return int(told.value)
     values.sources["node_rank"] = "assigned at the meeting" if nnodes > 1 else "default"
     return None

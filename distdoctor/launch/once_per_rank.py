@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from distdoctor.launch.launched import Launched
-from distdoctor.launch.master import read_master
+from distdoctor.launch.master import found_master, read_master
+from distdoctor.launch.nodes import number_of
 from distdoctor.launch.values import Values
-from distdoctor.model.launch_settings import LAUNCH_VARIABLES, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan, PlanProblem
 
 
 def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError."""
     flags, where = values.flags, launched.variables
-    for name in LAUNCH_VARIABLES:
+    for name in launched.required:
         if name not in values.env and not _given_by_flag(values, name):
             values.problems.append(PlanProblem(name, None, "not set"))
     world = values.first_number("world_size", where["world_size"], low=1)
@@ -20,7 +21,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     if rank is not None and world is not None and rank >= world:
         values.problem(values.sources["rank"], f"must be below {values.sources['world_size']}, which is {world}")
         rank = None
-    local_world = values.first_number("nproc_per_node", where["nproc_per_node"], low=1)
+    local_world = values.number_found("nproc_per_node", where["nproc_per_node"], launched.found, low=1)
     local_rank = values.first_number("local_rank", where["local_rank"], low=0)
     if local_rank is None and flags.local_rank is not None:
         local_rank = flags.local_rank
@@ -30,7 +31,11 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         values.problem(told, f"must be below {size}, which is {local_world}")
     node_rank = values.first_number("node_rank", where["node_rank"], low=0)
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
-    nnodes = -(-world // local_world) if world is not None and local_world is not None else None
+    master_addr, master_port = found_master(values, launched, master_addr, master_port)
+    nnodes = values.number_found("nnodes", (), launched.found, low=1)
+    if nnodes is None and launched.nodes_even and world is not None and local_world is not None:
+        nnodes = -(-world // local_world)
+    task = values.env.get(launched.task)
     return Plan(
         started="rank",
         nnodes=nnodes,
@@ -46,6 +51,10 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         run_id=launched.run_id,
         init_method=flags.init_method,
         restart=launched.restart,
+        launcher=launched.launcher,
+        task=number_of(task),
+        roster=launched.roster if rank == 0 else (),
+        tasks=launched.tasks if rank == 0 else (),
     )
 
 

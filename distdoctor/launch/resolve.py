@@ -12,15 +12,21 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from distdoctor.launch import env_variables, torchrun
+from distdoctor.launch import env_variables, hydra, openmpi, slurm, torchrun
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Launched
-from distdoctor.launch.once_per_node import plan_of_node
+from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
 from distdoctor.launch.once_per_rank import plan_of_rank
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import BACKEND, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
 from distdoctor.model.plan import BACKENDS, Plan
+
+LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
+    openmpi.detect, hydra.detect, slurm.detect, hydra.detect_pmi, slurm.prolog,
+)  # fmt: skip
+"""In this order: under mpirun in a SLURM job every rank has SLURM_PROCID 0, and `srun --mpi=pmi2` sets PMI_RANK."""
+REFUSALS = (slurm.refuse_outside_step,)
 
 
 def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int], count_cpus: Callable[[], int]) -> Plan:
@@ -32,26 +38,36 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     values = Values(flags, env)
     backend = _backend(values)
     launched = launched_as(flags, env)
-    if launched is not None:
+    if launched is not None and not launched.per_node:
         plan = plan_of_rank(values, launched, backend)
     else:
-        plan = plan_of_node(values, backend, count_gpus, count_cpus)
+        plan = plan_of_node(values, backend, count_gpus, count_cpus, launched)
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
 
 
 def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
-    """The launcher that started this process as one rank; None: it was started once for its node.
+    """The launcher that started this process as one of several; None: it was started once, for its node.
 
     What says how many nodes or ranks there are to be says that this is to start them, flags before all; of launchers,
-    the one nearest to the process counts.
+    the one nearest to the process counts. Raises UsageError where a launcher's job has several nodes, and this is not
+    started on all of them.
     """
-    if flags.nnodes or flags.nproc_per_node or flags.node_rank is not None or flags.standalone:
-        return None
-    if agent := torchrun.detect(env):
+    by_flag = bool(flags.nnodes or flags.nproc_per_node or flags.node_rank is not None)
+    if not by_flag and not flags.standalone and (agent := torchrun.detect(env)):
         return agent
-    if any(env.get(setting.pet) for setting in (NNODES, NPROC_PER_NODE, NODE_RANK)):
+    by_node = by_flag or any(env.get(setting.pet) for setting in (NNODES, NPROC_PER_NODE, NODE_RANK))
+    if flags.standalone or flags.nnodes == "1":
         return None
-    if (flags.master_addr or flags.rdzv_endpoint) and not any(name in env for name in RANK.variables):
+    for detect in LAUNCHERS:
+        if launched := detect(env):
+            return once_on_each_node(launched, env) if by_node else launched
+    if by_node:
+        return None
+    ranked = any(name in env for name in RANK.variables)
+    if not ranked:
+        for refuse in REFUSALS:
+            refuse(env)
+    if (flags.master_addr or flags.rdzv_endpoint) and not ranked:
         return None
     return env_variables.detect(env)
 

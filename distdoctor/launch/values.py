@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from distdoctor.launch.address_syntax import address_problem
 from distdoctor.launch.flags import Flags
+from distdoctor.launch.launched import Found
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import Setting
 from distdoctor.model.plan import PlanProblem
@@ -57,6 +58,13 @@ class Values:
             if value is not None:
                 return value
         return None
+
+    def number_found(self, name: str, variables: tuple[str, ...], found: Mapping[str, Found], low: int) -> int | None:
+        """The same, else what the launcher says in no variable of its own."""
+        value = self.first_number(name, variables, low)
+        if value is None and name in found:
+            value, self.sources[name] = int(found[name].value), found[name].source
+        return value
 
     def address(self, source: str, text: str) -> str | None:
         """The host that was given, or meant; None where that cannot be told. Raises UsageError."""

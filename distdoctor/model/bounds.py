@@ -97,6 +97,7 @@ def check_plan(plan: Plan) -> None:
     within("world_size", plan.world_size, 1, MAX_NODES * MAX_RANKS_PER_NODE)
     within("master_port", plan.master_port, 0, 65535)
     within("restart", plan.restart, 0, 1 << 32)
+    within("number of nodes named", max(len(plan.roster), len(plan.tasks)), 0, 2 * MAX_RANKS)
 
 
 def check_run(run: str, token: str, token_bytes: int) -> None:

@@ -49,6 +49,14 @@ class Plan:
     init_method: str | None = None
     """``env://`` where None; else what init_process_group(init_method=...) gets: ``tcp://HOST:PORT`` or ``file://PATH``."""
     restart: int = 0
+    launcher: str = ""
+    """Who started this process as one of several, in words; empty where nobody is known to have."""
+    task: int | None = None
+    """This process's number among those whose output the launcher makes one; None where each has its own."""
+    roster: tuple[str, ...] = ()
+    """The launcher's names of the nodes, in the order of their ranks; kept by rank 0's process."""
+    tasks: tuple[int, ...] = ()
+    """How many processes the launcher started on each of them."""
     announce: bool = False
     """Several nodes and no master known: this node is 0 and prints the line for the others."""
     sources: dict[str, str] = field(default_factory=dict)

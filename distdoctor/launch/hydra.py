@@ -1,0 +1,54 @@
+"""hydra, the mpiexec of MPICH and Intel MPI: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (measured, 4.0.2).
+
+`srun --mpi=pmi2` sets the first two as well: alone they are no sign of hydra. Which node rank 0 is on,
+none of them says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distdoctor.launch import slurm
+from distdoctor.launch.launched import Found, Launched
+from distdoctor.launch.nodes import number_of
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
+
+NAME, PMI_NAME = "hydra", "PMI"
+_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE = "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"
+
+
+def detect(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several that mpiexec started."""
+    return _told(env, NAME) if _LOCAL_RANK in env else None
+
+
+def detect_pmi(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several that another launcher with PMI started."""
+    return _told(env, PMI_NAME)
+
+
+def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
+    if _RANK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
+        return None
+    found = dict(slurm.port(env))
+    if env.get(_LOCAL_SIZE) == env[_SIZE]:
+        found["nnodes"] = Found(1, _LOCAL_SIZE)
+        found["master_addr"] = Found("127.0.0.1", _LOCAL_SIZE)
+    return Launched(
+        launcher,
+        {
+            "rank": (*RANK.variables, _RANK),
+            "world_size": (*WORLD_SIZE.variables, _SIZE),
+            "local_rank": (*LOCAL_RANK.variables, _LOCAL_RANK),
+            "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
+            "node_rank": (),
+        },
+        found,
+        (),
+        nodes_even=False,
+        task=_RANK,
+        rank0_unknown=(
+            "mpiexec does not tell the ranks where rank 0 is: add its host, "
+            f"`mpiexec -genv {MASTER_ADDR.variables[0]} HOST ... distdoctor check`"
+        ),
+    )

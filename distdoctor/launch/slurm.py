@@ -1,0 +1,122 @@
+"""SLURM: the tasks of a step (srun), a prolog, and what is no step at all though the job has several nodes.
+
+srun(1), OUTPUT ENVIRONMENT VARIABLES; measured with 22.05. The variables of the job (SLURM_JOB_NODELIST, SLURM_NTASKS)
+are not those of a step inside it. In a heterogeneous step the ranks, nodes and tasks are those of all components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from distdoctor.launch.launched import Found, Launched
+from distdoctor.launch.nodes import expand, number_of, repeated
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
+
+NAME = "SLURM"
+STEP, TASKS = "SLURM_STEP_ID", WORLD_SIZE.slurm
+JOB, NODE, TERMINAL = "SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_PTY_PORT"
+HOSTFILE = "SLURM_HOSTFILE"
+JOB_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+FIRST_PORT, PORTS = 15_000, 10_000
+"""15000 and the job's last four digits: below Linux's ephemeral ports, and what Lightning takes
+(lightning/fabric/plugins/environments/slurm.py), so that the port tried is the one such a job will use."""
+
+
+def detect(env: Mapping[str, str]) -> Launched | None:
+    """One task of a step of several. Raises UsageError where that is a shell, or rank 0's node cannot be told."""
+    if RANK.slurm not in env or STEP not in env:
+        return None
+    tasks = number_of(env.get(TASKS))
+    if tasks == 1:
+        return None
+    if TERMINAL in env:
+        raise UsageError(
+            f"srun --pty started {tasks or 'several'} tasks, and only the first has this terminal: in this shell type "
+            "`srun --overlap distdoctor check`, or start it without --pty"
+        )
+    nodes, per_node = expand(env.get(MASTER_ADDR.slurm, "")), repeated(env.get(NPROC_PER_NODE.slurm, ""))
+    if len(nodes) != len(per_node) or sum(per_node) != tasks:
+        nodes = per_node = ()
+    here = number_of(env.get(NODE_RANK.slurm))
+    found = dict(port(env))
+    if per_node and here is not None and here < len(per_node):
+        found["nproc_per_node"] = Found(per_node[here], NPROC_PER_NODE.slurm)
+        found["nnodes"] = Found(len(per_node), MASTER_ADDR.slurm)
+    first = _rank0(env, nodes)
+    if first is not None:
+        found["master_addr"] = first
+    return Launched(
+        NAME,
+        {
+            "rank": (*RANK.variables, RANK.slurm),
+            "world_size": (*WORLD_SIZE.variables, TASKS),
+            "local_rank": (*LOCAL_RANK.variables, LOCAL_RANK.slurm),
+            "nproc_per_node": NPROC_PER_NODE.variables,
+            "node_rank": (NODE_RANK.slurm,),
+        },
+        found,
+        (),
+        nodes,
+        per_node,
+        task=RANK.slurm,
+        rank0_unknown=(
+            f"srun -m arbitrary does not tell the tasks on which node task 0 is: name it, "
+            f"`{MASTER_ADDR.variables[0]}=HOST srun -m arbitrary ... distdoctor check`"
+        ),
+    )
+
+
+def prolog(env: Mapping[str, str]) -> Launched | None:
+    """A Prolog: once on each node of the job, before its tasks. It knows its node's name and all of them."""
+    if RANK.slurm in env or NODE not in env or JOB not in env:
+        return None
+    source = next((name for name in JOB_LISTS if env.get(name)), None)
+    nodes = expand(env[source]) if source else ()
+    if source is None or env[NODE] not in nodes or len(nodes) < 2:
+        return None
+    found = {
+        "nnodes": Found(len(nodes), source),
+        "node_rank": Found(nodes.index(env[NODE]), NODE),
+        "master_addr": Found(nodes[0], source),
+        **port(env),
+    }
+    return Launched("SLURM's prolog", {}, found, (), nodes, per_node=True)
+
+
+def refuse_outside_step(env: Mapping[str, str]) -> None:
+    """Raises UsageError in a batch script or a shell of a job of several nodes, which starts nothing on the others."""
+    number = number_of(env.get("SLURM_JOB_NUM_NODES"))
+    step = STEP in env and TERMINAL not in env
+    if JOB not in env or number is None or number < 2 or step:
+        return
+    what = "a shell" if STEP in env or RANK.slurm not in env else "the batch script"
+    line = "srun --overlap distdoctor check" if STEP in env else "srun distdoctor check"
+    raise UsageError(
+        f"this is {what} of SLURM job {env[JOB]}, which has {number} nodes, and would check one machine: type `{line}` "
+        "(or add --standalone for this machine alone)"
+    )
+
+
+def port(env: Mapping[str, str]) -> dict[str, Found]:
+    """A port that all processes of the job find by themselves."""
+    job = number_of(env.get(JOB))
+    return {} if job is None else {"master_port": Found(FIRST_PORT + job % PORTS, JOB)}
+
+
+def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> Found | None:
+    """The node of task 0: the first, but for -m arbitrary, where it is that of the first line of the host file."""
+    if not env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
+        return Found(nodes[0], MASTER_ADDR.slurm) if nodes else None
+    if "0" in env.get("SLURM_GTIDS", "").split(",") and NODE in env:
+        return Found(env[NODE], "SLURM_GTIDS")
+    try:
+        with Path(env.get(HOSTFILE, "")).open() as file:
+            first = file.readline(1024).strip()
+    except (OSError, ValueError):
+        first = ""
+    if first in nodes:
+        return Found(first, HOSTFILE)
+    others = [name for name in nodes if name != env.get(NODE)]
+    return Found(others[0], "SLURM_GTIDS") if len(others) == 1 else None

@@ -1,0 +1,24 @@
+"""Environments as launchers made them, recorded on real clusters of three hosts, and the plan made of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.resolve import resolve
+from distdoctor.model.plan import Plan
+
+
+def env_of(text: str) -> dict[str, str]:
+    """``NAME=value`` words as a mapping."""
+    return dict(word.split("=", 1) for word in text.split())
+
+
+def plan_in(env: dict[str, str], gpus: int = 0, **flags: Any) -> Plan:
+    """The plan of a process with this environment and these flags."""
+    return resolve(Flags(**flags), env, lambda: gpus, lambda: 4)
+
+
+def values(plan: Plan, *names: str) -> tuple[Any, ...]:
+    """These fields of the plan."""
+    return tuple(getattr(plan, name) for name in names)

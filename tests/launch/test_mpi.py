@@ -1,0 +1,78 @@
+"""mpirun and mpiexec: the plan of each rank. Environments of Open MPI 4.1.4 and MPICH's hydra 4.0.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distdoctor.model.errors import UsageError
+from tests.launch.recorded import env_of, plan_in, values
+
+OPEN_MPI = env_of(
+    "OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_COMM_WORLD_RANK=3 "
+    "OMPI_COMM_WORLD_SIZE=4 OMPI_MCA_orte_hnp_uri=802947072.0;tcp://10.91.0.10:53493;tcp6://[fd00::2]:54585 "
+    "OMPI_MCA_orte_num_nodes=2 PMIX_RANK=3 PMIX_HOSTNAME=host1"
+)
+HYDRA = env_of("MPI_LOCALNRANKS=2 MPI_LOCALRANKID=1 PMI_FD=8 PMI_RANK=3 PMI_SIZE=4")
+SHAPE = ("rank", "world_size", "local_rank", "nproc_per_node", "nnodes", "master_addr", "master_port")
+
+
+def without(env: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("env", "launcher", "shape"),
+    [
+        (OPEN_MPI, "Open MPI", (3, 4, 1, 2, 2, "10.91.0.10", 29500)),
+        (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, "Open MPI", (3, 4, 1, 4, 1, "127.0.0.1", 29500)),
+        (OPEN_MPI | {"MASTER_ADDR": "host0"}, "Open MPI", (3, 4, 1, 2, 2, "host0", 29500)),
+        # in a SLURM job: mpirun starts its daemons with srun, and all ranks of a node have SLURM_PROCID 0
+        (
+            OPEN_MPI | env_of("SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_JOB_ID=12"),
+            "Open MPI",
+            (3, 4, 1, 2, 2, "10.91.0.10", 15012),
+        ),
+        # 5.x has no OMPI_MCA_orte_*
+        (
+            without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes")
+            | env_of("SLURM_JOB_ID=12 SLURM_JOB_NODELIST=sn[3-4]"),
+            "Open MPI",
+            (3, 4, 1, 2, None, "sn3", 15012),
+        ),
+        (HYDRA | {"MASTER_ADDR": "host0"}, "hydra", (3, 4, 1, 2, None, "host0", 29500)),
+        (HYDRA | {"MPI_LOCALNRANKS": "4"}, "hydra", (3, 4, 1, 4, 1, "127.0.0.1", 29500)),
+        (env_of("PMI_RANK=1 PMI_SIZE=2 MASTER_ADDR=host0"), "PMI", (1, 2, None, None, None, "host0", 29500)),
+    ],
+)
+def test_a_rank(env: dict[str, str], launcher: str, shape: tuple[Any, ...]) -> None:
+    plan = plan_in(env)
+    assert (plan.started, plan.launcher, values(plan, *SHAPE), plan.problems) == ("rank", launcher, shape, ())
+    assert plan.task == plan.rank
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        (without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri"), "mpirun -x MASTER_ADDR=HOST"),
+        (HYDRA, "mpiexec -genv MASTER_ADDR HOST"),
+    ],
+)
+def test_where_rank_0_is_not_told_it_is_asked_for(env: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        plan_in(env)
+
+
+@pytest.mark.parametrize("env", [OPEN_MPI, HYDRA | {"MASTER_ADDR": "host0"}])
+def test_a_rank_on_each_node_starts_the_others_where_a_flag_says_so(env: dict[str, str]) -> None:
+    alone = {"OMPI_COMM_WORLD_LOCAL_SIZE": "1", "MPI_LOCALNRANKS": "1"}
+    plan = plan_in(env | {name: size for name, size in alone.items() if name in env}, nproc_per_node="8")
+    assert values(plan, "started", "nnodes", "nproc_per_node", "node_rank") == ("node", 4, 8, 3)
+    with pytest.raises(UsageError, match=r"-N 1 \(mpirun\)"):
+        plan_in(env, nproc_per_node="8")
+
+
+@pytest.mark.parametrize("env", [OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "1"}, HYDRA | {"PMI_SIZE": "1"}])
+def test_one_rank_is_one_machine(env: dict[str, str]) -> None:
+    assert values(plan_in(env), "started", "nnodes", "launcher") == ("node", 1, "")
