@@ -79,8 +79,8 @@ def _of_logs(paths: Sequence[Path], checks: Sequence[Check], ignore: Sequence[st
         collected = collect(paths, wordings)
     except Unreadable as err:
         raise UsageError(str(err)) from None
-    if collected.logs.notes and not collected.logs.sources:
-        raise UsageError(collected.logs.notes[0])
+    if not any(source.bytes or source.kind != "log" for source in collected.logs.sources):
+        raise UsageError(next(iter(collected.logs.notes), f"{', '.join(map(str, paths[:3]))}: empty"))
     judged = judge_logs(collected.logs, checks, ignore)
     report = _report(judged, collected.logs, time.monotonic() - started)
     if not collected.facts:

@@ -15,6 +15,8 @@ from distdoctor.model.report import Verdict
 LINES = 4
 """Lines of evidence of one finding."""
 CANDIDATES = 5
+NOTES = 3
+"""Files of a kind that the notes name."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = 
     """The root cause where a line proves one, what followed from it, else what it may be."""
     known = {check.id: check for check in checks}
     reading = read(logs)
-    notes = [*logs.notes, *_unread(logs)]
+    notes = _unread(logs)
     if reading.root is not None:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
@@ -51,11 +53,20 @@ def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
         if not source.finished
     ]
     verdict: Verdict = "warn" if ended else "pass"
-    return LogJudgement("incomplete" if not read_ones and notes else verdict, (), (), (*ended[:3], *notes))
+    # What could not be read may be where the failure is.
+    nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
+    return LogJudgement("incomplete" if logs.notes or nothing else verdict, (), (), (*ended[:3], *notes))
 
 
 def _unread(logs: LogFacts) -> list[str]:
-    return [f"{source.name}: no text, not looked at" for source in logs.sources if source.kind == "binary"][:3]
+    """What was not read, and why."""
+    binary = [f"{source.name}: no text, not looked at" for source in logs.sources if source.kind == "binary"]
+    return [*_first_of(logs.notes), *_first_of(binary)]
+
+
+def _first_of(notes: Sequence[str]) -> list[str]:
+    more = [f"and {len(notes) - NOTES} more files like this"] if len(notes) > NOTES + 1 else []
+    return [*notes[: NOTES if more else None], *more]
 
 
 # -- findings --------------------------------------------------------------------------------------------------------

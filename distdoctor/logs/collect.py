@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from io import BufferedReader
 from pathlib import Path
 
 from distdoctor.logs import attribution, ending, error_file, flight_recorder, reader, tracebacks
@@ -51,6 +50,9 @@ class _Collector:
     def add(self, source: reader.Source) -> None:
         try:
             kind, raw = reader.opened(source)
+        except reader.Empty:  # as the file of what a healthy job wrote on stderr
+            self.sources.append(LogSource(encodable(source.name), "log"))
+            return
         except reader.Unreadable as err:
             self.notes.append(str(err))
             return
@@ -66,7 +68,10 @@ class _Collector:
                     self._blocks(source.name, "error-file", [text])
                     return
                 elif kind != "binary":
-                    self._log(source.name, kind, raw)
+                    self._blocks(source.name, kind, reader.blocks(raw))
+                    return
+                elif source.given:
+                    self.notes.append(f"{source.name}: no text")
                     return
             except (OSError, BadFile, flight_recorder.BadDump) as err:
                 self.notes.append(f"{source.name}: {err}" if source.name not in str(err) else str(err))
@@ -79,9 +84,6 @@ class _Collector:
             name = f"{len(self.dumps)} flight-recorder dump{'s' if len(self.dumps) > 1 else ''}"
             lines = [*flight_recorder.compare(self.dumps), *(dump.name for dump in self.dumps)]
             self._blocks(name, "flight-recorder", ["".join(f"{line}\n" for line in lines).encode()])
-
-    def _log(self, name: str, kind: str, raw: BufferedReader) -> None:
-        self._blocks(name, kind, reader.blocks(raw))
 
     def _blocks(self, name: str, kind: str, blocks: Iterable[bytes]) -> None:
         name, lines, size, tail = encodable(name), 0, 0, b""

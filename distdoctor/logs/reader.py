@@ -25,6 +25,7 @@ OVERLAP = 512
 HEAD = 8192
 """Bytes by which a file is told."""
 MAX_FILES = 20_000
+"""More than a job leaves; who names a whole file system is told so."""
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _KERNEL = re.compile(
@@ -37,34 +38,57 @@ class Unreadable(Exception):
     """An input that cannot be read; the text names it and says why."""
 
 
+class Empty(Unreadable):
+    """An input with nothing in it."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One file (or stdin, ``-``) to be read."""
 
     name: str
     path: Path | None
+    given: bool = True
+    """Named by whoever asks, and not found in a folder."""
 
 
-def find(paths: Iterable[Path]) -> Iterator[Source]:
-    """The files of these paths; of a folder, all that are below it, in the order of their names.
+def find(paths: Iterable[Path]) -> list[Source]:
+    """The files of these paths; of a folder, all that are below it with anything in them, in the order of their names.
 
-    Raises Unreadable for a path that is not there.
+    Raises Unreadable for a path that is not there, and for more files than MAX_FILES.
     """
-    count = 0
+    found: list[Source] = []
     for path in paths:
         if str(path) == "-":
-            yield Source("stdin", None)
+            found.append(Source("stdin", None))
         elif path.is_dir():
-            for folder, folders, names in os.walk(path):
-                folders[:] = sorted(name for name in folders if not name.startswith("."))
-                for name in sorted(names, key=_natural):
-                    count += 1
-                    if not name.startswith(".") and count <= MAX_FILES:
-                        yield Source(str(Path(folder) / name), Path(folder) / name)
+            for file in _below(path):
+                found.append(Source(str(file), file, given=False))
+                if len(found) > MAX_FILES:
+                    raise Unreadable(f"{path}: more than {MAX_FILES} files; name the folder of one job")
         elif not path.exists():
             raise Unreadable(f"{path}: there is no such file")
         else:
-            yield Source(str(path), path)
+            found.append(Source(str(path), path))
+    return found
+
+
+def _below(path: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names, key=_natural):
+            file = Path(folder) / name
+            if not name.startswith(".") and not _has_nothing(file):
+                yield file
+
+
+def _has_nothing(file: Path) -> bool:
+    """Whether it is empty, as most files of torchrun's log folders are, or none to be read, as a pipe."""
+    try:
+        seen = file.stat()
+    except OSError:
+        return False  # to be told by whoever opens it
+    return seen.st_size == 0 or not stat.S_ISREG(seen.st_mode)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -97,7 +121,7 @@ def _raw(source: Source) -> io.BufferedReader:
         raise OSError(0, "not a regular file")
     if stat.S_ISREG(mode) and os.fstat(handle).st_size == 0:  # as all of /proc is, where reading can wait for ever
         os.close(handle)
-        raise OSError(0, "empty")
+        raise Empty(f"{source.name}: empty")
     os.set_blocking(handle, True)
     return io.BufferedReader(io.FileIO(handle, closefd=True), BLOCK)
 

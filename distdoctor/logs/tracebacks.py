@@ -22,7 +22,6 @@ TRIGGERS = (
     "OutOfMemory: ",
 )
 """What the own line of an exception holds, whatever its type."""
-HEADS = ("Traceback (most recent call last)", "During handling of the above", "The above exception was the direct")
 _LINE = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory))"
     r"(?:\([\w. ]{0,80}\))?(?:: ?(?P<text>.*))?$"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
+from distdoctor.logs import reader
 from distdoctor.logs.collect import collect
 from distdoctor.logs.flight_recorder import BadDump, load
 from tests.facts_builder import CHECKS
@@ -126,6 +127,48 @@ def test_memory_is_bounded_on_a_line_without_end(tmp_path: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20)),
     )
     assert done.returncode == 1 and "gpu/out-of-memory" in done.stdout, done.stderr
+
+
+def test_what_is_empty_in_a_folder_is_not_spoken_of(tmp_path: Path) -> None:
+    for rank in range(8):
+        (tmp_path / f"rank{rank}.err").touch()
+    (tmp_path / "rank0.out").write_text("step 1 loss 2\nstep 2 loss 1\n")
+    os.mkfifo(tmp_path / "pipe")
+    assert [source.name for source in collect([tmp_path], LOGS).logs.sources] == [str(tmp_path / "rank0.out")]
+    assert judged(tmp_path).notes == (
+        f"no failure in {tmp_path}/rank0.out; it ends at line 2, last seen doing: step 2 loss 1",
+    )
+    assert judged(tmp_path / "rank0.out", tmp_path / "rank0.err").verdict != "incomplete"
+
+
+def test_more_files_than_a_job_leaves_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_FILES", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.log").write_text("step 1\n")
+    with pytest.raises(reader.Unreadable, match="more than 3 files"):
+        reader.find([tmp_path])
+    (tmp_path / "3.log").unlink()
+    assert len(reader.find([tmp_path])) == 3
+
+
+def test_what_could_not_be_read_may_hold_the_failure(tmp_path: Path) -> None:
+    log, broken, picture = tmp_path / "a.log", tmp_path / "b.gz", tmp_path / "c.png"
+    log.write_text("step 1 loss 2\nstep 2 loss 1\ntraining finished\n")
+    assert judged(log).verdict == "pass"
+    broken.write_bytes(gzip.compress(LINE.encode())[:5])
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n")
+    for unread in (broken, picture):
+        found = judged(log, unread)
+        assert found.verdict == "incomplete" and found.notes[-1].startswith(f"{unread}: ")
+    broken.unlink()
+    assert judged(tmp_path).verdict == "pass"  # a picture that lies beside the logs
+
+
+def test_many_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.pickle").write_bytes(b"\x80\x02broken")
+    notes = judged(tmp_path).notes
+    assert len(notes) == 4 and notes[-1] == "and 17 more files like this"
 
 
 def test_nothing_of_a_log_reaches_the_terminal_raw(tmp_path: Path) -> None:
