@@ -47,23 +47,25 @@ def diagnose_files(files: Iterable[Path], flags: ReportFlags) -> int:
 def only_facts(paths: Sequence[Path]) -> bool:
     """Whether these are what ``check --save`` wrote and nothing else, by their names and their first bytes."""
     for path in paths:
-        if path.is_dir():
-            inside = [one for one in path.iterdir() if not one.name.startswith(".")]
-            if not inside or not all(one.name.endswith((".json", ".json.gz")) for one in inside):
-                return False
-        elif path.name.endswith((".json", ".json.gz")):
-            from distdoctor.logs.reader import Source, Unreadable, opened
-
-            try:
-                kind, raw = opened(Source(str(path), path))
-            except Unreadable:
-                return True
-            raw.close()
-            if kind in ("error-file", "flight-recorder"):
-                return False
-        else:
+        inside = [one for one in path.iterdir() if not one.name.startswith(".")] if path.is_dir() else [path]
+        if not inside or not all(one.name.endswith((".json", ".json.gz")) for one in inside):
+            return False
+        if any(map(_is_something_else, inside)):
             return False
     return True
+
+
+def _is_something_else(path: Path) -> bool:
+    """Whether it is known for what it is, and is no facts file; what is nothing known is to be told as bad facts."""
+    from distdoctor.logs import json_lines
+    from distdoctor.logs.reader import HEAD, Source, Unreadable, opened
+
+    try:
+        kind, raw = opened(Source(str(path), path))
+    except Unreadable:
+        return False
+    with raw:
+        return kind in ("error-file", "flight-recorder") or (kind == "log" and json_lines.is_log(raw.peek(HEAD)[:HEAD]))
 
 
 def _of_logs(paths: Sequence[Path], checks: Sequence[Check], ignore: Sequence[str]) -> Report:

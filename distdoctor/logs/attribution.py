@@ -15,6 +15,7 @@ _PREFIXES = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[rank ?(?P<rank>\d{1,6})\]:? ?",  # torch.distributed's excepthook and loggers
+        r"\[host=(?P<host>[\w.-]{1,64})\] ",  # what json_lines makes of a field
         r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?",  # torchrun --tee: [default3]:, [trainer0]:
         r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?",  # mpirun --tag-output
         r"\((?:[\w.:=/-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,64}))?\) ?",  # Ray

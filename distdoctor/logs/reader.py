@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from distdoctor.logs import json_lines
+
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary"]
 
 BLOCK = 1 << 20
@@ -155,7 +157,7 @@ def kind_of(head: bytes) -> Kind:
         if b'"pg_config"' in head and b'"version"' in head:
             return "flight-recorder"
         if re.match(rb'\{\s*"message"\s*:', start) and (b'"extraInfo"' in head or b'"timestamp"' in head):
-            return "error-file"
+            return "log" if re.search(rb'\n\{\s*"', start) else "error-file"
     lines = head.count(b"\n")
     if lines and len(_KERNEL.findall(head)) * 2 > lines:
         return "kernel"
@@ -190,4 +192,4 @@ def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
 
 
 def _plain(block: bytes) -> bytes:
-    return _ANSI.sub(b"", block) if b"\x1b" in block else block
+    return json_lines.as_text(_ANSI.sub(b"", block) if b"\x1b" in block else block)

@@ -1,0 +1,101 @@
+"""Logs that are one JSON object a line, as structlog, python-json-logger, Docker and Kubernetes write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+TEXTS = ("message", "msg", "event", "log", "text", "MESSAGE", "textPayload", "line")
+"""Where the text stands: logging's formatters and bunyan; structlog; Docker's json-file; loguru; journald; others."""
+RAISED = ("exception", "exc_info", "exc_text", "stack_info", "stack_trace", "traceback", "stack", "error")
+"""Where an exception stands beside it."""
+WHO = {
+    "rank": ("rank", "global_rank", "rank_id"),
+    "local_rank": ("local_rank",),
+    "host": ("host", "hostname", "node", "node_name", "_HOSTNAME"),
+    "time": ("timestamp", "time", "@timestamp", "asctime", "ts"),
+}
+_INNER = ("jsonPayload", "record", "extra", "fields", "kubernetes")
+"""Objects within it that hold some of these."""
+_LINE = re.compile(rb'^\{[ \t]?"[^\n]*\}[ \t]*\r?$', re.M)
+_KEY = re.compile(rb'"(?:%s)"[ \t]?:[ \t]?"' % "|".join(TEXTS).encode())
+_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_ENDS = re.compile(r"[\r\n]+")
+
+
+def is_log(head: bytes) -> bool:
+    """Whether what begins so is such a log."""
+    lines = _LINE.findall(head)
+    if not lines and b"\n" not in head:  # the first line goes on
+        return head.startswith(b"{") and bool(_KEY.search(head))
+    return any(text_of(line) is not None for line in lines[:8])
+
+
+def as_text(block: bytes) -> bytes:
+    """``block`` with what these lines say in place of each of them; other lines are left as they are.
+
+    What is on one line stays on one, so that lines are counted as in the file.
+    """
+    if not block.startswith(b"{") and b"\n{" not in block:
+        return block
+    return _LINE.sub(_replaced, block)
+
+
+def _replaced(match: re.Match[bytes]) -> bytes:
+    text = text_of(match[0])
+    return match[0] if text is None else text.encode("utf-8", "replace")
+
+
+def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
+    """What a line says, behind whom it is from and when; None where it is no object with a text in it.
+
+    The line ends within it become carriage returns.
+    ``wrapped``: it is itself the text of such a line, as where a container logs JSON.
+    """
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    said = _first(value, TEXTS) if isinstance(value, dict) else None
+    if said is None:
+        return None
+    if said.startswith("{") and not wrapped:
+        said = text_of(said, wrapped=True) or said
+    raised = [text for name in RAISED if (text := _text(value.get(name))) and text not in said]
+    before, pieces = _before(value), _ENDS.split("\n".join([said.rstrip(), *raised]))
+    return before + f"\r{before}".join(pieces)
+
+
+def _before(value: Mapping[str, Any]) -> str:
+    """In the words that the readers of prefixes know."""
+    found = {kind: _first(value, names, (str, int)) for kind, names in WHO.items()}
+    time, host = _TIME.match(found["time"] or ""), _HOST.fullmatch(found["host"] or "")
+    parts = [
+        f"[{time[0]}] " if time else "",
+        f"[host={host[0]}] " if host else "",
+        f"[rank{found['rank']}]: " if (found["rank"] or "").isdecimal() else "",
+        f"[local_rank{found['local_rank']}]: " if (found["local_rank"] or "").isdecimal() else "",
+    ]
+    return "".join(parts)
+
+
+def _first(value: Mapping[str, Any], names: tuple[str, ...], kinds: type | tuple[type, ...] = str) -> str | None:
+    inner = (one for one in map(value.get, _INNER) if isinstance(one, dict))
+    for place in (value, *inner):
+        for name in names:
+            found = place.get(name)
+            if isinstance(found, kinds) and found != "":
+                return str(found)
+    return None
+
+
+def _text(value: object) -> str:
+    """A text, also in pieces; of an object (bunyan's error), its stack or its message."""
+    if isinstance(value, dict):
+        value = value.get("stack") or value.get("stack_trace") or value.get("message") or value.get("msg")
+    if isinstance(value, (list, tuple)):
+        value = "\n".join(item for item in value if isinstance(item, str))
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,75 @@
+"""Structured logs: one JSON object a line, whoever wrote it, is read as what it says and whom it is from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from distdoctor.cli.diagnose import only_facts
+from distdoctor.logs import json_lines
+from tests.logs.test_reader import judged
+
+OUT = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+TRACE = f'Traceback (most recent call last):\n  File "/app/t.py", line 8, in main\n    step()\n{OUT}'
+STEP = "step 1 loss 2.1"
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (
+            {"event": STEP, "level": "info", "timestamp": "2026-01-01T10:00:00.1Z", "rank": 3, "host": "gpu07"},
+            {"event": "failed", "level": "error", "exception": TRACE, "rank": 3, "host": "gpu07"},
+        ),
+        (
+            {
+                "message": STEP,
+                "levelname": "INFO",
+                "timestamp": "2026-01-01 10:00:00,100",
+                "rank": "3",
+                "host": "gpu07",
+            },
+            {"message": "failed", "levelname": "ERROR", "exc_info": TRACE, "rank": "3", "host": "gpu07"},
+        ),
+        (
+            {"log": f"[rank3]: {STEP}\n", "stream": "stdout", "time": "2026-01-01T10:00:00.1Z", "host": "gpu07"},
+            {"log": f"[rank3]: {OUT}\n", "stream": "stderr", "time": "2026-01-01T10:00:01.1Z", "host": "gpu07"},
+        ),
+        (
+            {"log": json.dumps({"msg": STEP, "rank": 3}), "kubernetes": {"host": "gpu07"}},
+            {"log": json.dumps({"msg": OUT, "rank": 3}), "kubernetes": {"host": "gpu07"}},
+        ),
+        (
+            {"text": f"{STEP}\n", "record": {"extra": {}, "rank": 3, "hostname": "gpu07"}},
+            {"text": f"failed\n{TRACE}\n", "record": {"extra": {}, "rank": 3, "hostname": "gpu07"}},
+        ),
+    ],
+    ids=["structlog", "python-json-logger", "docker", "wrapped twice", "loguru"],
+)
+def test_what_a_line_says_and_whom_it_is_from(
+    tmp_path: Path, first: dict[str, object], last: dict[str, object]
+) -> None:
+    path = tmp_path / "pod.json"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (first, first, last)))
+    finding = judged(path).findings[0]
+    assert (finding.check, finding.ranks, finding.nodes) == ("gpu/out-of-memory", (3,), ("gpu07",))
+    assert finding.evidence[0].startswith(f"{path}:3: rank 3: {OUT}")
+    assert not only_facts([path]) and not only_facts([tmp_path])
+
+
+def test_lines_of_others_between_them_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text(f'{{"msg": "begin"}}\n{{"loss": 2}}\n{{not json}}\n[rank3]: {OUT}\n')
+    finding = judged(tmp_path / "x.log").findings[0]
+    assert finding.evidence[0].startswith(f"{tmp_path}/x.log:4: rank 3: ")
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '{"a": 1}', '{"message": 3}', '{"msg": ""}', '{"msg": {}}', "{" * 9000])
+def test_what_says_nothing_is_left_as_it_is(line: str) -> None:
+    assert json_lines.as_text(f"{line}\n".encode()) == f"{line}\n".encode()
+    assert not json_lines.is_log(f"{line}\n".encode())
+
+
+def test_a_first_line_without_end_is_a_log_all_the_same() -> None:
+    assert json_lines.is_log(b'{"log":"' + b"x" * 9000) and not json_lines.is_log(b'{"facts":"' + b"x" * 9000)
