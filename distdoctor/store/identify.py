@@ -16,7 +16,7 @@ from distdoctor.probes.connect import open_socket
 
 VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
 SILENCE = 1.0
-"""Seconds without a byte after which a service counts as silent."""
+"""Seconds for an answer; none in these counts as silence."""
 
 
 async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | None:
@@ -60,10 +60,12 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
         return (b"", True) if contact.outcome == "reset" else (None, True)
     loop = asyncio.get_running_loop()
     received, closed = b"", False
+    end = loop.time() + SILENCE
     try:
         await loop.sock_sendall(opened, message)
         while len(received) < length and not closed:
-            part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), SILENCE)
+            # All of it, however it trickles.
+            part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), end - loop.time())
             received, closed = received + part, not part
     except asyncio.TimeoutError:
         pass

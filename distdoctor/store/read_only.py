@@ -130,8 +130,9 @@ class ReadOnlyStore:
                 raise StoreError(f"connect to {self._address} port {self._port}: {contact.outcome}")
             if not self._old:
                 message = VALIDATE + message
+        left = self._left()
         try:
-            await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self._socket, message), self._left())
+            await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self._socket, message), left)
         except asyncio.TimeoutError:
             raise TooLate("it took nothing any more") from None
         except OSError as err:

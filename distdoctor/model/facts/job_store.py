@@ -191,7 +191,8 @@ class StoreView:
         joined = group.joined if group else ()
         if self.hosted_by == "agent" or self.agents or self.rendezvous or arrived is None or 0 in joined:
             return False
-        return arrived > len(joined) and not self.restarted
+        # Alone, a client may as well be the agent of torchrun's first node.
+        return arrived > len(joined) and not self.restarted and bool(joined or self.hosted_by)
 
     @property
     def restarted(self) -> bool:
@@ -222,7 +223,7 @@ class StoreView:
             return False
         group = self.default_group
         if group is not None and group.joined:
-            return True
+            return group.joined[-1] < self.world
         return self.hosted_by == "rank 0" and self.arrived == 1
 
     @property
