@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 _SOURCE = """
-import json, os, sys, time
+import json, os, socket, sys, time
 from datetime import timedelta
 import torch
 import torch.distributed as dist
+import torch.distributed.debug
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 def work(gate, late):
@@ -25,8 +26,16 @@ def work(gate, late):
     total = torch.full((1,), float(rank))
     dist.all_reduce(total)
     dist.new_group(list(range(dist.get_world_size())))
+    if "ABSENT" in os.environ:
+        # What torch.distributed.debug.start_debug_server does, but for its page, which needs more than torch.
+        server = dist.debug._WorkerServer("::", 0)
+        dist.debug.tcpstore_client().set(f"rank{rank}", f"http://{socket.gethostname()}:{server.port}")
+        while rank == int(os.environ["ABSENT"]) and not os.path.exists(gate):
+            time.sleep(0.05)
+        dist.all_reduce(total)
     while not os.path.exists(gate + ".end"):
         time.sleep(0.05)
+    dist.barrier()  # none leaves while another still connects to it
     dist.destroy_process_group()
     return total.item()
 
@@ -108,6 +117,7 @@ class Job:
             "min_nodes": 2,
             "max_nodes": 2,
             "nproc_per_node": 2,
+            "max_restarts": 0,
             "run_id": "job7",
             "rdzv_backend": backend,
             "rdzv_endpoint": f"127.0.0.1:{port}",

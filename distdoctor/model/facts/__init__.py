@@ -21,6 +21,7 @@ from distdoctor.model.facts.host import (
     SharedMemory,
     TemporaryFolder,
 )
+from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.mesh import MAX_RATES, Link, LinkRate, MeshFacts
 from distdoctor.model.facts.network import (
@@ -74,6 +75,9 @@ __all__ = [
     "PortHolder",
     "RankFacts",
     "RankStage",
+    "RasView",
+    "RecordedCall",
+    "RecorderView",
     "RendezvousView",
     "Resolution",
     "Route",
@@ -88,6 +92,7 @@ __all__ = [
     "TorchFailure",
     "Trial",
     "Work",
+    "WorkerServer",
     "decode",
     "encode",
 ]

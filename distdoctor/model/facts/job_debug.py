@@ -1,0 +1,58 @@
+"""What a job tells of itself where it was started with something to ask: flight recorders, NCCL's RAS.
+
+None of it clears a hang: both have called jobs healthy that hung.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One collective of one group, as one rank recorded it."""
+
+    number: int
+    """Its place in the order in which this rank called them."""
+    operation: str
+    sizes: str = ""
+    done: bool = False
+    frame: str = ""
+    """The line of code that called it, where that was recorded."""
+
+
+@dataclass(frozen=True)
+class RecorderView:
+    """The newest calls of one rank in one group."""
+
+    group: str
+    calls: tuple[RecordedCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorkerServer:
+    """The server inside one rank that torch.distributed.debug starts."""
+
+    rank: int
+    url: str
+    answers: bool = False
+    """It answered a ping: the process runs, whatever its main thread does."""
+    recorders: tuple[RecorderView, ...] = ()
+    problem: str = ""
+    """Why nothing was told, where nothing was."""
+
+
+@dataclass(frozen=True)
+class RasView:
+    """What NCCL's RAS says, asked on one host, of all communicators of the job."""
+
+    address: str
+    port: int
+    answers: bool = False
+    version: str = ""
+    errors: tuple[str, ...] = ()
+    """The paragraphs under its heading ``Errors``, each one line."""
+    warnings: tuple[str, ...] = ()
+    whole: bool = False
+    """It said all that it had to say."""
+    problem: str = ""

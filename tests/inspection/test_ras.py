@@ -1,0 +1,118 @@
+"""NCCL's RAS: what is sent to it, what of its answer is kept, and servers that are none."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from distdoctor.inspection import ras
+from tests.helpers.servers import serving, unused_port
+from tests.inspection.test_hostile_stores import flood, silent
+
+HEAD = """NCCL version 2.27.3 compiled with CUDA 12.9
+CUDA runtime version 12090, driver version 12090
+
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      2          4            1          8        8
+
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         2         4         8         8   RUNNING  {}
+
+"""
+LEFT_BEHIND = """#0-0 (cf264af53edbe986) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  7 ranks have launched up to operation 42
+  Rank 3 has launched up to operation 41 -- GPU 3 managed by process 4711 on node 10.0.0.2
+
+"""
+DEAD = """DEAD
+  1 job process is considered dead (unreachable via the RAS network)
+  Process 4711 on node 10.0.0.2 managing GPU 3
+
+"""
+
+
+class Ras:
+    """Speaks as src/ras/client_support.cc does: line by line."""
+
+    def __init__(self, status: str) -> None:
+        self.status, self.lines = status, list[str]()
+
+    def __call__(self, opened: socket.socket) -> None:
+        for line in opened.makefile("r"):
+            self.lines.append(line.strip())
+            if line.startswith("CLIENT PROTOCOL "):
+                opened.sendall(b"SERVER PROTOCOL 2\n")
+            elif line.startswith("TIMEOUT "):
+                opened.sendall(b"OK\n")
+            else:
+                opened.sendall(self.status.encode())
+                return
+
+
+def sections(errors: str = "", warnings: str = "", word: str = "OK") -> str:
+    return HEAD.format(word) + f"Errors\n======\n\n{errors}Warnings\n========\n\n{warnings}"
+
+
+def test_what_it_says() -> None:
+    server = Ras(sections(DEAD, LEFT_BEHIND, "MISMATCH"))
+    with serving(server) as port:
+        found = ras.ask(port=port, timeout=3)
+    assert server.lines == ["CLIENT PROTOCOL 2", "TIMEOUT 1", "STATUS"]
+    assert found.answers and found.whole and not found.problem and found.version == "2.27.3"
+    assert found.errors == (
+        "DEAD 1 job process is considered dead (unreachable via the RAS network) "
+        "Process 4711 on node 10.0.0.2 managing GPU 3",
+    )
+    assert "Rank 3 has launched up to operation 41" in found.warnings[0]
+
+
+def test_a_healthy_job_has_nothing_to_say() -> None:
+    with serving(Ras(sections())) as port:
+        found = ras.ask(port=port, timeout=3)
+    assert found.whole and found.errors == found.warnings == ()
+
+
+def test_what_is_cut_short_is_not_whole() -> None:
+    with serving(Ras(sections(DEAD).partition("Warnings")[0])) as port:
+        found = ras.ask(port=port, timeout=3)
+    assert found.answers and not found.whole and len(found.errors) == 1
+
+
+def test_what_it_says_is_cleaned() -> None:
+    with serving(Ras(sections("\x1b[2J" + "x" * 9000 + "\n\n" + "y\n\n" * 9000))) as port:
+        found = ras.ask(port=port, timeout=3)
+    assert found.errors[0].startswith("\\x1b[2J") and all(len(one) <= 500 for one in found.errors)
+    assert len(found.errors) <= 64
+
+
+OTHERS: dict[str, Callable[[socket.socket], None]] = {
+    "silence": silent,
+    "endless noise": flood,
+    "hangs up": lambda opened: None,
+    "another server": lambda opened: opened.sendall(b"SSH-2.0-OpenSSH_9.6\r\n"),
+}
+
+
+@pytest.mark.parametrize("handle", OTHERS.values(), ids=OTHERS)
+def test_servers_that_are_none(handle: Callable[[socket.socket], None]) -> None:
+    started = time.monotonic()
+    with serving(handle) as port:
+        found = ras.ask(port=port, timeout=0.8)
+    assert not found.answers and found.problem.isprintable() and found.problem
+    assert time.monotonic() - started < 4
+
+
+def test_nothing_listens() -> None:
+    assert "refused" in ras.ask(port=unused_port(), timeout=1).problem
