@@ -1,44 +1,17 @@
-"""What torch's worker servers tell of a job that hangs in a collective, and servers that are none."""
+"""Servers that are none of torch's worker servers, or that lie; real ones: tests/program/test_stores_of_jobs.py."""
 
 from __future__ import annotations
 
 import json
 import socket
 import time
-from pathlib import Path
 
 import pytest
 
 from distdoctor.inspection.debug_endpoints import servers
-from distdoctor.inspection.store_view import view
 from distdoctor.model.facts import GroupView, Member, StoreView
-from tests.helpers.jobs import Job, Jobs
-from tests.helpers.servers import serving, unused_port
+from tests.helpers.servers import serving
 from tests.inspection.test_hostile_stores import flood, silent
-
-
-@pytest.mark.timeout(400)
-def test_a_rank_that_is_absent_from_a_collective(tmp_path: Path) -> None:
-    jobs, port, end = Jobs(), unused_port(), time.monotonic() + 200
-    try:
-        job = Job(jobs, tmp_path)
-        for rank in range(2):
-            job.rank(port, rank, 2, ABSENT="1")
-        waiting = False
-        while not waiting:
-            assert time.monotonic() < end
-            time.sleep(0.2)
-            found = servers(view("127.0.0.1", port, timeout=3), timeout=3)
-            groups = {one.rank: one.recorders[0].calls for one in found if one.answers and one.recorders}
-            waiting = len(groups) == 2 and len(groups[0]) > len(groups[1])
-        (missed,) = groups[0][len(groups[1]) :]
-        assert (missed.operation, missed.done) == ("all_reduce", False)
-        assert all(call.done for call in groups[1])
-        for _ in range(20):
-            assert servers(view("127.0.0.1", port, timeout=3), timeout=3) == found
-        assert job.results(2) == [["rank", rank, 2.0] for rank in range(2)]
-    finally:
-        jobs.close()
 
 
 def named(url: str) -> StoreView:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.inspection.debug_endpoints import servers
 from distdoctor.inspection.store_view import view, views
 from distdoctor.model.facts import StoreView
 from tests.helpers.jobs import Job, Jobs
@@ -93,3 +94,22 @@ def test_agents_that_meet_by_c10d(real: Jobs, tmp_path: Path) -> None:
     assert (seen.clients, seen.arrived, seen.joined, seen.missing, seen.unplaced) == (3, 3, (0, 1, 2), (3,), 0)
     assert seen.node_of(3) == 1 and seen.host_of(3) == "127.0.0.2"
     assert job.results(2) == [["agent", [[0, 6.0], [1, 6.0]]], ["agent", [[2, 6.0], [3, 6.0]]]]
+
+
+def test_a_rank_that_is_absent_from_a_collective(real: Jobs, tmp_path: Path) -> None:
+    port, job, end = unused_port(), Job(real, tmp_path), time.monotonic() + 120
+    for rank in range(2):
+        job.rank(port, rank, 2, ABSENT="1")
+    waiting = False
+    while not waiting:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+        found = servers(view("127.0.0.1", port, timeout=3), timeout=3)
+        groups = {one.rank: one.recorders[0].calls for one in found if one.answers and one.recorders}
+        waiting = len(groups) == 2 and len(groups[0]) > len(groups[1])
+    (missed,) = groups[0][len(groups[1]) :]
+    assert (missed.operation, missed.done) == ("all_reduce", False)
+    assert all(call.done for call in groups[1])
+    for _ in range(20):
+        assert servers(view("127.0.0.1", port, timeout=3), timeout=3) == found
+    assert job.results(2) == [["rank", rank, 2.0] for rank in range(2)]
