@@ -9,7 +9,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -139,11 +139,18 @@ def ascii_only(stream: TextIO | None) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether ``stream`` is a terminal that a person looks at."""
+    """Whether ``stream`` is a terminal that a person looks at, and no launcher's (mpirun, srun -u), which copies it."""
     try:
-        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+        person = os.environ.get("TERM") != "dumb" and not _copied(os.environ)
+        return stream is not None and stream.isatty() and person
     except ValueError:
         return False
+
+
+def _copied(env: Mapping[str, str]) -> bool:
+    """Whether a launcher started this process as one of several: its terminal is the launcher's, but for srun --pty."""
+    step = "SLURM_STEP_ID" in env and "SLURM_PTY_PORT" not in env
+    return step or any(name in env for name in ("OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"))
 
 
 def wants_colour(stream: TextIO | None) -> bool:

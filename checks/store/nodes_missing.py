@@ -23,6 +23,7 @@ See also
 network/port-refused, network/port-filtered, environment/world-size-mismatch, network/master-not-node0
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from distdoctor.check_api import (
@@ -174,7 +175,20 @@ def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[s
     taken = {node.node_rank for node in here} | {node.node_rank for node in strangers}
     free = [rank for rank in range(min(meeting.expected, 100_000)) if rank not in taken]
     rest = count - len(names)
-    return names + [f"node{rank}" for rank in (free[-rest:] if rest > 0 else [])], ()
+    return names + [called(zero, rank) for rank in (free[-rest:] if rest > 0 else [])], ()
+
+
+def called(zero: Node, rank: int) -> str:
+    """What the launcher calls a node that never came, else its number."""
+    return zero.plan.roster[rank] if rank < len(zero.plan.roster) else f"node{rank}"
+
+
+def short_of(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
+    """The nodes of the launcher's list from which fewer processes came than it started there."""
+    here = Counter(one.plan.node_rank for one in cluster.slices if one.key in arrived)
+    known = {node.plan.node_rank: node.name for node in cluster.nodes}
+    short = [number for number, tasks in enumerate(zero.plan.tasks) if here[number] < tasks]
+    return [known.get(number) or called(zero, number) for number in short]
 
 
 def missing_ranks(
@@ -183,6 +197,8 @@ def missing_ranks(
     arrived = set(meeting.arrived)
     claimed = {s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None}
     ranks = tuple(rank for rank in range(min(meeting.expected, 100_000)) if rank not in claimed)
+    if zero.plan.tasks:
+        return short_of(cluster, zero, arrived), ranks
     per_node = zero.plan.nproc_per_node
     places = {rank // per_node: rank % per_node for rank in claimed} if per_node else {}
     names = []

@@ -189,16 +189,16 @@ def _one_line(err: Exception) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _bad_usage(text: str, words: Sequence[str]) -> int:
-    return ending.without_report(text, USAGE, words)
+def _bad_usage(text: str, words: Sequence[str], here: bool = False) -> int:
+    return ending.without_report(text, USAGE, words, here=here)
 
 
 def _crashed(err: BaseException, words: Sequence[str]) -> int:
     """One line for a fault of our own: a traceback would end with status 1, which means findings."""
-    from distdoctor.model.errors import UsageError
+    from distdoctor.model.errors import PlanError, UsageError
 
     if isinstance(err, UsageError):
-        return _bad_usage(str(err), words)
+        return _bad_usage(str(err), words, here=not isinstance(err, PlanError))
     if short := ending.shortage(err):
         return ending.without_report(f"could not go on: {short}", INCOMPLETE, words)
     if os.environ.get("DISTDOCTOR_DEBUG") == "1":

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from distdoctor import streams
 from distdoctor.cli.catalog import known_ids, load_checks
+from distdoctor.cli.error_file import leave_cause
 from distdoctor.cli.flags import ReportFlags, RunFlags
 from distdoctor.cli.report_output import Telling
 from distdoctor.cli.words import one_of, program
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.resolve import resolve
-from distdoctor.model.errors import UsageError
+from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import encodable, environment, without_userinfo
 from distdoctor.model.stages import STAGES
@@ -57,14 +58,20 @@ class CheckCommand:
 
         def tell(report: Report) -> None:
             observer.close()
-            telling.show(report, self.given())
+            if options.plan.restart:
+                telling.again(report, options.plan.restart)
+            else:
+                telling.show(report, self.given())
 
         try:
             outcome = (runner or _real_runner())(options, observer, tell)
         finally:
             observer.close()
         status = exit_status(outcome.report, telling.fail_on, outcome.exit_signal)
-        return INCOMPLETE if status == OK and outcome.unsaved else status
+        status = INCOMPLETE if status == OK and outcome.unsaved else status
+        if status != OK:
+            leave_cause(os.environ, outcome.report)
+        return status
 
     def given(self) -> list[tuple[str, str | None]]:
         """The flags that matter when this is run again, each with its value, None for one that takes none."""
@@ -85,7 +92,10 @@ class CheckCommand:
         until = one_of("--until", how.until, STAGES)
         save = save_path(how.save) if how.save is not None else None
         checks = load_checks(folders)
-        plan = resolve(told_flags(self.launch), environment(os.environ), count_gpus, count_cpus)
+        try:
+            plan = resolve(told_flags(self.launch), environment(os.environ), count_gpus, count_cpus)
+        except UsageError as err:
+            raise PlanError(str(err)) from None
         wait = how.wait
         if wait is None:
             wait = WAIT_FOR_A_PERSON if plan.announce and streams.is_terminal(sys.stderr) else WAIT_SECONDS

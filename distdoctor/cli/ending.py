@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import sys
 import threading
@@ -12,6 +13,7 @@ from datetime import datetime, timezone
 
 from distdoctor import __version__, streams
 from distdoctor.cli.argv import wants_json
+from distdoctor.launch.spokesman import speaks as first_of_several
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 
@@ -31,10 +33,16 @@ def claim() -> bool:
     return _REPORT.acquire(blocking=False)
 
 
-def without_report(text: str, status: int, words: Sequence[str], note: str | None = None) -> int:
-    """Say ``text`` (in JSON ``note``, where it is given), and return ``status``."""
-    streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
-    if wants_json(words) and claim():
+def without_report(text: str, status: int, words: Sequence[str], note: str | None = None, here: bool = True) -> int:
+    """Say ``text`` (in JSON ``note``, where it is given), and return ``status``.
+
+    ``here``: it may be of this process alone; else the first of those that a launcher started says it for all. The
+    document is the first one's in any case.
+    """
+    speaks = first_of_several(os.environ)
+    if speaks or here:
+        streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
+    if speaks and wants_json(words) and claim():
         from distdoctor.render import json
 
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import socket
+import sys
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,6 +15,7 @@ from distdoctor.cli.flags import ReportFlags
 from distdoctor.cli.words import one_of, program
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
 from distdoctor.render.exit_status import FAIL_ON, FailOn
 from distdoctor.render.formats import FORMATS, USUAL
 from distdoctor.render.style import Given, Style
@@ -52,6 +54,19 @@ class Telling:
             here=_here(report) if given is not None else None,
         )
         told = FORMATS[self.output](report, style)
+        self._write(told, colour)
+
+    def again(self, report: Report, restart: int) -> None:
+        """One line for a run of the launcher's after the first, whose report is there already; where that is to be one
+        document, the line goes to stderr."""
+        found = ", ".join(finding.id for finding in report.findings if finding.because_of is None) or "no findings"
+        line = f"distdoctor: started again ({restart}): {report.verdict.upper()}: {clean(found)}\n"
+        if self.output == USUAL:
+            self._write(line, False)
+        elif ending.claim():
+            streams.write(line, sys.stderr)
+
+    def _write(self, told: str, colour: bool) -> None:
         if ending.claim():
             streams.write(told, drawn=colour)
 

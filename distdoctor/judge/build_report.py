@@ -73,6 +73,8 @@ def plan_summary(cluster: Cluster) -> dict[str, Any]:
         "backend": plan.backend,
         "backends": list(plan.backends(gpus)),
         "started": plan.started,
+        "launcher": plan.launcher,
+        **({"ranks_per_node": list(plan.tasks)} if len(set(plan.tasks)) > 1 else {}),
         "sources": dict(plan.sources),
     }
 
@@ -99,8 +101,9 @@ def _missing(cluster: Cluster, findings: Sequence[Finding], extra: Iterable[str]
     named = (name for finding in findings if finding.incomplete for name in finding.nodes)
     for name in dict.fromkeys((*named, *extra)):
         if name not in here:
-            digits = name.removeprefix("node")
+            digits, roster = name.removeprefix("node"), cluster.plan.roster
             rank = int(digits) if name.startswith("node") and digits.isdecimal() and len(digits) < 9 else None
+            rank = roster.index(name) if name in roster else rank
             yield ReportNode(name=name, node_rank=rank, arrived=False)
 
 

@@ -14,12 +14,12 @@ from distdoctor.launch.nodes import number_of
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
 
 NAME, PMI_NAME = "hydra", "PMI"
-_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE = "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"
+TASK, _SIZE, LOCAL_TASK, _LOCAL_SIZE = "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several that mpiexec started."""
-    return _told(env, NAME) if _LOCAL_RANK in env else None
+    return _told(env, NAME) if LOCAL_TASK in env else None
 
 
 def detect_pmi(env: Mapping[str, str]) -> Launched | None:
@@ -28,7 +28,7 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
 
 
 def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
-    if _RANK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
+    if TASK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
         return None
     found = dict(slurm.port(env))
     if env.get(_LOCAL_SIZE) == env[_SIZE]:
@@ -37,16 +37,16 @@ def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
     return Launched(
         launcher,
         {
-            "rank": (*RANK.variables, _RANK),
+            "rank": (*RANK.variables, TASK),
             "world_size": (*WORLD_SIZE.variables, _SIZE),
-            "local_rank": (*LOCAL_RANK.variables, _LOCAL_RANK),
+            "local_rank": (*LOCAL_RANK.variables, LOCAL_TASK),
             "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
             "node_rank": (),
         },
         found,
         (),
         nodes_even=False,
-        task=_RANK,
+        task=TASK,
         rank0_unknown=(
             "mpiexec does not tell the ranks where rank 0 is: add its host, "
             f"`mpiexec -genv {MASTER_ADDR.variables[0]} HOST ... distdoctor check`"

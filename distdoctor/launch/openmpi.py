@@ -15,14 +15,14 @@ from distdoctor.launch.nodes import expand, number_of
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
 
 NAME = "Open MPI"
-_RANK, _SIZE = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
+TASK, _SIZE = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
 _LOCAL_RANK, _LOCAL_SIZE = "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"
 _MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several."""
-    if _RANK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
+    if TASK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
         return None
     found = dict(slurm.port(env))
     nodes = 1 if env.get(_LOCAL_SIZE) == env[_SIZE] else number_of(env.get(_NODES))
@@ -34,7 +34,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     return Launched(
         NAME,
         {
-            "rank": (*RANK.variables, _RANK),
+            "rank": (*RANK.variables, TASK),
             "world_size": (*WORLD_SIZE.variables, _SIZE),
             "local_rank": (*LOCAL_RANK.variables, _LOCAL_RANK),
             "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
@@ -43,7 +43,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
         found,
         (),
         nodes_even=False,
-        task=_RANK,
+        task=TASK,
         rank0_unknown=(
             "mpirun does not tell the ranks where rank 0 is: add its host, "
             f"`mpirun -x {MASTER_ADDR.variables[0]}=HOST ... distdoctor check`"

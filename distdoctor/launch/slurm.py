@@ -24,9 +24,14 @@ FIRST_PORT, PORTS = 15_000, 10_000
 (lightning/fabric/plugins/environments/slurm.py), so that the port tried is the one such a job will use."""
 
 
+def in_step(env: Mapping[str, str]) -> bool:
+    """Whether this is a task of a step, or was started by one."""
+    return RANK.slurm in env and STEP in env
+
+
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One task of a step of several. Raises UsageError where that is a shell, or rank 0's node cannot be told."""
-    if RANK.slurm not in env or STEP not in env:
+    if not in_step(env):
         return None
     tasks = number_of(env.get(TASKS))
     if tasks == 1:

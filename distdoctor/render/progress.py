@@ -239,7 +239,8 @@ def observer_for(
     """The observer for this process: of the ranks of one job, only the first of the node speaks."""
     if plan.started == "rank" and (plan.local_rank or 0) != 0:
         return Silent()
-    if quiet or (plan.started == "rank" and plan.rank not in (0, None)):
+    another = plan.task not in (0, None) or (plan.started == "rank" and plan.rank not in (0, None))
+    if quiet or another or plan.restart:
         return Plain(write, quiet=True)
     if terminal:
         return Terminal(write, ascii_only=ascii_only, colour=colour)

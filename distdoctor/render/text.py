@@ -7,7 +7,6 @@ begins at the top of a page or at the bottom of a screen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.findings import Finding
@@ -28,6 +27,10 @@ from distdoctor.render.words import count, fold, ranks
 EVIDENCE_SHOWN = 8
 """Lines of evidence per finding without ``-v``."""
 LINKS_SHOWN = 6
+NODES_COUNTED = 8
+"""Nodes whose different numbers of ranks are told one by one."""
+BY_HAND = "env"
+"""The launcher of a plan that stands in the ranks' variables alone."""
 SUMMARY_SHOWN = 180
 """Characters of what merely follows, without ``-v``."""
 
@@ -82,7 +85,7 @@ class _Writer:
     def _header(self) -> None:
         plan = self.report.plan
         sources = plan.get("sources") or {}
-        parts = [f"distdoctor {clean(self.report.distdoctor)}", _shape(plan)]
+        parts = [f"distdoctor {clean(self.report.distdoctor)}", _shape(self.report)]
         backends = plan.get("backends") or []
         parts.append("backend " + " + ".join(clean(b) for b in backends) if backends else "backend unknown")
         if plan.get("master_addr"):
@@ -215,8 +218,21 @@ def tally(roots: Sequence[Finding], followers: int) -> str:
     return ", ".join(counted) or "no findings"
 
 
-def _shape(plan: dict[str, Any]) -> str:
+def _shape(report: Report) -> str:
+    """How many nodes and ranks, and who started them."""
+    launcher = report.plan.get("launcher") or BY_HAND
+    return f"{_nodes_and_ranks(report, launcher)}{f' ({clean(launcher)})' if launcher != BY_HAND else ''}"
+
+
+def _nodes_and_ranks(report: Report, launcher: str) -> str:
+    plan = report.plan
     nodes, ranks_each, world = plan.get("nnodes"), plan.get("nproc_per_node"), plan.get("world_size")
+    each = plan.get("ranks_per_node")
+    if nodes and world and isinstance(each, list):
+        told = f" ({' + '.join(map(str, each))})" if len(each) <= NODES_COUNTED else ""
+        return f"{count(nodes, 'node')}, {count(world, 'rank')}{told}"
     if nodes and ranks_each:
         return f"{count(nodes, 'node')} x {count(ranks_each, 'rank')}"
+    if world and launcher != BY_HAND and all(node.arrived for node in report.nodes):
+        return f"{count(len(report.nodes), 'node')}, {count(world, 'rank')}"
     return count(world, "rank") if world else "unknown number of ranks"

@@ -68,12 +68,30 @@ class Finish:
             self._tell(report)
 
     def _prints(self, meeting: Meeting | None) -> bool:
-        if self._recorder.options.plan.started == "node":
+        plan = self._recorder.options.plan
+        if plan.started == "node" and plan.task is None:
             return True
         leads = meeting is not None and meeting.leads
         if meeting is not None and self.report is not None and not leads and meeting.agreed:
             return False
-        return leads or self._recorder.leads_node
+        if plan.task is None or leads:
+            return leads or self._recorder.leads_node
+        return plan.task == 0 or (plan.task == 1 and self._first_is_gone())
+
+    def _first_is_gone(self) -> bool:
+        """Whether the first process of the launcher's, which tells for all, has ended, or nothing listens where it is:
+        the second one then tells."""
+        facts = self._recorder.facts
+        contact = facts.network.contact if facts.network else None
+        return bool(facts.meeting and facts.meeting.host_lost) or (contact is not None and contact.outcome == "refused")
+
+    def _tell_beside(self, report: Report) -> None:
+        """What this process saw, where it met nobody and another tells the report: a line of stderr for each cause."""
+        for finding in report.findings:
+            if finding.because_of is None and finding.severity == "fail":
+                self._recorder.observer.note(
+                    f"{self._recorder.facts.identity.hostname}: {finding.check}: {finding.summary}"
+                )
 
     def _save_and_tell(self, meeting: Meeting | None) -> None:
         assert self.report is not None
@@ -86,6 +104,8 @@ class Finish:
         if self._prints(meeting):
             self.printed = True
             self._tell(self.report)
+        elif self._recorder.options.plan.task is not None and not (meeting is not None and meeting.agreed):
+            self._tell_beside(self.report)
 
     def _save(self, meeting: Meeting | None) -> str | None:
         """Save the facts where that is asked for. What went wrong, or None."""

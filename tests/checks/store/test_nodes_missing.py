@@ -40,6 +40,17 @@ def missing_rank() -> Facts:
     return met(rank_node("host0", 0, world=3, per_node=None), rank_node("host1", 1, world=3, per_node=None), expected=3)
 
 
+def tasks(*came: int, roster: tuple[str, ...] = ("host0", "sn1", "sn2"), each: tuple[int, ...] = (4, 1, 1)) -> Facts:
+    """Tasks of srun, 4 + 1 + 1 of them; those of these numbers came."""
+    places = [number for number, count in enumerate(each) for _ in range(count)]
+    facts = []
+    for rank in came:
+        place = places[rank]
+        one = rank_node(f"host{place}", rank, world=len(places), local=rank - places.index(place), per_node=each[0])
+        facts.append(with_plan(one, node_rank=place, nproc_per_node=each[place], roster=roster, tasks=each))
+    return met(*facts, expected=len(places))
+
+
 def late() -> Facts:
     """Node 0 came when the other had given up."""
     a, b = healthy(2)
@@ -78,6 +89,9 @@ ROWS = [
     Row("node 2 of 3 missing", lambda: missing(2, 3), ("node2",), together=True),
     Row("node 0 missing", lambda: missing(0), ("host0",)),
     Row("rank 2 missing", missing_rank, ("node2",), together=True),
+    Row("a task of the last node missing", lambda: tasks(0, 1, 2, 3, 4), ("sn2",), together=True),
+    Row("both other nodes of srun missing", lambda: tasks(0, 1, 2, 3), ("sn1", "sn2"), together=True),
+    Row("one of four tasks missing where others came", lambda: tasks(0, 2, 3, each=(2, 2)), ("host0",), together=True),
     Row("node 0 late", late, ("host1",)),
     Row("node 0 slow to host", slow_import, ("host1",)),
 ]

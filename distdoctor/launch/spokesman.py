@@ -1,0 +1,22 @@
+"""Who of several processes tells what all of them know: a command line that cannot be carried out, for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distdoctor.launch import hydra, openmpi, slurm
+from distdoctor.launch.env_variables import RUN_ID
+from distdoctor.model.launch_settings import LOCAL_RANK, RANK
+
+
+def speaks(env: Mapping[str, str]) -> bool:
+    """Whether this process is the first of those that a launcher started, or no launcher is known to have started it.
+
+    Of torchrun's ranks the first of each node speaks, which has an output of its own unless srun starts the agents.
+    """
+    if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":
+        return False
+    for name, beside in ((openmpi.TASK, openmpi.TASK), (hydra.TASK, hydra.LOCAL_TASK), (RANK.slurm, slurm.STEP)):
+        if name in env and beside in env:
+            return env[name].strip() == "0"
+    return True
