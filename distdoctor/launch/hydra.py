@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distdoctor.launch import slurm
+from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
@@ -30,10 +30,12 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
 def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
     if TASK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
         return None
-    found = dict(slurm.port(env))
+    found = dict(jobs.port(env))
     if env.get(_LOCAL_SIZE) == env[_SIZE]:
         found["nnodes"] = Found(1, _LOCAL_SIZE)
         found["master_addr"] = Found("127.0.0.1", _LOCAL_SIZE)
+    elif first := jobs.first_node(env):
+        found["master_addr"] = first
     return Launched(
         launcher,
         {

@@ -39,6 +39,8 @@ class Launched:
     """It starts one process on each node, none for each rank."""
     rank0_unknown: str = ""
     """Where it does not tell who is rank 0: how the user can, in words."""
+    note: str = ""
+    """What a reader of the report should know of it."""
     agent_store: bool = False
     """torchrun's agent hosts the store, the ranks are its clients."""
     run_id: str = "none"

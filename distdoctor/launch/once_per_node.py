@@ -35,7 +35,7 @@ def plan_of_node(
     found = launched.found if launched is not None else {}
     flags, sources = values.flags, values.sources
     nnodes = _nnodes(values, launched)
-    nproc = _ranks(values, count_gpus, count_cpus)
+    nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
     node_rank = _node_rank(values, nnodes, found.get("node_rank"))
     master_addr, master_port = read_master(values, alone=nnodes == 1)
     if launched is not None:
@@ -148,8 +148,11 @@ def _given_nnodes(values: Values, told: Found | None) -> int:
     return 1
 
 
-def _ranks(values: Values, count_gpus: Count, count_cpus: Count) -> int:
+def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | None) -> int:
     text, source = values.given(NPROC_PER_NODE, plain=True)
+    if text is None and told is not None:
+        values.sources["nproc_per_node"] = told.source
+        return int(told.value)
     if text is None:
         gpus = count_gpus()
         values.sources["nproc_per_node"] = "visible GPUs" if gpus else "default"

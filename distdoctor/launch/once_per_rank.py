@@ -16,13 +16,13 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     for name in launched.required:
         if name not in values.env and not _given_by_flag(values, name):
             values.problems.append(PlanProblem(name, None, "not set"))
-    world = values.first_number("world_size", where["world_size"], low=1)
+    world = values.number_found("world_size", where["world_size"], launched.found, low=1)
     rank = values.first_number("rank", where["rank"], low=0)
     if rank is not None and world is not None and rank >= world:
         values.problem(values.sources["rank"], f"must be below {values.sources['world_size']}, which is {world}")
         rank = None
     local_world = values.number_found("nproc_per_node", where["nproc_per_node"], launched.found, low=1)
-    local_rank = values.first_number("local_rank", where["local_rank"], low=0)
+    local_rank = values.number_found("local_rank", where["local_rank"], launched.found, low=0)
     if local_rank is None and flags.local_rank is not None:
         local_rank = flags.local_rank
         values.sources["local_rank"] = LOCAL_RANK.flag
@@ -53,6 +53,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         restart=launched.restart,
         launcher=launched.launcher,
         task=number_of(task),
+        note=launched.note,
         roster=launched.roster if rank == 0 else (),
         tasks=launched.tasks if rank == 0 else (),
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from distdoctor.launch import slurm
+from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.nodes import expand, number_of
+from distdoctor.launch.nodes import number_of
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
 
 NAME = "Open MPI"
@@ -24,7 +24,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several."""
     if TASK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
         return None
-    found = dict(slurm.port(env))
+    found = dict(jobs.port(env))
     nodes = 1 if env.get(_LOCAL_SIZE) == env[_SIZE] else number_of(env.get(_NODES))
     if nodes:
         found["nnodes"] = Found(nodes, _LOCAL_SIZE if nodes == 1 else _NODES)
@@ -56,5 +56,4 @@ def _first(env: Mapping[str, str]) -> Found | None:
     address = re.match(r"[^;]*;tcp://([0-9.]+)", env.get(_MPIRUN, ""))
     if address:
         return Found(address[1], _MPIRUN)
-    nodes = expand(env.get(slurm.JOB_LISTS[0], ""))
-    return Found(nodes[0], slurm.JOB_LISTS[0]) if nodes else None
+    return jobs.first_node(env)

@@ -12,7 +12,20 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from distdoctor.launch import env_variables, hydra, openmpi, slurm, torchrun
+from distdoctor.launch import (
+    accelerate,
+    deepspeed,
+    env_variables,
+    hydra,
+    lsf,
+    openmpi,
+    pbs,
+    pods,
+    ray,
+    sge,
+    slurm,
+    torchrun,
+)
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Launched
 from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
@@ -23,10 +36,15 @@ from distdoctor.model.launch_settings import BACKEND, NNODES, NODE_RANK, NPROC_P
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
-    openmpi.detect, hydra.detect, slurm.detect, hydra.detect_pmi, slurm.prolog,
+    lsf.detect, openmpi.detect, hydra.detect, slurm.detect, hydra.detect_pmi, pbs.detect, slurm.prolog,
+    deepspeed.detect, ray.detect, pods.volcano, pods.pytorch_job,
 )  # fmt: skip
-"""In this order: under mpirun in a SLURM job every rank has SLURM_PROCID 0, and `srun --mpi=pmi2` sets PMI_RANK."""
-REFUSALS = (slurm.refuse_outside_step,)
+"""In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
+`srun --mpi=pmi2` sets PMI_RANK."""
+REFUSALS = (
+    slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside,
+    accelerate.refuse_without_ranks, pods.refuse_jobset, pods.refuse_mpi_job,
+)  # fmt: skip
 
 
 def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int], count_cpus: Callable[[], int]) -> Plan:
@@ -64,9 +82,8 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
     if by_node:
         return None
     ranked = any(name in env for name in RANK.variables)
-    if not ranked:
-        for refuse in REFUSALS:
-            refuse(env)
+    for refuse in REFUSALS:
+        refuse(env)
     if (flags.master_addr or flags.rdzv_endpoint) and not ranked:
         return None
     return env_variables.detect(env)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import expand, number_of, repeated
 from distdoctor.model.errors import UsageError
@@ -18,10 +19,6 @@ NAME = "SLURM"
 STEP, TASKS = "SLURM_STEP_ID", WORLD_SIZE.slurm
 JOB, NODE, TERMINAL = "SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_PTY_PORT"
 HOSTFILE = "SLURM_HOSTFILE"
-JOB_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
-FIRST_PORT, PORTS = 15_000, 10_000
-"""15000 and the job's last four digits: below Linux's ephemeral ports, and what Lightning takes
-(lightning/fabric/plugins/environments/slurm.py), so that the port tried is the one such a job will use."""
 
 
 def in_step(env: Mapping[str, str]) -> bool:
@@ -45,7 +42,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     if len(nodes) != len(per_node) or sum(per_node) != tasks:
         nodes = per_node = ()
     here = number_of(env.get(NODE_RANK.slurm))
-    found = dict(port(env))
+    found = dict(jobs.port(env))
     if per_node and here is not None and here < len(per_node):
         found["nproc_per_node"] = Found(per_node[here], NPROC_PER_NODE.slurm)
         found["nnodes"] = Found(len(per_node), MASTER_ADDR.slurm)
@@ -77,7 +74,7 @@ def prolog(env: Mapping[str, str]) -> Launched | None:
     """A Prolog: once on each node of the job, before its tasks. It knows its node's name and all of them."""
     if RANK.slurm in env or NODE not in env or JOB not in env:
         return None
-    source = next((name for name in JOB_LISTS if env.get(name)), None)
+    source = next((name for name in jobs.SLURM_LISTS if env.get(name)), None)
     nodes = expand(env[source]) if source else ()
     if source is None or env[NODE] not in nodes or len(nodes) < 2:
         return None
@@ -85,7 +82,7 @@ def prolog(env: Mapping[str, str]) -> Launched | None:
         "nnodes": Found(len(nodes), source),
         "node_rank": Found(nodes.index(env[NODE]), NODE),
         "master_addr": Found(nodes[0], source),
-        **port(env),
+        **jobs.port(env),
     }
     return Launched("SLURM's prolog", {}, found, (), nodes, per_node=True)
 
@@ -94,7 +91,7 @@ def refuse_outside_step(env: Mapping[str, str]) -> None:
     """Raises UsageError in a batch script or a shell of a job of several nodes, which starts nothing on the others."""
     number = number_of(env.get("SLURM_JOB_NUM_NODES"))
     step = STEP in env and TERMINAL not in env
-    if JOB not in env or number is None or number < 2 or step:
+    if JOB not in env or number is None or number < 2 or step or RANK.variables[0] in env:
         return
     what = "a shell" if STEP in env or RANK.slurm not in env else "the batch script"
     line = "srun --overlap distdoctor check" if STEP in env else "srun distdoctor check"
@@ -102,12 +99,6 @@ def refuse_outside_step(env: Mapping[str, str]) -> None:
         f"this is {what} of SLURM job {env[JOB]}, which has {number} nodes, and would check one machine: type `{line}` "
         "(or add --standalone for this machine alone)"
     )
-
-
-def port(env: Mapping[str, str]) -> dict[str, Found]:
-    """A port that all processes of the job find by themselves."""
-    job = number_of(env.get(JOB))
-    return {} if job is None else {"master_port": Found(FIRST_PORT + job % PORTS, JOB)}
 
 
 def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> Found | None:

@@ -53,6 +53,8 @@ class Plan:
     """Who started this process as one of several, in words; empty where nobody is known to have."""
     task: int | None = None
     """This process's number among those whose output the launcher makes one; None where each has its own."""
+    note: str = ""
+    """What is to be known of how the launcher's variables were read."""
     roster: tuple[str, ...] = ()
     """The launcher's names of the nodes, in the order of their ranks; kept by rank 0's process."""
     tasks: tuple[int, ...] = ()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 import shlex
+import socket
 from dataclasses import replace
 
-from distdoctor.model.addresses import endpoint
-from distdoctor.model.errors import UsageError
+from distdoctor.launch import hydra, openmpi
+from distdoctor.model.addresses import endpoint, parse_address
+from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.launch_settings import (
     BACKEND,
     INIT_METHOD,
@@ -19,6 +21,7 @@ from distdoctor.model.launch_settings import (
     RDZV_ENDPOINT,
     RDZV_ID,
 )
+from distdoctor.model.plan import Plan
 from distdoctor.probes import interfaces
 from distdoctor.session.options import Options
 from distdoctor.session.seal import VARIABLE
@@ -29,6 +32,7 @@ TOKEN_BYTES = 16
 def with_master(options: Options) -> Options:
     """Node 0 of a run whose master nobody named: pick the address that the others can reach."""
     plan = options.plan
+    _insist_on_rank0(plan)
     if not plan.announce:
         return options
     choice = interfaces.reachable_address(interfaces.interfaces())
@@ -37,6 +41,23 @@ def with_master(options: Options) -> Options:
     sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
     token = options.token or secrets.token_hex(TOKEN_BYTES)
     return replace(options, plan=replace(plan, master_addr=choice.address, sources=sources), token=token)
+
+
+def _insist_on_rank0(plan: Plan) -> None:
+    """Raises PlanError in a rank 0 that is not where its MPI launcher was started, which no variable can tell."""
+    flags = {openmpi.NAME: "mpirun -x {}={}", hydra.NAME: "mpiexec -genv {} {}"}
+    address, source = plan.master_addr, plan.sources.get("master_addr", "")
+    named = source in MASTER_ADDR.all_variables or source.startswith("--")
+    if plan.launcher not in flags or plan.rank != 0 or plan.nnodes == 1 or named or address is None:
+        return
+    host = socket.gethostname()
+    literal = parse_address(address) is not None
+    here = {held for one in interfaces.interfaces() for held in one.addresses} if literal else {host.partition(".")[0]}
+    if (address if literal else address.partition(".")[0]) not in here:
+        line = flags[plan.launcher].format(MASTER_ADDR.variables[0], host)
+        raise PlanError(
+            f"rank 0 is on {host}, and not on {address}, which {source} makes the first: `{line} ... distdoctor check`"
+        )
 
 
 def line_for_others(options: Options) -> str:

@@ -27,7 +27,7 @@ class ReportMaker:
 
     def make(self, cluster: Cluster, judgement: Judgement, unfinished: bool) -> Report:
         """The report of what was judged; ``unfinished``: of a run that did not come to its end."""
-        notes: list[str] = []
+        notes = [cluster.plan.note] if cluster.plan.note else []
         if self.signal is not None:
             notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
         elif unfinished:

@@ -1,0 +1,78 @@
+"""Operators of Kubernetes whose RANK and WORLD_SIZE count pods, or that start no rank in a pod themselves.
+
+Volcano: pkg/controllers/job/plugins/distributed-framework/pytorch/pytorch.go. PyTorchJob (training-operator 1.9):
+pkg/controller.v1/pytorch/envvar.go. JobSet: examples/pytorch. MPI Operator: pkg/controller/mpi_job_controller.go.
+TrainJob gives PET_* alone, which is torchrun's own; torchx starts torchrun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distdoctor.launch.launched import Found, Launched
+from distdoctor.launch.nodes import number_of
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import (
+    LOCAL_RANK,
+    MASTER_ADDR,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    WORLD_SIZE,
+)
+
+_RANK, _WORLD = RANK.variables[0], WORLD_SIZE.variables[0]
+_VOLCANO = ("VC_TASK_INDEX", "VK_TASK_INDEX")
+_JOBSET, _MPI = "JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE"
+
+
+def volcano(env: Mapping[str, str]) -> Launched | None:
+    """A pod of several: one rank, unless it is told to start more."""
+    pods = number_of(env.get(_WORLD))
+    if not any(name in env for name in _VOLCANO) or _RANK not in env or not pods or pods == 1:
+        return None
+    return Launched(
+        "Volcano",
+        {
+            "rank": RANK.variables,
+            "world_size": WORLD_SIZE.variables,
+            "local_rank": LOCAL_RANK.variables,
+            "nproc_per_node": NPROC_PER_NODE.variables,
+            "node_rank": RANK.variables,
+        },
+        {"nnodes": Found(pods, _WORLD), "nproc_per_node": Found(1, "Volcano's pods"), "local_rank": Found(0, _RANK)},
+        note=f"Volcano's {_RANK} and {_WORLD} count pods: one rank in each was checked; where a pod starts more, add "
+        f"{NPROC_PER_NODE.flag} N",
+    )
+
+
+def pytorch_job(env: Mapping[str, str]) -> Launched | None:
+    """A pod of a PyTorchJob without nprocPerNode: WORLD_SIZE is pods times ranks of each, RANK the pod's number."""
+    pods, world = number_of(env.get(NNODES.pet)), number_of(env.get(_WORLD))
+    ranked = _RANK in env and NODE_RANK.pet in env and not any(name in env for name in LOCAL_RANK.variables)
+    if not pods or not world or world % pods or not ranked or env.get(NPROC_PER_NODE.pet):
+        return None
+    found = {"nproc_per_node": Found(world // pods, _WORLD)}
+    return Launched("PyTorchJob", {}, found, (), per_node=True)
+
+
+def refuse_jobset(env: Mapping[str, str]) -> None:
+    """Raises UsageError in a pod that knows its number and not how many there are."""
+    if _JOBSET in env and MASTER_ADDR.variables[0] in env and _WORLD not in env:
+        rank = f"${_RANK}" if _RANK in env else f"${_JOBSET}"
+        raise UsageError(
+            f"JobSet tells a pod its number and not how many there are: `distdoctor check {NNODES.flag} N "
+            f"{NPROC_PER_NODE.flag} M {NODE_RANK.flag} {rank} {MASTER_ADDR.flag} ${MASTER_ADDR.variables[0]}`"
+        )
+
+
+def refuse_mpi_job(env: Mapping[str, str]) -> None:
+    """Raises UsageError in a pod of an MPIJob in which mpirun has not started this."""
+    role = env.get(_MPI)
+    if role and _RANK not in env:
+        where = "this pod" if role == "launcher" else "the launcher's pod"
+        raise UsageError(
+            f"this is the {role}'s pod of an MPIJob, and mpirun did not start this: in {where} type "
+            "`mpirun distdoctor check`"
+        )

@@ -1,0 +1,72 @@
+"""DeepSpeed, accelerate, Ray Train and the operators of Kubernetes, with the variables that their sources set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distdoctor.model.errors import UsageError
+from tests.launch.recorded import env_of, plan_in, values
+
+RANKED = env_of("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=n0 MASTER_PORT=29500")
+DEEPSPEED = RANKED | env_of("LOCAL_SIZE=2 CROSS_RANK=1 CROSS_SIZE=2")
+RAY = RANKED | env_of("LOCAL_WORLD_SIZE=2 NODE_RANK=1 RAY_JOB_ID=01000000")
+POD = env_of("RANK=1 WORLD_SIZE=2 MASTER_ADDR=job-master-0.job MASTER_PORT=23456")
+VOLCANO = POD | env_of("VC_TASK_INDEX=0 VK_TASK_INDEX=0")
+PYTORCH_JOB = POD | env_of("PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=job-master-0 PET_MASTER_PORT=23456")
+TRAIN_JOB = env_of(
+    "PET_NNODES=2 PET_NPROC_PER_NODE=4 PET_NODE_RANK=1 PET_MASTER_ADDR=j-node-0-0.j PET_MASTER_PORT=29500"
+)
+ACCELERATE = env_of("ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no MASTER_ADDR=127.0.0.1 MASTER_PORT=29500")
+JOBSET = env_of("JOB_COMPLETION_INDEX=1 RANK=1 MASTER_ADDR=pytorch-workers-0-0.pytorch MASTER_PORT=3389")
+SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size")
+
+
+@pytest.mark.parametrize(
+    ("env", "flags", "launcher", "shape"),
+    [
+        (DEEPSPEED, {}, "DeepSpeed", ("rank", 2, 2, 1, 3, 4)),
+        # 3 + 1: what the number of this node's ranks would make of it is not asked
+        (DEEPSPEED | {"LOCAL_SIZE": "1", "LOCAL_RANK": "0"}, {}, "DeepSpeed", ("rank", 2, 1, 1, 3, 4)),
+        (RAY, {}, "Ray Train", ("rank", 2, 2, 1, 3, 4)),
+        (VOLCANO, {}, "Volcano", ("rank", 2, 1, 1, 1, 2)),
+        (VOLCANO, {"nproc_per_node": "8"}, "Volcano", ("node", 2, 8, 1, None, 16)),
+        (PYTORCH_JOB, {}, "PyTorchJob", ("node", 2, 1, 1, None, 2)),
+        (PYTORCH_JOB | {"WORLD_SIZE": "16"}, {}, "PyTorchJob", ("node", 2, 8, 1, None, 16)),
+        (PYTORCH_JOB | {"WORLD_SIZE": "8", "PET_NPROC_PER_NODE": "4"}, {}, "", ("node", 2, 4, 1, None, 8)),
+        (TRAIN_JOB, {}, "", ("node", 2, 4, 1, None, 8)),
+        (ACCELERATE | env_of("RANK=3 WORLD_SIZE=4"), {}, "env", ("rank", None, None, None, 3, 4)),
+        (JOBSET, {"nnodes": "4", "nproc_per_node": "1", "node_rank": 1}, "", ("node", 4, 1, 1, None, 4)),
+    ],
+)
+def test_the_plan(env: dict[str, str], flags: dict[str, Any], launcher: str, shape: tuple[Any, ...]) -> None:
+    plan = plan_in(env, **flags)
+    assert (plan.launcher, values(plan, *SHAPE), plan.problems) == (launcher, shape, ())
+
+
+def test_volcano_counts_pods_and_that_is_said() -> None:
+    assert "--nproc-per-node N" in plan_in(VOLCANO).note
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        (ACCELERATE, "add --multi_gpu"),
+        (JOBSET, r"--nnodes N --nproc-per-node M --node-rank \$RANK"),
+        (env_of("K_MPI_JOB_ROLE=launcher"), "in this pod type `mpirun distdoctor check`"),
+        (env_of("K_MPI_JOB_ROLE=worker"), "in the launcher's pod type `mpirun distdoctor check`"),
+    ],
+)
+def test_what_starts_no_rank_is_refused(env: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        plan_in(env)
+
+
+def test_accelerate_with_mpirun_and_an_mpi_job_are_mpirun() -> None:
+    ranks = env_of(
+        "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2"
+    )
+    for env in (ACCELERATE, env_of("K_MPI_JOB_ROLE=worker")):
+        plan = plan_in(env | ranks)
+        assert values(plan, "launcher", "rank", "world_size", "nnodes") == ("Open MPI", 1, 2, 1)
