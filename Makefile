@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard healthy further turns format
+.PHONY: dev check test scoreboard healthy hang further turns format
 
 dev:
 	bash scripts/dev
@@ -17,9 +17,13 @@ scoreboard:
 healthy:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/healthy_runs.py $(RUNS) $(if $(ONLY),--only="$(ONLY)") $(if $(BUSY),--busy) $(if $(RECORD),--record)
 
+# Jobs that hang for real, and what distdoctor hang says of them.
+hang:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/hang_table.py $(if $(ONLY),--only="$(ONLY)")
+
 # What else the lab has that CI leaves out, but for the table and the shapes.
 further:
-	bash scripts/test tests/lab -m scoreboard --deselect tests/lab/test_faults.py --deselect tests/lab/test_healthy.py
+	bash scripts/test tests/lab -m scoreboard --deselect tests/lab/test_faults.py --deselect tests/lab/test_healthy.py --deselect tests/lab/test_hang.py
 
 # check && torchrun on the same port, 20 times in a row.
 turns:

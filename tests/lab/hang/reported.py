@@ -1,0 +1,57 @@
+"""The table, further: hangs as people reported them, each put down from its report before anything was looked at."""
+
+# ruff: noqa: E501 - a row is a line, however long
+
+from __future__ import annotations
+
+from tests.lab.faults.links import docker0
+from tests.lab.hang.row import Job, Look, Row
+from tests.lab.hang.table_words import MISMATCH, MISSING, USER_CODE
+
+REPORTED = (
+    Job(
+        "EleutherAI/sparsify#5",
+        ("init", Row("reported: rank 0 alone saves, with a barrier", "save@0", (Look(0, MISMATCH, (0,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "huggingface/accelerate#157",
+        ("init", Row("reported: rank 0 alone gathers figures", "evaluate@0", (Look(0, MISMATCH, (0,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "rwth-i6/returnn#1484",
+        ("init", Row("reported: rank 1 failed, and waits for its helper", "fail@1", (Look(1, USER_CODE, (1,), ("host1",)), Look(0, ask=("host1",))), last=True)),
+        nproc=1,
+    ),
+    Job(
+        "ultralytics/ultralytics#26085",
+        ("init", Row("reported: a data worker was forked with a lock held", "forked@1", (Look(0, USER_CODE, (1,), ("host0",)),), last=True)),
+        hosts=1,
+    ),
+    Job(
+        "pytorch/pytorch#39570",
+        ("init", Row("reported: rank 1 joins a worker that does not end", "join@1", (Look(1, USER_CODE, (1,), ("host1",)), Look(0, ask=("host1",))), last=True)),
+        nproc=1,
+    ),
+    Job(
+        "pytorch/pytorch#106365",
+        (Row("reported: rank 0 meets elsewhere", "store:host0", (Look(1, "network/port-refused", (), ("host0",)), Look(0, MISSING, (1,))), last=True),),
+        nproc=1,
+    ),
+    Job(
+        "pytorch/pytorch#30375",
+        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, MISSING, (3,)), Look(1, MISSING, (3,))), held=(0, 1, 2), last=True),),
+        short=1,
+    ),
+    Job(
+        "pytorch/pytorch#81704",
+        (Row("reported: an address that every host has", "init", (Look(0, "network/wrong-interface", None, ("host0", "host1")),), last=True),),
+        fault=docker0(0, 1),
+        nproc=1,
+        env=(("GLOO_SOCKET_IFNAME", "docker0"),),
+    ),
+)  # fmt: skip
+"""All of them; the names are those of the repositories and issues."""

@@ -1,0 +1,5 @@
+"""The checks that the table names most."""
+
+USER_CODE, STOPPED, MISSING = "process/waiting-in-user-code", "process/stopped", "collective/rank-missing"
+MISMATCH = "collective/mismatch"
+FILTERED, PEERS = "network/port-filtered", "mesh/peer-ports-blocked"
