@@ -15,13 +15,12 @@ from typing import Literal
 
 from distdoctor.inspection.store_reading import Reading
 from distdoctor.model.addresses import is_loopback, parse_address
-from distdoctor.model.facts import Contact, StoreState, StoreView
+from distdoctor.model.facts import StoreState, StoreView
 from distdoctor.model.sanitize import fit
-from distdoctor.probes.connect import connect
 from distdoctor.probes.look_up import ASKER
 from distdoctor.store.client import StoreError
 from distdoctor.store.identify import identify
-from distdoctor.store.read_only import ReadOnlyStore
+from distdoctor.store.read_only import OLD, ReadOnlyStore
 
 HostedBy = Literal["", "rank 0", "agent"]
 
@@ -86,32 +85,30 @@ async def _read(reading: Reading, host: str, port: int, end: float) -> None:
     addresses = await _addresses(host, end - time.monotonic())
     if not addresses:
         reading.problem(f"no address of {fit(host)!r} is known here")
+    loop = asyncio.get_running_loop()
+    loop_end = loop.time() + end - time.monotonic()
     for address in addresses:
-        contact = await _try(address, port, end)
-        reading.found = replace(reading.found, contact=contact)
-        if contact.outcome != "open":
-            continue
-        answer = await identify(address, port)
-        if answer is None:
-            continue
-        if answer.kind != "tcpstore":
-            state: StoreState = answer.kind if answer.kind != "distdoctor" else "foreign"
-            reading.found = replace(reading.found, state=state, sample=answer.sample)
-            continue
-        reading.found = replace(reading.found, state="partly", generation=answer.generation or "")
-        loop = asyncio.get_running_loop()
-        store = ReadOnlyStore(address, port, answer.generation or "", loop.time() + end - time.monotonic())
+        store = ReadOnlyStore(address, port, "", loop_end)
         try:
+            contact, answer = await store.greet(patience=(end - time.monotonic()) / 2)
+            reading.found = replace(reading.found, contact=contact)
+            if answer is None:
+                continue
+            if answer.kind == "closed" and (answer := await identify(address, port)) is None:
+                continue
+            if answer.kind != "tcpstore":
+                state: StoreState = answer.kind if answer.kind != "distdoctor" else "foreign"
+                reading.found = replace(reading.found, state=state, sample=answer.sample)
+                continue
+            reading.found = replace(reading.found, state="partly", generation=answer.generation or "")
+            if reading.found.generation == OLD:
+                store = ReadOnlyStore(address, port, OLD, loop_end)
             await reading.read(store)
+            return
         except StoreError as err:
             reading.problem(str(err))
         finally:
             store.close()
-        return
-
-
-async def _try(address: str, port: int, end: float) -> Contact:
-    return await connect(address, port, max(0.1, end - time.monotonic() - 0.1))
 
 
 async def _addresses(host: str, seconds: float) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from distdoctor.model.facts import Answer
 from distdoctor.probes.connect import open_socket
 
 VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
+PING = b"\x0d"
+HTTP = b"GET / HTTP/1.0\r\n\r\n"
 SILENCE = 1.0
 """Seconds for an answer; none in these counts as silence."""
 
@@ -28,13 +30,13 @@ async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | No
     """
     nonce = bytearray(os.urandom(4))
     nonce[2] = 0xFF
-    reply, closed = await _exchange(address, port, VALIDATE + b"\x0d" + nonce, 4, seconds)
+    reply, closed = await _exchange(address, port, VALIDATE + PING + nonce, 4, seconds)
     if reply is None:
         return None
     if reply == bytes(nonce):
         return Answer("tcpstore", "2.5+")
     if reply:
-        return Answer("foreign", sample=_printable(reply))
+        return Answer("foreign", sample=printable(reply))
     if not closed:
         return await _ask_as_http(address, port, seconds)
     if (await _exchange(address, port, VALIDATE + b"\x0c" * 4, 4, seconds))[0] == b"\x01" * 4:
@@ -43,14 +45,14 @@ async def identify(address: str, port: int, seconds: float = 3.0) -> Answer | No
     if count is not None and len(count) == 8 and 0 <= struct.unpack("=q", count)[0] < 1 << 40:
         return Answer("tcpstore", "<=2.1")
     if count:
-        return Answer("foreign", sample=_printable(count))
+        return Answer("foreign", sample=printable(count))
     return Answer("closed")
 
 
 async def _ask_as_http(address: str, port: int, seconds: float) -> Answer:
     """Line-based servers stay silent until a line ends. A libuv TCPStore ignores this, a legacy one closes."""
-    reply, _ = await _exchange(address, port, b"GET / HTTP/1.0\r\n\r\n", 80, seconds)
-    return Answer("foreign", sample=_printable(reply)) if reply else Answer("silent")
+    reply, _ = await _exchange(address, port, HTTP, 80, seconds)
+    return Answer("foreign", sample=printable(reply)) if reply else Answer("silent")
 
 
 async def _exchange(address: str, port: int, message: bytes, length: int, seconds: float) -> tuple[bytes | None, bool]:
@@ -76,5 +78,6 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
     return received, closed
 
 
-def _printable(data: bytes) -> str:
+def printable(data: bytes) -> str:
+    """The start of what a service said, as far as it can be printed."""
     return "".join(chr(byte) if 32 <= byte < 127 else " " for byte in data[:80]).strip()

@@ -1,20 +1,25 @@
 """A client of a job's store that can only ask: it has no operation that writes, counts or waits.
 
 A store that reads half a message may block for everybody until the rest comes (torch's legacy server), so what is sent
-is whole messages in one segment, and never more than is answered at once. Nothing that a server sends is kept beyond a
-bound, and nothing is waited for beyond the deadline.
+is whole messages in one segment, and never more than is answered at once. Either server looks up the name of whoever
+connects, and where name servers do not answer all ranks wait for that meanwhile (seen with torch 2.13: 5 s for each
+connection), so one connection has to do. Nothing that a server sends is kept beyond a bound, and nothing is waited for
+beyond the deadline.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
 
+from distdoctor.model.facts import Answer, Contact
 from distdoctor.probes.connect import open_socket
 from distdoctor.store.client import MAX_SEGMENT, Oversize, StoreError, StoreGone
-from distdoctor.store.identify import VALIDATE
+from distdoctor.store.identify import HTTP, PING, VALIDATE, printable
 
 _GET, _CHECK, _COUNT, _LIST = 3, 5, 7, 17
 OLD = "<=2.1"
@@ -47,6 +52,42 @@ class ReadOnlyStore:
         self._socket: socket.socket | None = None
         self._validated = False
         self._held = bytearray()
+
+    async def greet(self, patience: float) -> tuple[Contact, Answer | None]:
+        """Connect and ask for an echo, as ``identify`` does first, and keep the connection for what follows.
+
+        None where no connection was made. ``closed`` may be a store of an older torch: ``identify`` tells.
+        ``patience``: seconds until a silent server is asked as one of HTTP; a store that is only slow drops us then.
+        """
+        self.close()
+        contact = await self._open()
+        if self._socket is None:
+            return contact, Answer("closed") if contact.outcome == "reset" else None
+        nonce = bytearray(os.urandom(4))
+        nonce[2] = 0xFF
+        asked = closed = False
+        try:
+            await self._send(PING + nonce)
+            try:
+                await self._fill(patience)
+            except TooLate:
+                asked = True
+                await self._send(HTTP)
+            while len(self._held) < len(nonce):
+                await self._fill()
+        except StoreGone:
+            closed = True
+        except TooLate:
+            pass
+        said = bytes(self._held)
+        self._held.clear()
+        if said != nonce or asked:
+            self.close()
+        if said == nonce:
+            return contact, Answer("tcpstore", "2.5+")
+        if said:
+            return contact, Answer("foreign", sample=printable(said))
+        return contact, Answer("closed" if closed else "silent")
 
     async def keys(self) -> list[bytes] | None:
         """All keys; None where this server does not list them (before torch 2.10). Raises Oversize."""
@@ -123,13 +164,18 @@ class ReadOnlyStore:
             raise TooLate("it took too long to answer")
         return left
 
+    async def _open(self) -> Contact:
+        contact, self._socket = await open_socket(self._address, self._port, self._left(), MAX_SEGMENT)
+        self._validated = self._old
+        return contact
+
     async def _send(self, message: bytes) -> None:
         if self._socket is None:
-            contact, self._socket = await open_socket(self._address, self._port, self._left(), MAX_SEGMENT)
+            contact = await self._open()
             if self._socket is None:
                 raise StoreError(f"connect to {self._address} port {self._port}: {contact.outcome}")
-            if not self._old:
-                message = VALIDATE + message
+        if not self._validated:
+            message, self._validated = VALIDATE + message, True
         left = self._left()
         try:
             await asyncio.wait_for(asyncio.get_running_loop().sock_sendall(self._socket, message), left)
@@ -140,20 +186,24 @@ class ReadOnlyStore:
 
     async def _take(self, length: int) -> bytes:
         while len(self._held) < length:
-            assert self._socket is not None
-            left = self._left()
-            try:
-                part = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self._socket, 1 << 16), left)
-            except asyncio.TimeoutError:
-                raise TooLate("it took too long to answer") from None
-            except OSError as err:
-                raise StoreGone(f"the connection ended: {err}") from None
-            if not part:
-                raise StoreGone("it closed the connection")
-            self._held += part
+            await self._fill()
         taken = bytes(self._held[:length])
         del self._held[:length]
         return taken
+
+    async def _fill(self, seconds: float = math.inf) -> None:
+        """Whatever comes next, within ``seconds``. Raises TooLate, StoreGone."""
+        assert self._socket is not None
+        left = min(seconds, self._left())
+        try:
+            part = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self._socket, 1 << 16), left)
+        except asyncio.TimeoutError:
+            raise TooLate("it took too long to answer") from None
+        except OSError as err:
+            raise StoreGone(f"the connection ended: {err}") from None
+        if not part:
+            raise StoreGone("it closed the connection")
+        self._held += part
 
 
 def _text(key: bytes) -> bytes:
