@@ -211,3 +211,17 @@ def test_no_store_elsewhere_is_asked_because_this_one_says_so(master: bytes) -> 
         first, further = views("127.0.0.1", port, timeout=5, run_id="job7")
     assert first.rendezvous[0].master == f"{master.decode()}:22"
     assert further.state == "unreached" and further.contact is None and "not asked" in further.problems[0]
+
+
+def test_one_connection_has_to_do() -> None:
+    """Each makes a real store look up a name, and all its ranks wait meanwhile."""
+    came = []
+    store = Speaker({RANK % 0: blob(), RANK % 1: blob(), b"init/": b"2", STATE: b"Y2FuaW1hZGFt"})
+
+    def handle(opened: socket.socket) -> None:
+        came.append(opened.getpeername())
+        store(opened)
+
+    with serving(handle) as port:
+        seen = view("127.0.0.1", port, timeout=5)
+    assert seen.state == "read" and seen.joined == (0, 1) and len(came) == 1
