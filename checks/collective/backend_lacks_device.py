@@ -32,4 +32,7 @@ LOG = (
     Line(
         "Tensors must be CUDA and dense",
     ),
+    Line(
+        "requires backend supporting cpu tensors",
+    ),
 )

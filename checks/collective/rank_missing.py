@@ -49,4 +49,9 @@ LOG = (
         shows="symptom",
         why="a slow rank shows the same",
     ),
+    Line(
+        "Communicator ranks have different",
+        shows="symptom",
+        why="ranks that are behind may only be slow",
+    ),
 )

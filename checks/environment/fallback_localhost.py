@@ -32,7 +32,7 @@ NEXT = (
 )
 LOG = (
     Line(
-        "scontrol: command not found",
+        ("scontrol: command not found", "scontrol: not found"),
         shows="hint",
         why="where the script has another way to know the first host, it does no harm",
     ),

@@ -66,6 +66,13 @@ LOG = (
         r"KeyError: ['\x22](?P<variable>(?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)"
         r"|SLURM_PROCID)['\x22]",
     ),
+    Line(
+        ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        r"(?:Error|Exception|ERROR|error)\b.{0,80}(?:[Cc]ould not find|[Mm]issing|not set|not found|not defined).{0,60}"
+        r"\b(?P<variable>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))\b"
+        r"|(?:Error|Exception|ERROR|error)\b.{0,120}\b(?P<name>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))"
+        r"['\x22`]?.{0,40}(?:is |are )?(?:not set|missing|not found|not defined|undefined|must be set)",
+    ),
 )
 PREVENTS = "plan agreed"
 

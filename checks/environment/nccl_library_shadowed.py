@@ -35,4 +35,7 @@ LOG = (
         "undefined symbol: nccl",
         r"undefined symbol: (?P<symbol>nccl\w{1,60})",
     ),
+    Line(
+        ("NCCL library is too old", "NCCL library is not backwards compatible"),
+    ),
 )

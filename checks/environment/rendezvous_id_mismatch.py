@@ -26,9 +26,16 @@ environment/world-size-mismatch, environment/master-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "generated a random run_id",
+        shows="hint",
+        why="on several nodes each makes up its own, and they never meet",
+    ),
+)
 PREVENTS = "all met"
 LOOKS_AT = ("everyone",)
 FOLLOWS = (

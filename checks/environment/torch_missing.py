@@ -43,6 +43,10 @@ LOG = (
         "No module named",
         r"(?:ModuleNotFoundError|ImportError|Error): No module named ['\x22]?torch['\x22]?$",
     ),
+    Line(
+        "torchrun",
+        r"\btorchrun: (?:command )?not found",
+    ),
 )
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)

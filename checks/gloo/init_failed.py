@@ -34,6 +34,12 @@ LOG = (
         shows="symptom",
         why="a peer that died, and one that cannot be reached, show the same",
     ),
+    Line(
+        " is NOT connected to",
+        r"[Rr]ank \d+ is NOT connected to",
+        shows="symptom",
+        why="a peer that died, and one that cannot be reached, show the same",
+    ),
 )
 PREVENTS = "gloo group formed"
 SYMPTOM_OF = "gloo group formed"

@@ -37,6 +37,10 @@ LOG = (
         "invalid device ordinal",
         unless="transport/p2p",
     ),
+    Line(
+        "exceeds available GPUs",
+        r"local.rank \d+ exceeds available GPUs",
+    ),
 )
 PREVENTS = "nccl group formed"
 FOLLOWS = ("environment/backend-not-built",)

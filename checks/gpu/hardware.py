@@ -76,4 +76,10 @@ LOG = (
         shows="symptom",
         why="a kernel that touches what is not there shows the same",
     ),
+    Line(
+        "an illegal memory access was encountered",
+        r"terminated with exception: |NCCL WARN",
+        shows="symptom",
+        why="as a rule it is the program's own access; which one, CUDA_LAUNCH_BLOCKING=1 says",
+    ),
 )

@@ -57,4 +57,8 @@ LOG = (
         shows="symptom",
         why="a file that was written by two ranks at once fails so, too",
     ),
+    Line(
+        ("low on resource: ephemeral-storage", "DiskPressure"),
+        r"low on resource: ephemeral-storage|had condition: \[DiskPressure",
+    ),
 )

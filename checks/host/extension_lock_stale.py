@@ -33,7 +33,8 @@ NEXT = (
 LOG = (
     Line(
         "file_baton.py",
-        r"wait \(.{0,200}file_baton\.py",
+        r"wait \(.{0,200}file_baton\.py|file_baton\.py\x22, line \d+,? in wait",
+        source=True,
         shows="end",
     ),
     Line(

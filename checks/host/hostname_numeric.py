@@ -44,7 +44,7 @@ SEVERITY = "fail"
 LOG = (
     Line(
         ("client socket has", "server socket has", "network addresses of"),
-        r"\((?P<name>\d{5,10}), ?\d{1,5}\)",
+        r"\((?P<name>\d{1,10}), ?\d{1,5}\)",
     ),
 )
 MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"

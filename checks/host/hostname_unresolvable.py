@@ -60,6 +60,11 @@ LOG = (
         shows="symptom",
         why="any name that the program looks up may be meant",
     ),
+    Line(
+        "error encountered when getting address info",
+        shows="symptom",
+        why="it does not say which name",
+    ),
 )
 MATTERS = "whatever looks up the host's own name, as gloo does, would find no address"
 FOLLOWS = ("host/rendezvous-name", "gloo/loopback-address", "gloo/interface-not-found")

@@ -79,7 +79,8 @@ LOG = (
     ),
     Line(
         "while creating shared memory segment",
-        shows="end",
+        shows="symptom",
+        why="NCCL before 2.21 does not say the reason: CUDA may have refused the memory, too",
         unless="Permission denied|No space left|Too many open",
     ),
     Line(

@@ -32,11 +32,23 @@ NEXT = (
 )
 LOG = (
     Line(
-        "Job step creation temporarily disabled",
+        "Unable to create step for job",
+        r"Unable to create step for job \d+: (?P<why>.{1,80})",
+    ),
+    Line(
+        ("step creation still disabled", "step creation temporarily disabled"),
         shows="end",
     ),
     Line(
-        "Unable to create step for job",
-        r"Unable to create step for job \d+: (?P<why>.{1,80})",
+        "Step created for StepId=",
+        shows="noise",
+        why="the step was made after all",
+    ),
+    Line(
+        ("Task launch for ", "Application launch failed", " launch failed: "),
+        r"srun: error: (?:Task launch for \S{1,40} failed on node (?P<host>\S{1,64}):|Application launch failed"
+        r"|task \d+ launch)",
+        shows="symptom",
+        why="what stands behind the colon is what srun was told by the node; slurmd's own log has more",
     ),
 )

@@ -59,4 +59,13 @@ LOG = (
     Line(
         "pdsh: command not found",
     ),
+    Line(
+        (
+            "unable to reliably start one or more daemons",
+            "daemon has unexpectedly failed after launch",
+            "lost communication with a remote daemon",
+        ),
+        shows="symptom",
+        why="a daemon of mpirun that cannot be started, or cannot reach back, looks the same",
+    ),
 )

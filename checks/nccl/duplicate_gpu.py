@@ -37,4 +37,7 @@ LOG = (
         "Multiple ranks on",
         "[Mm]ultiple ranks on (?:the )?same (?:GPU|device)",
     ),
+    Line(
+        "Multiple Ranks are using the same GPU",
+    ),
 )

@@ -31,10 +31,15 @@ NEXT = (
 )
 LOG = (
     Line(
-        "vendor err 81",
+        ("vendor err 81", "vendor_err=81"),
     ),
     Line(
         ("ibv_reg_mr", "ibv_reg_dmabuf_mr"),
         r"ibv_reg_(?:dmabuf_)?mr\w*.{0,40}(?:Bad address|Operation not supported)",
+    ),
+    Line(
+        "ibv_poll_cq failed",
+        shows="symptom",
+        why="status 12 is a peer that does not answer, 4 memory that the adapter may not read",
     ),
 )

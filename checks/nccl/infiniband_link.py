@@ -32,8 +32,8 @@ NEXT = (
 )
 LOG = (
     Line(
-        "async event",
-        "(?:Got|got) async (?:fatal )?event ?: ?(?:port error|local catastrophic|device fatal)",
+        ("async event", "async fatal event"),
+        "async (?:fatal )?event ?: ?(?:port error|local catastrophic|device fatal)",
     ),
     Line(
         "Link down",

@@ -69,6 +69,17 @@ LOG = (
         shows="symptom",
         why="the text does not say why",
     ),
+    Line(
+        "NCCL WARN",
+        r"NCCL WARN.{0,20}[Cc]uda failure",
+        shows="symptom",
+        why="NCCL only reports what CUDA told it: what the GPU was made to do before it, and its driver, say why",
+    ),
+    Line(
+        ("No transport found for rank", " has no transport for ", "No algorithm/protocol available for"),
+        shows="symptom",
+        why="NCCL_DEBUG=INFO says what each rank tried",
+    ),
 )
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
 PREVENTS = "nccl group formed"

@@ -71,6 +71,11 @@ LOG = (
         shows="symptom",
         why="a node that was never started shows the same",
     ),
+    Line(
+        "failed to connect to any network address",
+        shows="hint",
+        why="no agent knew the address as its own, or it cannot be reached",
+    ),
 )
 PREVENTS = "store hosted"
 LOOKS_AT = ("network.master", "everyone")

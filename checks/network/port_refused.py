@@ -48,6 +48,11 @@ LOG = (
         why="the host of the store may have died, or not have started yet",
         unless=r"gloo/|connectFullMesh|remote=\[",
     ),
+    Line(
+        "failed to connect to any network address",
+        shows="symptom",
+        why="nobody listens there, or packets do not get there: the lines above it say which",
+    ),
 )
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"

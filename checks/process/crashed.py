@@ -53,8 +53,29 @@ LOG = (
     ),
     Line(
         "egmentation fault",
-        "[Ss]egmentation fault",
+        r"srun: error: (?P<host>[\w.-]{1,64}): task(?: (?P<rank>\d+)|s [\d,-]{1,200}): Segmentation fault"
+        r"|process rank \d+ .{0,40} on node \S{1,64} exited on signal 11|[Ss]egmentation fault",
         shows="end",
+    ),
+    Line(
+        "Segfault encountered",
+        shows="end",
+    ),
+    Line(
+        "Aborted",
+        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Aborted\b(?: {2,}| *\(core|$)|exited on signal 6 \(Aborted",
+        shows="symptom",
+        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
+    ),
+    Line(
+        (
+            "Worker unexpectedly exits",
+            "by an unexpected system error",
+            "actor died unexpectedly",
+            "marked dead because",
+        ),
+        shows="symptom",
+        why="the kernel's want of memory, a lost network and somebody who ended it look the same to Ray",
     ),
     Line(
         "killed by signal: ",

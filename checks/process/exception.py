@@ -114,4 +114,43 @@ LOG = (
         shows="noise",
         why="a line of source in a traceback",
     ),
+    Line(
+        '", line ',
+        r'^\s*File "[^"]{1,400}", line \d{1,7}, in \S',
+        shows="symptom",
+        why="the last line of the traceback, which says what it was, is not in it",
+        source=True,
+    ),
+    Line(
+        "an illegal memory access was encountered",
+        r"terminated with exception: |NCCL WARN",
+        shows="symptom",
+        why="a kernel touched memory that is not its own: whose it was, CUDA_LAUNCH_BLOCKING=1 says",
+    ),
+    Line(
+        ("Signal 6", "exitcode"),
+        r"Signal 6 \(SIGABRT\)|exitcode *[:=]? *-6\b",
+        shows="symptom",
+        why="an error in native code that nobody catches ends so; its text is above it",
+    ),
+    Line(
+        ": error: ",
+        r"^(?:usage: )?[\w./-]{1,80}: error: (?:the following arguments are required|unrecognized arguments|argument \S"
+        r"|ambiguous option|too few arguments)",
+        unless=r"--local[-_]rank",
+    ),
+    Line(
+        "execve(): ",
+        r"slurmstepd: error: execve\(\): \S",
+    ),
+    Line(
+        (" FAILED (non-zero exit code", "DUE TO TASK FAILURE"),
+        shows="symptom",
+        why="the scheduler tells only that a task failed",
+    ),
+    Line(
+        ("BAD TERMINATION OF ONE OF YOUR", "torchelastic.worker.status.FAILED", "an exception on one of the ranks"),
+        shows="symptom",
+        why="the launcher tells only that a process failed",
+    ),
 )

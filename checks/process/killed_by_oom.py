@@ -55,8 +55,18 @@ LOG = (
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
     ),
     Line(
-        "exceeded memory limit",
-        "[Ee]xceeded (?:job )?memory limit",
+        ("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit"),
+    ),
+    Line(
+        "Out Of Memory",
+        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? [\d,-]{1,200}: Out Of Memory",
+    ),
+    Line(
+        ("low on resource: memory", "MemoryPressure"),
+        r"low on resource: memory|had condition: \[MemoryPressure",
+    ),
+    Line(
+        ("TERM_MEMLIMIT", "job killed: mem", "job killed: vmem"),
     ),
     Line(
         "due to memory pressure (OOM)",
@@ -113,7 +123,32 @@ LOG = (
     ),
     Line(
         "Killed",
-        r"(?:task (?P<rank>\d+): |line \d+: +\d+ +|^)(?:Killed)\b(?: {2,}|$|\s*\()",
+        r"(?:line \d+: +\d+ +|^)(?:Killed)\b(?: {2,}|$|\s*\()",
         shows="end",
+    ),
+    Line(
+        "Killed",
+        r"srun: error: (?P<host>[\w.-]{1,64}): (?P<outside>task(?: (?P<rank>\d+)|s [\d,-]{1,200})): Killed\b",
+        shows="end",
+    ),
+    Line(
+        "exited on signal 9",
+        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 9\b|exited on signal 9\b",
+        shows="end",
+    ),
+    Line(
+        "KILLED BY SIGNAL: 9",
+        r"(?P<outside>KILLED BY SIGNAL: 9)\b",
+        shows="end",
+    ),
+    Line(
+        (
+            "Worker unexpectedly exits",
+            "by an unexpected system error",
+            "actor died unexpectedly",
+            "marked dead because",
+        ),
+        shows="symptom",
+        why="a crash, a lost network and somebody who ended it look the same to Ray",
     ),
 )

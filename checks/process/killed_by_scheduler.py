@@ -34,7 +34,24 @@ NEXT = (
 LOG = (
     Line(
         "DUE TO ",
-        "DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE|DEADLINE|NODE_?FAIL)",
+        r"(?:ON (?P<host>\S{1,64}) CANCELLED AT \S{1,40} )?"
+        r"DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE|DEADLINE|NODE_?FAIL)",
+        final=True,
+    ),
+    Line(
+        "Node failure on",
+        r"(?:srun|salloc|sbatch): error: Node failure on (?P<host>\S{1,64})",
+        final=True,
+    ),
+    Line(
+        "exceeded its time limit",
+        "exceeded its time limit and its allocation has been revoked",
+        final=True,
+    ),
+    Line(
+        ("Preempted by", "Preempted in order to admit"),
+        r"Preempted (?:by (?:a |\S{1,120}/|\S{1,120} on node)|in order to admit)",
+        final=True,
     ),
     Line(
         ("TERM_RUNLIMIT", "TERM_PREEMPT", "TERM_MEMLIMIT"),
@@ -51,12 +68,18 @@ LOG = (
         "slurmstepd: error: *** ",
         r"\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) CANCELLED",
         shows="symptom",
-        unless="DUE TO",
+        unless="DUE TO (?:TIME|PREEMPTION|NODE|JOB R|DEADLINE)",
         why="scancel, by a person or a script, shows the same",
     ),
     Line(
         "Job has been cancelled",
         shows="symptom",
         why="it does not say by whom",
+    ),
+    Line(
+        ("Force Terminated", " STEPD TERMINATED ON "),
+        r"Force Terminated (?:job|Step)|STEPD TERMINATED ON (?P<host>\S{1,64})",
+        shows="symptom",
+        why="scancel, by a person or a script, shows the same",
     ),
 )

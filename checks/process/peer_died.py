@@ -56,11 +56,12 @@ LOG = (
     Line(
         (
             "Proxy Call to rank",
-            "socketProgressOpt",
-            "socketPollConnect",
-            "socketStartConnect",
-            "socketFinalizeAccept",
-            "socketTryAccept",
+            "ocketProgressOpt",
+            "ocketPollConnect",
+            "ocketStartConnect",
+            "ocketFinalizeAccept",
+            "ocketTryAccept",
+            "exceeded error retry count after",
             "Call to recv from",
             "Call to connect returned",
             "Call to sendmsg failed",
@@ -71,10 +72,47 @@ LOG = (
         why="a peer that died, and one that cannot be reached, show the same",
     ),
     Line(
-        ("socketPollConnect", "socketStartConnect", "Call to connect returned"),
+        ("ocketPollConnect", "ocketStartConnect", "Call to connect returned"),
         "Connection refused|No route to host|Connection timed out",
         shows="hint",
         why="it was closed, or never open",
+    ),
+    Line(
+        "WARN Net : ",
+        "WARN Net : (?:Conn|Call)",
+        shows="symptom",
+        why="a peer that died, and one that cannot be reached, show the same",
+    ),
+    Line(
+        ("communicator encountered a fatal error", "ncclCommSetAsyncError: error comm"),
+        shows="symptom",
+        why="the reason is above it, or in the log of another rank",
+    ),
+    Line(
+        "Exception raised from ",
+        r"Exception raised from \w{1,80} at \S{0,200}(?:ProcessGroup|NCCLUtils|TCPStore|socket)",
+        shows="symptom",
+        why="what it was stands above it",
+    ),
+    Line(
+        ("lost communication with a remote daemon", "daemon has unexpectedly failed after launch"),
+        shows="symptom",
+        why="a node that went away, and one that cannot be reached, show the same to mpirun",
+    ),
+    Line(
+        ("NodeDiedError", "marked dead because", "Raylet is terminated. Termination is unexpected"),
+        shows="symptom",
+        why="why the node went away is in its own log, and in its kernel's",
+    ),
+    Line(
+        ("GetTimeoutError", "DEADLINE_EXCEEDED"),
+        shows="symptom",
+        why="somebody did not answer in time: why is in their log",
+    ),
+    Line(
+        "got completion with error:",
+        shows="symptom",
+        why="a node that went away, and one that cannot be reached, show the same to an InfiniBand adapter",
     ),
     Line(
         "DistBackendError",
@@ -82,9 +120,9 @@ LOG = (
         why="it names a backend's failure, not its reason",
     ),
     Line(
-        "DistNetworkError",
+        ("DistNetworkError", "DistStoreError"),
         shows="symptom",
-        why="it names a lost connection, not its reason",
+        why="it names a lost connection or a wait in vain, not its reason",
     ),
     Line(
         "EOFError",

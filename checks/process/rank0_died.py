@@ -46,4 +46,9 @@ LOG = (
         shows="hint",
         why="the store is gone: its host left, at the end or before",
     ),
+    Line(
+        ("is setting up NCCL communicator", "top_waiting response is expected"),
+        shows="symptom",
+        why="rank 0, which hosts the store, did not answer: it died, or never came so far",
+    ),
 )

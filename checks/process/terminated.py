@@ -71,4 +71,21 @@ LOG = (
         shows="symptom",
         why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
     ),
+    Line(
+        "got signal: 2",
+        r"got signal: 2\b",
+        shows="symptom",
+        why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
+    ),
+    Line(
+        ("CancelledError", "RendezvousGracefulExitError"),
+        shows="symptom",
+        why="it was ended in an orderly way: by whom is not said",
+    ),
+    Line(
+        "Terminated",
+        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Terminated\b(?: {2,}|$)",
+        shows="symptom",
+        why="it does not say by whom",
+    ),
 )

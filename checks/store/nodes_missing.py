@@ -81,6 +81,11 @@ LOG = (
         shows="symptom",
         why="who should have set the key may have died",
     ),
+    Line(
+        ("Timed out waiting on barrier on", "Wait timeout for key(s)"),
+        shows="symptom",
+        why="who is not there died, hangs, or never started",
+    ),
 )
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"

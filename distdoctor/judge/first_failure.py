@@ -50,6 +50,8 @@ def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Ma
         last = max((_last_line(match) for match in own), default=0)
         if source.kind == "kernel":
             continue
+        if any(match.values.get("final") for match in own) and source.finished <= last:
+            continue
         alive = source.progress > last or source.finished > last or source.lines - last > FAR
         # What is said while all ranks leave is no failure of what they were there for.
         left = source.finished and all(match.shows == "symptom" for match in own)
@@ -59,12 +61,12 @@ def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Ma
 
 
 def _cleared(matches: Sequence[Match]) -> list[Match]:
-    """Symptoms after which the same check knows, in the same log, that it went on."""
+    """What is no cause, where the same check knows further on, in the same log, that it went on."""
     over = {(match.check, match.source): _last_line(match) for match in matches if match.shows == "noise"}
     return [
         match
         for match in matches
-        if match.shows in ("symptom", "hint") and _last_line(match) < over.get((match.check, match.source), 0)
+        if match.shows in ("symptom", "hint", "end") and _last_line(match) < over.get((match.check, match.source), 0)
     ]
 
 

@@ -105,8 +105,8 @@ def _alike(other: Match, match: Match) -> bool:
 
 
 def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
-    told = {rank for one in group for rank in one.ranks}
-    return tuple(sorted(told | {one.who.rank for one in group if one.who.rank is not None}))[:4096]
+    told = {rank for one in group for rank in one.ranks}  # whom it names; who says so is another
+    return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:4096]
 
 
 def _told(match: Match) -> str:

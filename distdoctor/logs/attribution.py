@@ -43,7 +43,7 @@ _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}
 _NO_HOST = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration)$|^(?:sm|step|epoch|v)\d", re.I)
 _TEXT_RANK = re.compile(
     r"\[(?:PG (?:ID )?[\w() :-]{1,80} )?[Rr]ank:? (?P<rank>\d{1,6})\]|\bon rank (?P<also>\d{1,6})\b|"
-    r"\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)"
+    r"(?<![Ll]ocal )(?<![Ll]ocal_)\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)"
 )
 _PATHS = tuple(
     re.compile(pattern, re.I)
@@ -51,7 +51,7 @@ _PATHS = tuple(
         r"attempt_\d+/(?P<local_rank>\d{1,4})/(?:std(?:out|err)\.log|error\.json)$",
         r"(?:^|[/._-])rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",
         r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
-        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|n|pod)[a-z]*[._-]?\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt)|/)",
+        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt)|/)",
     )
 )
 _LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from distdoctor.logs import attribution, ending, error_file, flight_recorder, reader, tracebacks
@@ -127,7 +128,9 @@ class _Collector:
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text, found = line.text, False
         if tracebacks.is_source(text):
-            return
+            known = [one for one in known if one.line.source]
+            if not known:
+                return
         for one in known:
             values = one.values(text)
             if values is None:
@@ -141,6 +144,8 @@ class _Collector:
                 if row.rfind(ROOT.encode()) > row.rfind(b"exitcode"):
                     values["first"] = "yes"
             wording = one.line
+            if wording.final:
+                values["final"] = "yes"
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             self._keep(replace(match, ranks=ranks))
         if found or not self.exceptions:
@@ -187,11 +192,19 @@ def _of_row(who: Who, context: bytes, at: int) -> Who:
     return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=hosts[-1] if hosts else who.host)
 
 
+@lru_cache(maxsize=1)
+def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
+    """The scanner of these wordings; it takes longer to make than to read a small log."""
+    return Scanner(dict(wordings), tracebacks.TRIGGERS)
+
+
 def collect(paths: Iterable[Path], wordings: Mapping[str, Sequence[Line]]) -> Collected:
     """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
     takes = (check for check, lines in wordings.items() if any(line.shows == "exception" for line in lines))
-    searched = {check: [line for line in lines if line.shows != "exception"] for check, lines in wordings.items()}
-    collector = _Collector(Scanner(searched, tracebacks.TRIGGERS), exceptions=next(takes, ""))
+    searched = (
+        (check, tuple(line for line in lines if line.shows != "exception")) for check, lines in wordings.items()
+    )
+    collector = _Collector(_scanner(tuple(searched)), exceptions=next(takes, ""))
     for source in reader.find(paths):
         collector.add(source)
     collector.compare_dumps()

@@ -31,6 +31,10 @@ class Line:
     """For a symptom: what else it may come from, in a clause; for noise: why it is."""
     unless: str = ""
     """An expression that, found in the line, voids the match."""
+    final: bool = False
+    """The job ends with it, whatever is still written: no progress after it shows that it was survived."""
+    source: bool = False
+    """It is also looked for in the frames of a traceback."""
 
     @property
     def literals(self) -> tuple[str, ...]:

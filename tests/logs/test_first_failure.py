@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.logs.attribution import of_file
 from tests.logs.test_wordings import judged
 
 TRACEBACK = """{who}Traceback (most recent call last):
@@ -131,3 +132,35 @@ def test_no_failure_is_no_finding(tmp_path: Path, text: str) -> None:
 def test_a_source_line_is_not_what_was_said(tmp_path: Path) -> None:
     text = '  File "a.py", line 3, in f\n    raise RuntimeError("CUDA out of memory")\n'
     assert judged(tmp_path, text).findings == ()
+
+
+def test_what_ends_the_job_is_not_survived(tmp_path: Path) -> None:
+    """Ranks that hold the signal back write a few lines more; a job that starts again has survived it."""
+    steps = "".join(f"Epoch 10:  93%|#| {number}/20000 [5:43:21<25:19,  0.90it/s, loss=3.4]\n" for number in range(20))
+    limit = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT ***\n"
+    found = judged(tmp_path, f"{steps}{limit}Bypassing SIGTERM: 15\n{steps}")
+    assert [(one.check, one.nodes) for one in found.findings] == [("process/killed-by-scheduler", ("n1",))]
+
+
+def test_who_was_ended_with_a_cancelled_step_was_not_out_of_memory(tmp_path: Path) -> None:
+    killed = "srun: error: n1: tasks 0-3: Killed\n"
+    cancelled = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 ***\n"
+    assert judged(tmp_path, cancelled + killed).verdict == "incomplete"
+    assert roots(tmp_path, killed) == [("process/killed-by-oom", ())]
+
+
+def test_whom_a_barrier_names_and_not_who_says_so(tmp_path: Path) -> None:
+    line = "RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 300000 ms\n"
+    assert roots(tmp_path, f"[rank0]: {line}") == [("barrier/rank-missing", (1,))]
+
+
+def test_steps_that_were_created_after_all(tmp_path: Path) -> None:
+    waiting = "srun: Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
+    assert roots(tmp_path, waiting) == [("launch/srun-step-blocked", ())]
+    assert roots(tmp_path, f"{waiting}srun: Step created for StepId=5.1\n") == []
+
+
+def test_a_number_of_nodes_in_a_file_name_is_no_host(tmp_path: Path) -> None:
+    assert of_file("logs/meg_gpt2_perf_n16-1999618.out").host is None
+    assert of_file("logs/node16.log").host == "node16"
+    assert of_file("logs/n16.log").host == "n16"

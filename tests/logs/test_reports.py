@@ -2,7 +2,8 @@
 
 ``reports/index.json`` has for each log its source, the check that its lines show (or ``cannot-tell``, or ``none`` for
 one that shows no failure), and what else would be as fair an answer. ``reports/not_yet.json`` names those that are
-judged otherwise today, and how: the list may only get shorter.
+judged otherwise today, and how: the list may only get shorter. ``cold``, where it is there, is what was said when the
+log was first read, before any wording was changed for it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ def test_what_is_said_of_a_report(case: dict[str, Any]) -> None:
         assert found == NOT_YET[case["file"]]
     else:
         assert found in fair
+
+
+def cold(split: str) -> tuple[int, int, int]:
+    """Of a split: how many were judged as they should be when they were first read, of how many, and how many causes
+    were claimed that the log does not show."""
+    cases = [case for case in INDEX if case["split"] == split]
+    wrong = [case for case in cases if case["cold"] not in (case["expect"], *case["accept"])]
+    return len(cases) - len(wrong), len(cases), sum("/" in case["cold"] for case in wrong)
 
 
 def test_every_log_has_its_source_and_every_source_its_log() -> None:

@@ -279,6 +279,70 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
         "multiprocessing, you must use the 'spawn' start method",
     ),
+    ("process/killed-by-oom", "srun: error: gpu-12: task 3: Out Of Memory"),
+    ("process/killed-by-oom", "slurmstepd: error: Exceeded job memory limit at some point."),
+    ("process/killed-by-oom", "srun: error: gpu-12: tasks 0-7: Killed"),
+    ("process/killed-by-oom", "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed)."),
+    ("process/killed-by-oom", "=   KILLED BY SIGNAL: 9 (Killed)"),
+    ("process/killed-by-oom", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 10Mi."),
+    ("host/disk-full", "The node was low on resource: ephemeral-storage. Container main was using 10Gi"),
+    ("process/killed-by-scheduler", "srun: error: Node failure on gpu-12"),
+    (
+        "process/killed-by-scheduler",
+        "salloc: Job 36126573 has exceeded its time limit and its allocation has been revoked",
+    ),
+    ("launch/srun-step-blocked", "srun: Job 9479148 step creation still disabled, retrying (Requested nodes are busy)"),
+    (
+        "environment/scheduler-mismatch",
+        "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x140000.",
+    ),
+    (
+        "environment/scheduler-mismatch",
+        "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != "
+        "SLURM_TRES_PER_TASK=cpu=8",
+    ),
+    (
+        "nccl/duplicate-gpu",
+        "n1:1:2 [0] NCCL WARN Multiple Ranks are using the same GPU/Partition. Set "
+        "NCCL_MULTI_RANK_GPU_ENABLE=1 to enable this",
+    ),
+    (
+        "environment/version-mismatch",
+        "n1:1:2 [0] NCCL WARN NCCL version mismatch with remote peer 10.0.0.1<3> (local: 2.27.3, remote 2.26.2)",
+    ),
+    (
+        "environment/nccl-library-shadowed",
+        "n1:1:2 [0] NCCL WARN NCCL library is too old. This application was compiled with NCCL version 2.27, "
+        "but is running with NCCL library version 2.18",
+    ),
+    ("nccl/infiniband-link", "n1:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error"),
+    (
+        "nccl/gpudirect",
+        "n1:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with "
+        "status=IBV_WC_LOC_PROT_ERR(4) opcode=IBV_WC_SEND(0) vendor_err=81 (Send) hca mlx5_0",
+    ),
+    ("process/crashed", "!!!!!!! Segfault encountered !!!!!!!"),
+    (
+        "process/exception",
+        "torchrun: error: the following arguments are required: training_script, training_script_args",
+    ),
+    ("process/exception", "slurmstepd: error: execve(): python: No such file or directory"),
+    ("environment/missing-variable", "RuntimeError: Could not find 'RANK' in the torch environment"),
+    ("environment/missing-variable", "Error: MASTER_ADDR is not set"),
+    ("environment/torch-missing", "/var/spool/slurmd/job1/slurm_script: line 9: torchrun: command not found"),
+    ("gpu/fewer-than-ranks", "AssertionError: local rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1,2,3"),
+    (
+        "collective/backend-lacks-device",
+        "RuntimeError: FSDP CPU offloading requires backend supporting cpu tensors. Found following backend: nccl",
+    ),
+    (
+        "host/extension-lock-stale",
+        '  File "/opt/venv/lib/python3.12/site-packages/torch/utils/file_baton.py", line 50 in wait',
+    ),
+    (
+        "host/hostname-numeric",
+        "[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (05, 40323).",
+    ),
 )
 """Check id, and a line that proves it."""
 
@@ -340,5 +404,68 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "ERROR:torch.distributed.elastic.agent.server.api:Error waiting on exit barrier. Elapsed: 300.1 seconds",
     ),
     ("process/terminated", "KeyboardInterrupt"),
+    (
+        "process/killed-by-scheduler",
+        "slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2024-10-09T23:25:32 DUE to SIGNAL Killed ***",
+    ),
+    (
+        "process/killed-by-scheduler",
+        "slurmstepd: error: *** JOB 42 STEPD TERMINATED ON n1 AT 2024-10-09T23:25:32 DUE TO JOB NOT ENDING "
+        "WITH SIGNALS ***",
+    ),
+    (
+        "process/exception",
+        "slurmstepd: error: *** STEP 42.0 ON n1 FAILED (non-zero exit code or other failure mode) ***",
+    ),
+    ("process/exception", '[rank4]:   File "/home/u/compile_fx.py", line 685, in _compile_fx_inner'),
+    (
+        "process/exception",
+        "n1:1:2 [0] include/alloc.h:125 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
+    ),
+    ("process/exception", "  traceback : Signal 6 (SIGABRT) received by PID 189"),
+    (
+        "launch/srun-step-blocked",
+        "srun: error: Task launch for StepId=847293.0 failed on node nid003078: Communication connection failure",
+    ),
+    ("process/crashed", "srun: error: gpu-12: task 3: Aborted (core dumped)"),
+    ("process/terminated", "srun: error: gpu-12: task 3: Terminated"),
+    ("process/terminated", "asyncio.exceptions.CancelledError"),
+    (
+        "process/peer-died",
+        "n1:1:2 [0] NCCL WARN ncclOsSocketPollConnect to 10.0.0.1<1> failed with error Connection refused",
+    ),
+    (
+        "process/peer-died",
+        "n1:1:2 [0] NCCL WARN communicator encountered a fatal error (detected in ncclCommGetAsyncError)",
+    ),
+    (
+        "process/peer-died",
+        "Exception raised from ncclCommWatchdog at "
+        "/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1901 (most recent call first):",
+    ),
+    ("process/peer-died", "An ORTE daemon has unexpectedly failed after launch and before"),
+    ("process/rank0-died", "RuntimeError: [1] is setting up NCCL communicator"),
+    ("nccl/init-failed", "n1:1:2 [0] NCCL WARN Cuda failure 'invalid argument'"),
+    ("nccl/init-failed", "n1:1:2 [0] NCCL WARN No transport found for rank 0[1000] -> rank 1[2000]"),
+    (
+        "host/shared-memory-small",
+        "n1:1:2 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-NzwJ7O (size 9637888)",
+    ),
+    (
+        "store/nodes-missing",
+        "torch.distributed.DistStoreError: Timed out waiting on barrier on rank 0, for key prefix: "
+        "torchelastic/agent/terminal_state/ (world_size=4, missing_ranks=[2, 3], timeout=300)",
+    ),
+    ("store/nodes-missing", "RuntimeError: Wait timeout for key(s): [ 0/1 ]"),
+    ("gloo/init-failed", "RuntimeError: Rank 0 is NOT connected to: [1, 2, ]"),
+    (
+        "network/port-refused",
+        "[E socket.cpp:957] [c10d] The client socket has failed to connect to any network address of (node1, 29500).",
+    ),
+    (
+        "process/killed-by-oom",
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
+    ),
+    ("collective/rank-missing", "  Communicator ranks have different AllGather operation counts"),
 )
 """Check id of a candidate, and a line that does not prove it."""

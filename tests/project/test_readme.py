@@ -10,8 +10,12 @@ from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
 from tests.lab.cases import ALL_CASES
 from tests.lab.cases.healthy import SHAPES
+from tests.logs.test_reports import INDEX, NOT_YET, cold
 
 README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+
+RIGHT, ALL, CLAIMED = cold("cold2")
+COLD = f"{ALL} that no rule was built from: {RIGHT} as they should be, {CLAIMED} with a cause too many"
 
 
 @pytest.mark.parametrize(
@@ -20,8 +24,11 @@ README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CON
         (r"(\d+) checks;", len(CHECKS)),
         (r"the lab has (\d+) cases\s+of\s+faults", len(ALL_CASES)),
         (r"and (\d+) healthy shapes", len(SHAPES)),
+        (r"message lines of (\d+) public reports", len(INDEX)),
+        (r"(\d+) as they should be; when", len(INDEX) - len(NOT_YET)),
+        (r"a batch of (\d+ that no rule was built from: \d+ as they should be, \d+ with a cause too many)", COLD),
     ],
-    ids=["checks", "cases", "shapes"],
+    ids=["checks", "cases", "shapes", "reports", "reports judged", "reports cold"],
 )
 def test_the_counts_are_those_of_today(words: str, count: int) -> None:
     assert re.findall(words, README) == [str(count)], "write today's number into README.md, under Measured"
