@@ -15,16 +15,28 @@ Free space (df -h, df -i, quota -s), and move caches and checkpoints: TMPDIR, HF
 
 When it is harmless
 -------------------
-Never.
+Where the job writes nothing there: the start itself needs little. Before a job it is a warning, then, about the folders
+that torch, Triton, Hugging Face's libraries and checkpoints use by default or by a variable.
 
 See also
 --------
-host/shared-memory-small
+host/temporary-folder, host/shared-memory-small
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, names_of
 
 SEVERITY = "fail"
+MATTERS = "what the job writes there fails: checkpoints, compile caches, temporary files"
+LOOKS_AT = ("host.folders",)
+FULL = {
+    "ENOSPC": "no space is left, or no inode",
+    "EDQUOT": "this user's quota is used up",
+}
+READ_ONLY = "EROFS"
+COMMONLY_READ_ONLY = ("HOME", "/tmp", ".")
+"""Containers often have no other file system than a read-only one, and jobs in them name another folder."""
 PREVENTS = "store used"
 NEXT = (
     "how full the disks are",
@@ -62,3 +74,43 @@ LOG = (
         r"low on resource: ephemeral-storage|had condition: \[DiskPressure",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node: folders for node in cluster.nodes if (folders := unusable(node))}
+    if not found:
+        return
+    places = dict.fromkeys(folder.path for folders in found.values() for folder in folders)
+    yield Finding.about(
+        found,
+        f"Nothing can be written to {' and '.join(places)} on {names_of(list(found))}.",
+        severity="warn",
+        evidence=(f"{node.name}: {said(folder)}" for node, folders in found.items() for folder in folders),
+        fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
+    )
+
+
+def unusable(node: Node) -> tuple[Folder, ...]:
+    return tuple(
+        folder
+        for folder in node.system.folders
+        if folder.error in FULL or (folder.error == READ_ONLY and folder.use not in COMMONLY_READ_ONLY)
+    )
+
+
+def said(folder: Folder) -> str:
+    why = FULL.get(folder.error, "it is read-only")
+    name = f"{folder.use}={folder.path}" if folder.use not in COMMONLY_READ_ONLY[1:] else folder.path
+    left = "" if folder.free is None else f"; {folder.free:,} bytes free"
+    files = "" if folder.free_files is None else f", {folder.free_files:,} inodes"
+    return f"{name} ({folder.filesystem}): {why} ({folder.error}{left}{files})"
+
+
+def fix(node: Node, folder: Folder) -> Fix:
+    other = node.system.temporary.path if node.system.temporary else None
+    if folder.use in ("TMPDIR", "/tmp") and other not in (None, folder.path):
+        return Fix.on(node, "Have temporary files elsewhere, or free space there.", env={"TMPDIR": other})
+    if folder.error == READ_ONLY:
+        return Fix.on(node, f"Name a folder that can be written in {folder.use}.")
+    looks = "df -i" if folder.free_files == 0 else "df -h"
+    return Fix.on(node, "Free space there, or have it elsewhere.", commands=(f"{looks} {folder.path}",))

@@ -15,16 +15,28 @@ Remove the lock file in that folder; TORCH_EXTENSIONS_DIR on a local disk.
 
 When it is harmless
 -------------------
-While the extension is being built.
+While the extension is being built: the process that builds has the lock open, and a build takes minutes. Before a job
+it is a warning, for it cannot be known which extensions the job builds.
 
 See also
 --------
 host/compile-cache-shared
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+from shlex import quote
+
+from distdoctor.check_api import BuildLock, Cluster, Finding, Fix, Line, Node, age_said, names_of, together
 
 SEVERITY = "fail"
+MATTERS = "a job that needs this extension waits without end, and without a word, where it is built"
+LOOKS_AT = ("host",)
+LONG = 600.0
+"""Seconds that a build takes at most, but for a few."""
+LONG_ELSEWHERE = 4 * 3600.0
+"""The same where another host may be building: its processes are not seen from here."""
+SHARED = ("nfs", "lustre", "gpfs", "ceph", "beegfs", "fuse", "cifs", "smb", "9p", "wekafs", "afs", "gfs", "ocfs")
+"""How the types of file systems begin that several hosts have in common."""
 PREVENTS = "store used"
 NEXT = (
     "whether a lock is there",
@@ -43,3 +55,37 @@ LOG = (
         why="it is also printed before every build that works",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node: locks for node in cluster.nodes if (locks := left(node))}
+    if not found:
+        return
+    paths = dict.fromkeys(lock.path for locks in found.values() for lock in locks)
+    yield Finding.about(
+        found,
+        f"A build that was ended left its lock on {names_of(list(found))}: {together(list(paths))}.",
+        severity="warn",
+        evidence=(
+            f"{node.name}: {lock.path} was made {age_said(lock.age)} ago, and no process here has it open"
+            for node, locks in found.items()
+            for lock in locks
+        ),
+        fixes=(
+            Fix.on(node, "Remove it.", commands=tuple(f"rm {quote(lock.path)}" for lock in locks))
+            for node, locks in found.items()
+        ),
+    )
+
+
+def left(node: Node) -> tuple[BuildLock, ...]:
+    """The locks that nobody holds any more."""
+    return tuple(
+        lock
+        for lock in node.system.build_locks
+        if not lock.held and lock.age > (LONG_ELSEWHERE if shared(lock) else LONG)
+    )
+
+
+def shared(lock: BuildLock) -> bool:
+    return lock.filesystem is None or lock.filesystem.startswith(SHARED)

@@ -22,6 +22,8 @@ The facts, and what a check makes of them:
     Limits                   what the kernel lets a process use (Node.limits)
     SharedMemory             /dev/shm (Node.limits.shared_memory)
     TemporaryFolder          where temporary files go (Node.system.temporary)
+    Folder                   a folder that jobs write to (Node.system.folders)
+    BuildLock                a lock that waits for the build of an extension (Node.system.build_locks)
     Leftover                 a process of an earlier run (Node.system.leftovers)
     InitFile                 the file of --init-method file:// (Node.system.init_file)
     TorchFailure             why torch cannot be imported (Node.identity.torch_failure)
@@ -247,8 +249,8 @@ from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
-    Answer, Contact, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts, Resolution, Shadow, SharedMemory,
-    TemporaryFolder, TorchFailure, Work,
+    Answer, BuildLock, Contact, Folder, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts, Resolution, Shadow,
+    SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
 from distdoctor.model.log_line import Line
@@ -264,8 +266,8 @@ parse = parse_address
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
     "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
-    "VERSION", "Answer", "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink",
-    "FilterHook", "Finding", "Fix", "InitFile", "Iterator", "Leftover", "Limits", "Line",
+    "VERSION", "Answer", "BuildLock", "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank",
+    "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "InitFile", "Iterator", "Leftover", "Limits", "Line",
     "Link", "LinkGraph",
     "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts",
     "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",

@@ -1,13 +1,14 @@
-"""The process that looks names up: started as a script, with nothing but the standard library.
+"""The process that asks what may never answer: started as a script, with nothing but the standard library.
 
-A look-up knows no deadline, and cannot be given up where it is made: getnameinfo() of Python 3.10 and of 3.11 up to
-3.11.3 even holds the interpreter's lock while it waits for a name server, and so stops every thread. Here each
-question gets a forked child of its own, which a timer of the kernel ends.
+A look-up of a name knows no deadline, and cannot be given up where it is made: getnameinfo() of Python 3.10 and of 3.11
+up to 3.11.3 even holds the interpreter's lock while it waits for a name server, and so stops every thread. A file
+system whose server is gone holds whoever looks at it. Here each question gets a forked child of its own, which a timer
+of the kernel ends.
 
 Questions come over a SOCK_SEQPACKET socket whose number is the only argument, one JSON object a message, each with a
 descriptor on which its child answers:
 
-    in   {"what": "addresses" | "name" | "announced", "of": TEXT, "seconds": NUMBER, "hurry": false | true}
+    in   {"what": "addresses" | "name" | "announced" | "folder", "of": TEXT, "seconds": NUMBER, "hurry": false | true}
     out  {"found": [TEXT...]}   or   {"error": TEXT}   or nothing: it was ended
 
 When the socket closes, the children are killed and the process ends.
@@ -15,6 +16,7 @@ When the socket closes, the children are killed and the process ends.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -49,7 +51,44 @@ def announced(hostname: str) -> list[str]:
         return [called]
 
 
-QUESTIONS: dict[str, Callable[[str], list[str]]] = {"addresses": addresses, "name": name, "announced": announced}
+def folder(path: str) -> list[str]:
+    """Whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of its disk.
+
+    A whole block is written and brought to the disk: a quota, or a server, says no only then.
+    """
+    disk = os.statvfs(path)
+    try:
+        descriptor = _new_file(path)
+        try:
+            os.write(descriptor, bytes(4096))
+            os.fsync(descriptor)
+            said = ""
+        finally:
+            os.close(descriptor)
+    except OSError as err:
+        said = errno.errorcode.get(err.errno or 0, "")
+    return [said, str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1)]
+
+
+def _new_file(folder: str) -> int:
+    """A file in the folder that has no name, or has it no longer: nothing is left of it, however this process ends."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError as err:
+        if err.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT):  # what file systems say that lack it
+            raise
+    path = os.path.join(folder, f".distdoctor-{os.getpid()}")
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    os.unlink(path)
+    return descriptor
+
+
+QUESTIONS: dict[str, Callable[[str], list[str]]] = {
+    "addresses": addresses,
+    "name": name,
+    "announced": announced,
+    "folder": folder,
+}
 
 
 def why_not(err: Exception) -> str:

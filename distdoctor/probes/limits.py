@@ -6,6 +6,7 @@ import os
 import resource
 
 from distdoctor.model.facts import Limits, SharedMemory
+from distdoctor.probes import memory
 
 CAP_NET_BIND_SERVICE = 10
 
@@ -27,6 +28,9 @@ def probe() -> Limits:
         processes=processes,
         processes_hard=processes_hard,
         pids_max=_pids_max(),
+        cpus=len(os.sched_getaffinity(0)),
+        cpus_online=os.cpu_count(),
+        memory=memory.limit(),
     )
 
 

@@ -16,8 +16,9 @@ from distdoctor.probes import asker
 from distdoctor.probes.threads import in_thread
 
 ENDING_SECONDS = 0.5
-Question = Literal["addresses", "name", "announced"]
-"""``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own."""
+Question = Literal["addresses", "name", "announced", "folder"]
+"""``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own.
+``folder``: whether a file can be written there."""
 
 
 @dataclass(frozen=True)

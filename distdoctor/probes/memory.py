@@ -50,6 +50,38 @@ def limit() -> int | None:
     return min(found, default=None)
 
 
+def used() -> int | None:
+    """The bytes in use, and not reclaimable, of the cgroup whose limit :func:`limit` says; None where none is seen."""
+    found: list[tuple[int, int]] = []
+    for folder in _folders():
+        for limit_name, used_name in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            most, now = _read(f"{folder}/{limit_name}"), _read(f"{folder}/{used_name}")
+            if most.isdecimal() and int(most) < UNLIMITED and now.isdecimal():
+                found.append((int(most), max(0, int(now) - _files(f"{folder}/memory.stat"))))
+    return min(found)[1] if found else None
+
+
+def _files(path: str) -> int:
+    """The page cache, which the kernel gives back first (cgroup v2's names, and those of v1 for a whole tree)."""
+    rows = dict(line.split(" ", 1) for line in _read(path).splitlines() if " " in line)
+    for prefix in ("total_", ""):
+        values = [rows.get(f"{prefix}{name}", "") for name in ("active_file", "inactive_file")]
+        if all(value.isdecimal() for value in values):
+            return sum(map(int, values))
+    return 0
+
+
+def own(pid: int) -> int | None:
+    """The bytes of a process's memory that are its own and no file's (RssAnon of proc(5)); None where not known."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
 def oom_kills() -> int | None:
     """How many processes of this cgroup the kernel has killed for want of memory; None where that cannot be read."""
     for folder in _folders():

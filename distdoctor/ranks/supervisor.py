@@ -148,7 +148,7 @@ class Zygote:
     def _take(self, message: dict[str, Any], torch: asyncio.Future[TorchInfo]) -> None:
         """One message of the zygote's."""
         if "ready" in message and not torch.done():
-            torch.set_result(info(message))
+            torch.set_result(info(message, self.process.pid))
         elif "spawned" in message and message["spawned"] in self.children:
             child = self.children[message["spawned"]]
             child.pid = message["pid"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from distdoctor.model.facts import TorchFailure, decode
 from distdoctor.model.sanitize import encodable
+from distdoctor.probes import memory
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,12 @@ class TorchInfo:
     """How long the import took."""
     failure: TorchFailure | None = None
     """What else was seen where it failed."""
+    memory: int | None = None
+    """Bytes of memory of its own that the process has that imported it."""
 
 
-def info(message: Mapping[str, Any]) -> TorchInfo:
-    """The zygote's first message; a path in it may hold bytes that are no UTF-8."""
+def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
+    """The first message of the zygote ``pid``; a path in it may hold bytes that are no UTF-8."""
     message = encodable(message)
     failure = message.get("failure")
     return TorchInfo(
@@ -41,6 +44,7 @@ def info(message: Mapping[str, Any]) -> TorchInfo:
         message.get("path"),
         message.get("seconds"),
         None if failure is None else decode(json.dumps(failure).encode(), TorchFailure),
+        memory.own(pid) if message.get("torch") else None,
     )
 
 

@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 
 from distdoctor.knowledge.torchrun import may_announce
-from distdoctor.model.facts import Gpu, GpuFacts, StageStatus
+from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
 from distdoctor.model.stages import GPU
-from distdoctor.probes import host, init_file, temporary
+from distdoctor.probes import folders, host, init_file, temporary
 from distdoctor.ranks.supervisor import Died, Zygote
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.torch_import import wait_for_torch
@@ -30,8 +30,18 @@ async def environment(recorder: Recorder) -> Ended:
 async def look_at_host(recorder: Recorder) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
     plan = recorder.options.plan
-    facts = await host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan))
-    facts = replace(facts, init_file=init_file.probe(plan.init_method), temporary=temporary.probe())
+    facts, written = await asyncio.gather(
+        host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
+        folders.probe(os.environ),
+    )
+    facts = replace(
+        facts,
+        limits=replace(facts.limits or Limits(), memory_used=recorder.memory_used),
+        init_file=init_file.probe(plan.init_method),
+        temporary=temporary.probe(),
+        folders=written,
+        build_locks=folders.build_locks(os.environ),
+    )
     recorder.update(host=facts)
     if facts.gloo and facts.gloo.address is None:
         return "failed", f"GLOO_SOCKET_IFNAME={facts.gloo.variable}: no such interface"

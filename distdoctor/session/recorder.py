@@ -40,6 +40,8 @@ class Recorder:
         self._waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
         self._oom_kills = memory.oom_kills()
+        self.memory_used = memory.used()
+        """Of the container or unit, before torch was imported."""
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
@@ -126,6 +128,7 @@ class Recorder:
                 torch_seconds=torch.seconds,
                 torch_importing=False,
                 torch_failure=failure,
+                torch_memory=torch.memory,
             )
         )
 

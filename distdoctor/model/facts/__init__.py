@@ -10,6 +10,8 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
 from distdoctor.model.facts.host import (
     AddressChoice,
+    BuildLock,
+    Folder,
     HostFacts,
     HostsLine,
     Identity,
@@ -50,11 +52,13 @@ __all__ = [
     "AnswerKind",
     "BadFacts",
     "Bind",
+    "BuildLock",
     "ConnectOutcome",
     "Contact",
     "FactsFile",
     "Firewall",
     "FirewallChain",
+    "Folder",
     "Gpu",
     "GpuFacts",
     "GroupView",

@@ -37,6 +37,8 @@ class Identity:
     """The import of torch had not ended when these facts were written."""
     torch_failure: TorchFailure | None = None
     """What else was seen where torch cannot be imported."""
+    torch_memory: int | None = None
+    """Bytes of memory of its own (RssAnon) that a process has once torch is imported: what each rank takes at least."""
 
     @property
     def host(self) -> tuple[str, str, str]:
@@ -122,6 +124,14 @@ class Limits:
     pids_max: int | None = None
     """How many the container or unit may have (pids.max of its cgroup); None where there is no limit or none is seen.
     """
+    cpus: int | None = None
+    """How many CPUs this process may run on (sched_getaffinity)."""
+    cpus_online: int | None = None
+    """How many the machine has."""
+    memory: int | None = None
+    """Bytes that the container or unit may use (its cgroup, or one above); None: there is no limit, or none is seen."""
+    memory_used: int | None = None
+    """Bytes of these that were in use and cannot be reclaimed, before torch was imported."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +178,35 @@ class TemporaryFolder:
 
 
 @dataclass(frozen=True)
+class Folder:
+    """A folder that jobs write to, and whether a file could be written there."""
+
+    use: str
+    """The variable that names it (``TMPDIR``, ``HF_HOME``), ``/tmp`` where TMPDIR is not set, or ``.`` for the folder
+    that the job is started in."""
+    path: str
+    error: str = ""
+    """The errno's name where nothing could be written, as ENOSPC; ``timeout`` where the file system did not answer."""
+    free: int | None = None
+    """Bytes that this user may still write."""
+    free_files: int | None = None
+    """How many files may still be made; None where the file system has no such limit."""
+    filesystem: str | None = None
+
+
+@dataclass(frozen=True)
+class BuildLock:
+    """A lock of torch.utils.cpp_extension, which waits for it without limit."""
+
+    path: str
+    age: float
+    """Seconds since it was made, by this host's clock."""
+    held: bool
+    """Whether a process of this host has it open, as one that builds has."""
+    filesystem: str | None = None
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """What the host calls itself and which interfaces it has."""
 
@@ -192,3 +231,5 @@ class HostFacts:
     """Where look-ups of hosts look, by the line ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it.
     """
     temporary: TemporaryFolder | None = None
+    folders: tuple[Folder, ...] = ()
+    build_locks: tuple[BuildLock, ...] = ()

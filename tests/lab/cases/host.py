@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from tests.lab.cases.common import ALL3, BOTH, NCCL_HOST
 from tests.lab.faults import inside, together
-from tests.lab.faults.host import clock, leftover, port_range, shared_memory
+from tests.lab.faults.host import (
+    build_lock,
+    clock,
+    full_folder,
+    leftover,
+    long_temporary_folder,
+    memory_limit,
+    port_range,
+    shared_memory,
+)
 from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, flag, one_node, shell, variable
 from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
@@ -30,6 +39,12 @@ CASES = [
         Case("a clock 30 s behind, 3 nodes", clock(-30, 2), "host/clock-skew", ["host2"], "warn", hosts=3, by_hand=usual_installation),
         Case("a name server that drops packets", silent_name_server(1, 0), "host/dns-slow", ["host1"], "warn", within=25, torch="+10 s a look-up, no cause"),
         Case("own name unknown, one node alone", together(name_removed(0, "host0"), one_node), "host/rendezvous-name", ["host0"], hosts=1, options=(1, 2), torch="at once, a name only"),
+        Case("no space for temporary files", full_folder("TMPDIR", 1), "host/disk-full", ["host1"], "warn"),
+        Case("a cache on a full disk", full_folder("TRITON_CACHE_DIR", 0, 1), "host/disk-full", BOTH, "warn", by_hand=together(variable("TRITON_CACHE_DIR", None, 0, 1))),
+        Case("TMPDIR of 90 letters", long_temporary_folder(1), "host/tmpdir-too-long", ["host1"], "warn"),
+        Case("a lock of a build that was killed", build_lock(2, 1), "host/extension-lock-stale", ["host1"], "warn"),
+        Case("2 ranks on one CPU", shell("taskset -cp 0 $$ >/dev/null", 1), "host/cpu-affinity", ["host1"], "warn", needs=["taskset"]),
+        Case("300 MB for 2 ranks", memory_limit(300, 1), "host/memory-limit", ["host1"], by_hand=memory_limit(6000, 1)),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     ),
 ]  # fmt: skip

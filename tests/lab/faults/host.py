@@ -8,6 +8,8 @@ from collections.abc import Callable
 from shlex import quote
 
 from tests.lab.faults import inside, together
+from tests.lab.faults.launch import variable
+from tests.lab.harness.cgroups import memory_cgroup
 from tests.lab.harness.host import PRIVATE, ROOT
 from tests.lab.harness.launch import PORT, Fault, Launch
 
@@ -104,6 +106,40 @@ def clock(offset: float, *hosts: int) -> Fault:
             (root / "sitecustomize.py").write_text(OTHER_CLOCK.format(offset=offset))
             for start in launch.on(index):
                 start.env["PYTHONPATH"] = f"{folder}:{ROOT}"
+
+    return inject
+
+
+def full_folder(name: str, *hosts: int) -> Fault:
+    """The variable names a folder on the hosts whose disk has no space left."""
+    folder = f"{PRIVATE}/full"
+    filled = f"mkdir {folder}; mount -t tmpfs -o size=64k lab {folder}; head -c 1m /dev/zero > {folder}/fill || true"
+    return together(
+        variable(name, folder, *hosts), *(inside(index, f"{{{{ {filled}; }}}} 2>/dev/null") for index in hosts)
+    )
+
+
+def long_temporary_folder(*hosts: int) -> Fault:
+    """TMPDIR has 90 letters on the hosts."""
+    folder = f"{PRIVATE}/{'x' * (90 - len(PRIVATE) - 1)}"
+    return together(variable("TMPDIR", folder, *hosts), *(inside(index, f"mkdir -m 1777 {folder}") for index in hosts))
+
+
+def build_lock(hours: int, *hosts: int) -> Fault:
+    """On the hosts, a build of an extension was killed so many hours ago."""
+    folder = f"{PRIVATE}/extensions"
+    made = f"mkdir -p {folder}/fused && touch -d '{hours} hours ago' {folder}/fused/lock"
+    return together(variable("TORCH_EXTENSIONS_DIR", folder, *hosts), *(inside(index, made) for index in hosts))
+
+
+def memory_limit(megabytes: int, *hosts: int) -> Fault:
+    """What is started on the hosts may use so much memory, all together."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            cgroup = memory_cgroup(launch.cluster[index], megabytes << 20)
+            for start in launch.on(index):
+                start.before += (f"echo $$ > {cgroup}/cgroup.procs",)
 
     return inject
 

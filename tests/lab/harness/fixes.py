@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.lab.harness.launch import Launch, Start
 from tests.lab.harness.runner import JSON
 
-OF_THE_SHELL = ("ulimit ", "export ")
+OF_THE_SHELL = ("ulimit ", "export ", "taskset -cp ")
 """Commands that change the shell which starts the job, and nothing else."""
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import IO, TYPE_CHECKING
@@ -71,6 +71,7 @@ class Host:
         self.addresses: list[str] = []
         """Its addresses on the cluster's networks, in the order in which they were added."""
         self._own: list[Process] = []
+        self._closing: list[Callable[[], None]] = []
         self._kept = [path for path in (ROOT, *_PREFIXES, *cluster.shown) if TEMPORARY in path.parents]
         self._prepare()
 
@@ -269,6 +270,10 @@ class Host:
         left += [f"port {port}" for port in self.bound_ports()]
         return left + [f"file {path}" for path in self.files()]
 
+    def when_closed(self, do: Callable[[], None]) -> None:
+        """Have this done once everything inside was killed."""
+        self._closing.append(do)
+
     def close(self) -> None:
         """Kill everything inside."""
         self.anchor.close()
@@ -277,6 +282,8 @@ class Host:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
+        while self._closing:
+            self._closing.pop()()
 
 
 def _cover(folder: Path, kept: Sequence[Path]) -> list[str]:

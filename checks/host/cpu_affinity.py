@@ -1,0 +1,65 @@
+"""The ranks of a node may run on fewer CPUs than there are ranks.
+
+What you see
+------------
+A job that is many times slower than it was, one rank or data loader starved, and watchdog timeouts under load. All
+ranks show up on one CPU in `top` (press 1), while the others are idle.
+
+Why it happens
+--------------
+A process's CPUs are inherited: `srun` gives a task one CPU unless told otherwise, and what torchrun starts in it shares
+that one; `taskset`, `numactl` and a container's cpuset do the same.
+
+Fix
+---
+`srun --cpus-per-task=N` with as many as the node's ranks need, and SRUN_CPUS_PER_TASK=N where srun is called within
+sbatch (since SLURM 22.05 it takes the number from there); `--cpu-bind=none`; docker run --cpuset-cpus.
+
+When it is harmless
+-------------------
+On a machine that has no more CPUs, nothing is found. Where one process is started for each rank, each has CPUs of its
+own, and nothing is said either.
+
+See also
+--------
+collective/slow-rank, host/thread-limit
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, rank_count
+
+SEVERITY = "warn"
+MATTERS = "ranks wait for each other's turn on a CPU, in every step"
+LOOKS_AT = ("host.limits",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if crowded(node)]
+    if bad:
+        yield Finding.about(
+            bad,
+            f"The ranks on {names_of(bad)} share fewer CPUs than they are.",
+            evidence=(
+                f"{node.name}: {node.limits.cpus} of {node.limits.cpus_online} CPUs (sched_getaffinity) are for its "
+                f"{rank_count(node)} ranks together"
+                for node in bad
+            ),
+            fixes=(fix(node) for node in bad),
+        )
+
+
+def crowded(node: Node) -> bool:
+    """Whether all ranks of the node have fewer CPUs than the machine could give them."""
+    ours, all_there = node.limits.cpus, node.limits.cpus_online
+    if ours is None or all_there is None or node.plan.started != "node":
+        return False
+    return ours < min(rank_count(node), all_there)
+
+
+def fix(node: Node) -> Fix:
+    if "SLURM_JOB_ID" in node.variables:
+        text = "Ask for a CPU for each rank, or more, and have them bound to none."
+        return Fix.on(node, text, env={"SRUN_CPUS_PER_TASK": str(rank_count(node)), "SLURM_CPU_BIND": "none"})
+    last = (node.limits.cpus_online or 1) - 1
+    return Fix.on(node, "Let the shell that starts the job use all CPUs.", commands=(f"taskset -cp 0-{last} $$",))

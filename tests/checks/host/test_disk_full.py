@@ -1,0 +1,51 @@
+"""host/disk-full: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Folder, TemporaryFolder
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import healthy, with_host
+
+CHECK = "host/disk-full"
+ROOM = Folder("HOME", "/root", free=1 << 33, free_files=900_000, filesystem="ext4")
+SPACE = Folder("/tmp", "/tmp", "ENOSPC", 0, 5_000, "tmpfs")
+INODES = Folder("HF_HOME", "/data/hf", "ENOSPC", 1 << 30, 0, "xfs")
+QUOTA = Folder("HOME", "/home/ann", "EDQUOT", 1 << 40, None, "nfs4")
+READ_ONLY = Folder("TRITON_CACHE_DIR", "/opt/cache", "EROFS", 1 << 30, 1_000, "ext4")
+
+
+def folders(*on_node_1: Folder) -> Facts:
+    """These on node 1, and one with room on both."""
+    first, second = (with_host(one, temporary=TemporaryFolder("/var/tmp")) for one in healthy(2))
+    return with_host(first, folders=(ROOM,)), with_host(second, folders=(ROOM, *on_node_1))
+
+
+ROWS = [
+    Row(name, lambda folder=folder: folders(folder), ("host1",), "warn", together=True)  # type: ignore[misc]
+    for name, folder in (
+        ("no space in /tmp", SPACE),
+        ("no inodes", INODES),
+        ("no quota", QUOTA),
+        ("a cache that is read-only", READ_ONLY),
+    )
+]
+
+LOOK_ALIKES = [
+    LookAlike(
+        "a container's read-only root",
+        lambda: folders(*(Folder(use, "/", "EROFS", 0, 0, "overlay") for use in ("HOME", ".", "/tmp"))),
+    ),
+    LookAlike("a home of somebody else", lambda: folders(Folder("HOME", "/root", "EACCES", 1 << 30, 9, "ext4"))),
+    LookAlike("a file system that was slow to answer", lambda: folders(Folder("HOME", "/home/ann", "timeout"))),
+    LookAlike("little left", lambda: folders(Folder("HOME", "/home/ann", "", 4096, 1, "ext4"))),
+]
+
+CURES = [
+    Cure("temporary files go elsewhere", lambda: folders(SPACE), {"host1": {"env": {"TMPDIR": "/var/tmp"}}}),
+    Cure("no inodes", lambda: folders(INODES), {"host1": {"commands": ("df -i /data/hf",)}}),
+    Cure("no quota", lambda: folders(QUOTA), {"host1": {"commands": ("df -h /home/ann",)}}),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,0 +1,51 @@
+"""Control groups for what is started on a host of the lab."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+from tests.lab.harness.host import Host
+from tests.lab.harness.namespaces import LabUnavailable
+
+ROOTS = (
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+    (Path("/sys/fs/cgroup"), "memory.max"),
+)
+"""Of cgroup v1, and of v2."""
+REMOVED_WITHIN = 5.0
+
+
+def memory_cgroup(host: Host, limit: int) -> Path:
+    """A new control group with this limit of memory in bytes. It is removed when the host is closed.
+
+    Raises LabUnavailable where none can be made.
+    """
+    for root, name in ROOTS:
+        cgroup = root / f"distdoctor-lab-{os.getpid()}-{host.name}-{time.monotonic_ns()}"
+        try:
+            cgroup.mkdir()
+        except OSError:
+            continue
+        host.when_closed(lambda made=cgroup: _remove(made))  # type: ignore[misc]
+        try:
+            (cgroup / name).write_text(str(limit))
+            return cgroup
+        except OSError:
+            continue
+    raise LabUnavailable("no control group of memory can be made here")
+
+
+def _remove(cgroup: Path) -> None:
+    """It can be removed only when the last process in it is gone."""
+    deadline = time.monotonic() + REMOVED_WITHIN
+    while True:
+        try:
+            cgroup.rmdir()
+            return
+        except OSError as err:
+            if err.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
