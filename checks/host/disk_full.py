@@ -24,6 +24,7 @@ host/temporary-folder, host/shared-memory-small
 """
 
 from collections.abc import Iterator
+from shlex import quote
 
 from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, names_of
 
@@ -113,4 +114,4 @@ def fix(node: Node, folder: Folder) -> Fix:
     if folder.error == READ_ONLY:
         return Fix.on(node, f"Name a folder that can be written in {folder.use}.")
     looks = "df -i" if folder.free_files == 0 else "df -h"
-    return Fix.on(node, "Free space there, or have it elsewhere.", commands=(f"{looks} {folder.path}",))
+    return Fix.on(node, "Free space there, or have it elsewhere.", commands=(f"{looks} {quote(folder.path)}",))

@@ -24,6 +24,7 @@ ALLOWED = {
     "collections",
     "collections.abc",
     "dataclasses",
+    "shlex",
     "statistics",
 }
 each = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
