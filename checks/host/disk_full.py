@@ -94,7 +94,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def unusable(node: Node) -> tuple[Folder, ...]:
     return tuple(
         folder
-        for folder in node.system.folders
+        for folder in node.system.folders or ()
         if folder.error in FULL or (folder.error == READ_ONLY and folder.use not in COMMONLY_READ_ONLY)
     )
 

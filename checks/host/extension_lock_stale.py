@@ -30,7 +30,7 @@ from distdoctor.check_api import BuildLock, Cluster, Finding, Fix, Line, Node, a
 
 SEVERITY = "fail"
 MATTERS = "a job that needs this extension waits without end, and without a word, where it is built"
-LOOKS_AT = ("host",)
+LOOKS_AT = ("host.build_locks",)
 LONG = 600.0
 """Seconds that a build takes at most, but for a few."""
 LONG_ELSEWHERE = 4 * 3600.0
@@ -82,7 +82,7 @@ def left(node: Node) -> tuple[BuildLock, ...]:
     """The locks that nobody holds any more."""
     return tuple(
         lock
-        for lock in node.system.build_locks
+        for lock in node.system.build_locks or ()
         if not lock.held and lock.age > (LONG_ELSEWHERE if shared(lock) else LONG)
     )
 

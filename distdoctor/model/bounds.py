@@ -56,7 +56,7 @@ def check_facts(facts: NodeFacts) -> None:
     lists = [facts.stages, facts.trials, facts.near_misses, facts.variables]
     if host is not None:
         lists += [host.interfaces, host.hosts_lines, host.leftovers, *(i.addresses for i in host.interfaces)]
-        lists += [host.folders, host.build_locks]
+        lists += [host.folders or (), host.build_locks or ()]
     if mesh is not None:
         lists += [mesh.bad, mesh.rates]
     for one in lists:

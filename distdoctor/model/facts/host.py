@@ -231,5 +231,7 @@ class HostFacts:
     """Where look-ups of hosts look, by the line ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it.
     """
     temporary: TemporaryFolder | None = None
-    folders: tuple[Folder, ...] = ()
-    build_locks: tuple[BuildLock, ...] = ()
+    folders: tuple[Folder, ...] | None = None
+    """None where they were not looked at."""
+    build_locks: tuple[BuildLock, ...] | None = None
+    """The same."""
