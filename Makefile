@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard healthy hang further turns format
+.PHONY: dev check test scoreboard logs healthy hang further turns format
 
 dev:
 	bash scripts/dev
@@ -12,6 +12,10 @@ test:
 
 scoreboard:
 	bash scripts/scoreboard $(if $(ONLY),--only="$(ONLY)") $(if $(BUSY),--busy) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(RECORD),--record)
+
+# The jobs whose logs are kept, run in the lab.
+logs:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/record_logs.py $(if $(ONLY),--only="$(ONLY)") $(if $(RECORD),,--missing)
 
 # Every healthy shape alone, in the lab.
 healthy:

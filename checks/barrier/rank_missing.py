@@ -52,11 +52,11 @@ SEVERITY = "fail"
 LOG = (
     Line(
         "monitoredBarrier",
-        r"Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier",
+        r"Ranks? (?P<ranks>(?P<missing>[\d, ]+)) failed to pass monitoredBarrier",
     ),
     Line(
         "failed to pass monitoredBarrier",
-        r"Rank (?P<rank>\d+) failed to pass monitoredBarrier",
+        r"Rank (?P<rank>(?P<missing>\d+)) failed to pass monitoredBarrier",
     ),
 )
 PREVENTS = "ranks together"

@@ -33,15 +33,15 @@ NEXT = (
 LOG = (
     Line(
         "flight recorder: ",
-        r"ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? never called ",
+        r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called ",
     ),
     Line(
         "join collective #",
-        r"\[(?P<ranks>[\d, ]+)\] finished collective #\d+, but didn.?t join collective",
+        r"\[(?P<ranks>(?P<missing>[\d, ]+))\] finished collective #\d+, but didn.?t join collective",
     ),
     Line(
         "join or finish collective",
-        r"\[(?P<ranks>[\d, ]+)\].{0,80}didn.?t join or finish collective",
+        r"\[(?P<ranks>(?P<missing>[\d, ]+))\].{0,80}didn.?t join or finish collective",
     ),
     Line(
         "collective operation timeout",
@@ -53,5 +53,11 @@ LOG = (
         "Communicator ranks have different",
         shows="symptom",
         why="ranks that are behind may only be slow",
+    ),
+    Line(
+        "Timed out waiting",
+        r"Timed out waiting \d+ ?ms for (?:recv|send) operation",
+        shows="symptom",
+        why="a slow rank, and packets that are lost, show the same",
     ),
 )

@@ -33,6 +33,7 @@ LOG = (
         ("gloo/transport", "gloo/rendezvous", "gloo/common"),
         shows="symptom",
         why="a peer that died, and one that cannot be reached, show the same",
+        unless=r"Timed out waiting \d+ ?ms for (?:recv|send)|Connection closed by peer|Read error",  # it was made
     ),
     Line(
         " is NOT connected to",

@@ -65,6 +65,11 @@ LOG = (
         why="a file that was written by two ranks at once fails so, too",
     ),
     Line(
+        "basic_ios::clear: iostream error",
+        shows="symptom",
+        why="it only says that a file could not be written; a file that goes away meanwhile shows the same",
+    ),
+    Line(
         "unexpected pos",
         r"inline_container\.cc.{0,80}unexpected pos",
         shows="symptom",

@@ -44,7 +44,7 @@ LOG = (
     ),
     Line(
         "signal SIGSEGV",
-        "terminated with signal SIGSEGV",
+        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGSEGV",
         shows="end",
     ),
     Line(
@@ -112,7 +112,7 @@ LOG = (
     ),
     Line(
         "signal SIGABRT",
-        "terminated with signal SIGABRT",
+        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGABRT",
         shows="symptom",
         why="who called abort() says why above it",
     ),

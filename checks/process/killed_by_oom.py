@@ -113,7 +113,7 @@ LOG = (
     ),
     Line(
         "signal SIGKILL",
-        "terminated with signal SIGKILL",
+        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGKILL",
         shows="end",
     ),
     Line(

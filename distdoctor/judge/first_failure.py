@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,8 @@ def read(logs: LogFacts) -> Reading:
     symptoms = [match for match in left if match.shows == "symptom"]
     if symptoms:
         symptoms += [match for match in left if match.shows == "hint"]
-    root = _first(causes, ends) or _exception(raised, ends) or _end(ends, symptoms)
+    blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
+    root = _first(blamed, ends) or _exception(raised, ends) or _end(ends, symptoms)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
     return Reading(root, others, tuple(symptoms), tuple(noise))
 
@@ -68,6 +70,12 @@ def _cleared(matches: Sequence[Match]) -> list[Match]:
         for match in matches
         if match.shows in ("symptom", "hint", "end") and _last_line(match) < over.get((match.check, match.source), 0)
     ]
+
+
+def _failed_itself(match: Match, others: Iterable[Match]) -> bool:
+    """Whether ``match`` only says that others wait for a rank of which another line says how it failed itself."""
+    named = {int(number) for number in re.findall(r"\d{1,6}", match.values.get("missing", ""))}
+    return bool(named) and any(other.who.rank in named and not other.values.get("missing") for other in others)
 
 
 def _last_line(match: Match) -> int:

@@ -39,8 +39,8 @@ def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = 
         rest = _consequences(reading, root, known)
         return LogJudgement("fail", (root, *rest), (), tuple(notes))
     if reading.symptoms:
-        candidates = _candidates(reading.symptoms, known)
-        return LogJudgement("incomplete", (), candidates, (_cannot_tell(reading.symptoms), *notes))
+        symptoms = sorted(reading.symptoms, key=lambda match: _says_little(match, known))
+        return LogJudgement("incomplete", (), _candidates(symptoms, known), (_cannot_tell(symptoms), *notes))
     return _without_failure(logs, notes)
 
 
@@ -119,6 +119,8 @@ def _told(match: Match) -> str:
 def _summary(match: Match, check: Check) -> str:
     who = f" on {match.who.host}" if match.who.host else ""
     rank = f" of rank {match.who.rank}" if match.who.rank is not None else ""
+    if not rank and match.who.local_rank is not None:
+        rank = f" of local rank {match.who.local_rank}"
     if match.exception:
         message = match.values.get("message", "")
         return f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}."[:400]
@@ -143,6 +145,11 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
 
 
 # -- candidates ------------------------------------------------------------------------------------------------------
+
+
+def _says_little(match: Match, known: dict[str, Check]) -> bool:
+    """Whether it only says that a program failed somehow: its check is the one of all exceptions."""
+    return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
 
 
 def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:

@@ -23,7 +23,7 @@ _PREFIXES = tuple(
         r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] (?=NCCL|[a-z_]+/|[a-z_]+\.cc)",  # NCCL
         r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] ",
         r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)",
-        r"(?P<rank>\d{1,6}): (?=\S)",  # srun --label
+        r"(?P<task>\d{1,6}): (?=\S)",  # srun --label: a rank, or a node's launcher
         # glog, as torch writes it: E1121 12:00:00.123456 1234 torch/x.py:1] with [host], [rank] where they are
         r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
         r"[\w./\\:-]{1,200}:\d{1,6}\] ?",
@@ -51,7 +51,7 @@ _PATHS = tuple(
         r"attempt_\d+/(?P<local_rank>\d{1,4})/(?:std(?:out|err)\.log|error\.json)$",
         r"(?:^|[/._-])rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",
         r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
-        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt)|/)",
+        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt)|/)",
     )
 )
 _LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)
@@ -85,10 +85,10 @@ def mentioned(who: Who, text: str) -> Who:
 
 
 def of_file(name: str) -> Who:
-    """Whom all of a file is from, where its path says so."""
+    """Whom all of a file is from, where its path says so: what is nearest to its end."""
     who = Who()
     for pattern in _PATHS:
-        match = pattern.search(name)
+        match = next(iter(reversed([*pattern.finditer(name)])), None)
         if match and not ("rank" in pattern.groupindex and _LOCAL_IN_PATH.search(name)):
             who = _merged(who, match.groupdict())
     return who
@@ -105,13 +105,14 @@ def within(who: Who, file: Who) -> Who:
 
 
 def _merged(who: Who, values: dict[str, str | None]) -> Who:
-    rank, local, pid = (_number(values.get(name)) for name in ("rank", "local_rank", "pid"))
+    rank, local, pid, task = (_number(values.get(name)) for name in ("rank", "local_rank", "pid", "task"))
     return Who(
         rank=who.rank if who.rank is not None else rank,
         local_rank=who.local_rank if who.local_rank is not None else local,
         host=who.host or values.get("host"),
         pid=who.pid if who.pid is not None else pid,
         time=who.time if who.time is not None else _time(values),
+        task=who.task if who.task is not None else task,
     )
 
 

@@ -47,6 +47,8 @@ class _Collector:
     exceptions: str = ""
     """The check that takes the exceptions which no wording knows."""
     order: int = 0
+    labelled: list[tuple[object, ...]] = field(default_factory=list)
+    """The keys of the lines of this file that a task's number stands before."""
 
     def add(self, source: reader.Source) -> None:
         try:
@@ -90,6 +92,7 @@ class _Collector:
         name, lines, size, tail = encodable(name), 0, 0, b""
         file = attribution.of_file(name)
         self.scanner.begin()
+        self.labelled = []
         try:
             for block in blocks:
                 self._block(name, file, block, tail, lines)
@@ -100,6 +103,7 @@ class _Collector:
             self.notes.append(f"{name}: not read to its end: {err.strerror or err}")
         if tail and not tail.endswith(b"\n"):
             lines += 1
+        self._tasks_as_ranks()
         end = ending.judge(tail)
         first = lines - tail.count(b"\n") - (0 if tail.endswith(b"\n") else 1) + 1
         self.sources.append(
@@ -154,6 +158,10 @@ class _Collector:
         if raised is not None:
             traced, frame, chained = tracebacks.before(context, at)
             values = {"message": raised[1], **({"traced": "yes"} if traced else {})}
+            who = line.who
+            if who.rank is None and who.local_rank is None:
+                who = replace(who, local_rank=tracebacks.spawned(context, at))
+            line = replace(line, who=who)
             self._keep(
                 replace(line, check=self.exceptions, exception=raised[0], frame=frame, chained=chained, values=values)
             )
@@ -163,7 +171,7 @@ class _Collector:
         text = clean(encodable(match.text.strip()))[:SHOWN]
         who = match.who
         kind = re.sub(r"\d+|0x[0-9a-f]+", "0", text)[:160]
-        key = (match.check, match.shows, match.exception, who.rank, who.local_rank, who.host, kind, match.source)
+        key = (match.check, match.shows, match.exception, replace(who, pid=None, time=None), kind, match.source)
         known = self.known.get(key)
         if known is not None:
             values = {**known.values, "last_line": str(match.line)}
@@ -171,6 +179,17 @@ class _Collector:
         elif len(self.known) < MOST:
             values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
             self.known[key] = replace(match, text=text, values=values, order=self.order)
+            if who.task is not None:
+                self.labelled.append(key)
+
+    def _tasks_as_ranks(self) -> None:
+        """In a file labelled by tasks these are ranks, unless a line of one says that it is from another rank."""
+        lines = {key: self.known[key] for key in self.labelled}
+        if any(line.who.rank not in (None, line.who.task) for line in lines.values()):
+            return
+        for key, line in lines.items():
+            if line.who.rank is None and line.who.local_rank is None:
+                self.known[key] = replace(line, who=replace(line.who, rank=line.who.task))
 
 
 def _about(who: Who, values: Mapping[str, str]) -> Who:

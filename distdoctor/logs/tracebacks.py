@@ -39,6 +39,7 @@ _SOURCE = re.compile(
     r"|(?:raise|return|assert|except|logger?\.\w+\(|warnings\.warn\(|print\() ?[\w(\"'].*)$"
 )
 """A frame of a traceback, or a line of the program that it quotes: what stands there was not said, but might be."""
+_SPAWNED = re.compile(rb"-- Process (\d{1,4}) terminated with the following error:")
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
 
@@ -66,6 +67,12 @@ def before(block: bytes, start: int) -> tuple[bool, str, bool]:
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             break
     return traced or bool(frame), frame, chained
+
+
+def spawned(block: bytes, start: int) -> int | None:
+    """Which of the processes of torch.multiprocessing.spawn raised the exception on that line, as its parent tells."""
+    told = _SPAWNED.findall(block[max(start - BACK, 0) : start])
+    return int(told[-1]) if told else None
 
 
 def is_source(text: str) -> bool:

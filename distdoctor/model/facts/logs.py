@@ -17,6 +17,8 @@ class Who:
     pid: int | None = None
     time: float | None = None
     """Seconds since the epoch by that host's clock; where a line has no date, of an unknown day."""
+    task: int | None = None
+    """The number that ``srun --label`` put before it: of a rank, or of the launcher of a whole node."""
 
 
 @dataclass(frozen=True)
