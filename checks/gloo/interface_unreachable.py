@@ -48,7 +48,8 @@ LOG = (
     Line(
         "connectFullMesh failed",
         "(?:timed out|No route|unreachable|Connect timeout)",
-        shows="end",
+        shows="symptom",
+        why="a firewall between the nodes that blocks all but the master port shows the same",
         unless=r"remote=\[?(?:127\.|172\.17\.|169\.254|fe80)",
     ),
     Line(

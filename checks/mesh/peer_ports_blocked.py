@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import (
     Cluster,
     Finding,
+    Line,
     LinkGraph,
     Node,
     cut_after_accept,
@@ -42,6 +43,15 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "connectFullMesh failed",
+        "(?:timed out|No route|unreachable|Connect timeout)",
+        shows="symptom",
+        why="an address of the wrong network, which no firewall keeps, shows the same",
+        unless=r"remote=\[?(?:127\.|172\.17\.|169\.254|fe80)",
+    ),
+)
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"
 FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")

@@ -66,8 +66,8 @@ LOG = (
         why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
     ),
     Line(
-        "death signal",
-        "Received 2 death signal",
+        ("death signal", "got signal: 2"),
+        r"Received 2 death signal|got signal: 2\b",
         shows="symptom",
         why="somebody pressed Ctrl-C: why the job had to be ended so is not said",
     ),

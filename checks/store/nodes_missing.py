@@ -44,7 +44,8 @@ LOG = (
     Line(
         ("clients joined", "workers joined"),
         r"(?P<here>\d+)/(?P<expected>\d+) (?:clients|workers) joined",
-        shows="end",
+        shows="symptom",
+        why="those that cannot reach the store, or ended before, are missing as well: their own logs say why",
     ),
     Line(
         "store based barrier",

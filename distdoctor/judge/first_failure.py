@@ -29,7 +29,7 @@ class Reading:
 def read(logs: LogFacts) -> Reading:
     """The root among the lines of ``logs``, where one of them proves what it was."""
     matches = sorted(logs.matches, key=lambda match: match.order)
-    survived = _survived(logs.sources, matches) + _cleared(matches)
+    survived = _survived(logs.sources, matches) + _cleared(matches) + _logged(logs.sources, matches)
     noise = [match for match in matches if match.shows == "noise" or match in survived]
     left = [match for match in matches if match.shows != "noise" and match not in survived]
     causes = [match for match in left if match.shows == "cause" and not match.exception]
@@ -60,6 +60,25 @@ def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Ma
         if own and (alive or left):
             found += own
     return found
+
+
+def _logged(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Match]:
+    """Exceptions that a program wrote into its log and went on, where nothing says that it ended."""
+    found: list[Match] = []
+    for source in sources:
+        own = [match for match in matches if match.source == source.name]
+        if any(match.shows == "end" or (match.shows == "symptom" and _ends(match)) for match in own):
+            continue
+        raised = [match for match in own if match.exception]
+        logged = [match for match in raised if match.values.get("logged") and source.record > _last_line(match)]
+        found += logged
+        if logged and len(logged) == len(raised):  # what announces them, too
+            found += [match for match in own if match.shows == "symptom" and match.check == logged[0].check]
+    return found
+
+
+def _ends(match: Match) -> bool:
+    return "exitcode" in match.text or "ChildFailedError" in match.text
 
 
 def _cleared(matches: Sequence[Match]) -> list[Match]:
@@ -126,7 +145,19 @@ def _end(ends: Sequence[Match], symptoms: Sequence[Match]) -> Match | None:
     """How the first process ended, where nothing says why: what torchrun names, before who was ended from outside."""
     if not ends:
         return None
-    first = min((match.order for match in symptoms if match.check not in {end.check for end in ends}), default=None)
-    if first is not None and all("outside" in end.values and end.order > first for end in ends):
+    told = {end.check for end in ends}
+    before = [match for match in symptoms if match.check not in told]
+    if all("outside" in end.values and _after(end, before) for end in ends):
         return None  # who was ended from outside after something had failed was ended because of it
     return min(ends, key=lambda match: ("outside" in match.values, not match.values.get("first"), match.order))
+
+
+def _after(end: Match, symptoms: Sequence[Match]) -> bool:
+    """Whether one of the symptoms came before ``end``: by the clock where both files have one, else it may have."""
+    if any(match.source == end.source and match.order < end.order for match in symptoms):
+        return True
+    for source in {match.source for match in symptoms} - {end.source}:
+        times = [match.who.time for match in symptoms if match.source == source and match.who.time is not None]
+        if end.who.time is None or not times or min(times) < end.who.time:
+            return True
+    return False

@@ -49,6 +49,8 @@ class _Collector:
     order: int = 0
     labelled: list[tuple[object, ...]] = field(default_factory=list)
     """The keys of the lines of this file that a task's number stands before."""
+    logged: bool = False
+    """Whether the last exception of this file was written by a program's logger."""
 
     def add(self, source: reader.Source) -> None:
         try:
@@ -92,7 +94,7 @@ class _Collector:
         name, lines, size, tail = encodable(name), 0, 0, b""
         file = attribution.of_file(name)
         self.scanner.begin()
-        self.labelled = []
+        self.labelled, self.logged = [], False
         try:
             for block in blocks:
                 self._block(name, file, block, tail, lines)
@@ -115,6 +117,7 @@ class _Collector:
                 encodable(end.last),
                 first + end.progress if end.progress is not None else 0,
                 first + end.finished if end.finished is not None else 0,
+                first + end.record if end.record is not None else 0,
                 end.starting,
             )
         )
@@ -156,14 +159,23 @@ class _Collector:
             return
         raised = tracebacks.exception(text)
         if raised is not None:
-            traced, frame, chained = tracebacks.before(context, at)
-            values = {"message": raised[1], **({"traced": "yes"} if traced else {})}
+            stack = tracebacks.before(context, at)
+            self.logged = stack.logged or (stack.chained and self.logged)
+            told = {"traced": stack.traced, "logged": self.logged}
+            values = {"message": raised[1], **{name: "yes" for name, true in told.items() if true}}
             who = line.who
             if who.rank is None and who.local_rank is None:
                 who = replace(who, local_rank=tracebacks.spawned(context, at))
             line = replace(line, who=who)
             self._keep(
-                replace(line, check=self.exceptions, exception=raised[0], frame=frame, chained=chained, values=values)
+                replace(
+                    line,
+                    check=self.exceptions,
+                    exception=raised[0],
+                    frame=stack.frame,
+                    chained=stack.chained,
+                    values=values,
+                )
             )
 
     def _keep(self, match: Match) -> None:

@@ -27,6 +27,8 @@ _FINISHED = re.compile(
     r"|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
 )
+RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
+"""How a line begins that a program's logger wrote, after its time."""
 _STARTING = re.compile(
     r"\binit(?:ializ\w*|ialis\w*)? (?:torch[. ])?(?:distributed|process group|parallel)|\binit_process_group\b"
     r"|rendezvous|store[_ ]based[_ ]barrier|\bMEMBER: \d+/\d+|Init START"
@@ -45,6 +47,7 @@ class Ending:
     last: str = ""
     progress: int | None = None
     finished: int | None = None
+    record: int | None = None
     starting: bool = False
 
 
@@ -65,4 +68,5 @@ def judge(tail: bytes) -> Ending:
     progress = steps[-2] if len(steps) > 1 else None
     finished = ends[-1] if ends else None
     starting = bool(ahead) and finished is None and (not steps or ahead[-1] > steps[-1])
-    return Ending(texts[-1][1][:300], progress, finished, starting)
+    record = next((number for number, text in reversed(texts) if RECORD.match(text)), None)
+    return Ending(texts[-1][1][:300], progress, finished, record, starting)

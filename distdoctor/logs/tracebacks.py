@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from distdoctor.logs.attribution import readable, split
 
@@ -40,6 +41,7 @@ _SOURCE = re.compile(
 )
 """A frame of a traceback, or a line of the program that it quotes: what stands there was not said, but might be."""
 _SPAWNED = re.compile(rb"-- Process (\d{1,4}) terminated with the following error:")
+_WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
 
@@ -52,11 +54,24 @@ def exception(text: str) -> tuple[str, str] | None:
     return match["type"], (match["text"] or "").strip()
 
 
-def before(block: bytes, start: int) -> tuple[bool, str, bool]:
-    """What stands before the line of an exception: whether there is a traceback, its innermost frame, and whether it
-    was raised while another one was handled."""
+@dataclass(frozen=True)
+class Before:
+    """What stands before the line of an exception."""
+
+    traced: bool = False
+    """Whether there is a traceback."""
+    frame: str = ""
+    """Its innermost frame."""
+    chained: bool = False
+    """Whether it was raised while another one was handled."""
+    logged: bool = False
+    """Whether a program's logger wrote it, with a warning or an error of its own."""
+
+
+def before(block: bytes, start: int) -> Before:
+    """What stands before the line of an exception that begins at ``start``."""
     lines = [split(readable(raw))[1] for raw in block[max(start - BACK, 0) : start].splitlines()[-90:]]
-    frame, traced, chained = "", False, False
+    frame, traced, chained, logged = "", False, False, False
     for line in reversed(lines):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
@@ -65,8 +80,9 @@ def before(block: bytes, start: int) -> tuple[bool, str, bool]:
             traced = True
         elif traced and line.strip():
             chained = "During handling of the above" in line or "The above exception was the direct" in line
+            logged = bool(_WARNED.match(line))
             break
-    return traced or bool(frame), frame, chained
+    return Before(traced or bool(frame), frame, chained, logged)
 
 
 def spawned(block: bytes, start: int) -> int | None:

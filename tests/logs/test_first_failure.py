@@ -164,3 +164,58 @@ def test_a_number_of_nodes_in_a_file_name_is_no_host(tmp_path: Path) -> None:
     assert of_file("logs/meg_gpt2_perf_n16-1999618.out").host is None
     assert of_file("logs/node16.log").host == "node16"
     assert of_file("logs/n16.log").host == "n16"
+
+
+MISSED = "[rank0]: RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 6000 ms\n"
+
+
+def test_who_is_missed_is_no_root_where_it_failed_itself(tmp_path: Path) -> None:
+    assert roots(tmp_path, MISSED) == [("barrier/rank-missing", (1,))]
+    assert roots(tmp_path, MISSED, raised("[rank1]: ", "KeyError: 'label'")) == [("process/exception", (1,))]
+    assert roots(tmp_path, MISSED, raised("[rank2]: ", CLOSED)) == [("barrier/rank-missing", (1,))]
+
+
+def test_the_tasks_of_srun_are_ranks_or_whole_nodes(tmp_path: Path) -> None:
+    """A launcher of a node writes for all of its ranks: the number before the line is then not a rank's."""
+    alone = raised("3: ", "KeyError: 'label'")
+    assert roots(tmp_path, alone) == [("process/exception", (3,))]
+    assert roots(tmp_path, raised("1: [rank2]: ", "KeyError: 'label'")) == [("process/exception", (2,))]
+    other = raised("1: [rank9]: ", CLOSED)
+    assert roots(tmp_path, other + raised("1: ", "KeyError: 'label'")) == [("process/exception", ())]
+
+
+def test_a_process_of_spawn_is_named(tmp_path: Path) -> None:
+    head = "torch.multiprocessing.spawn.ProcessRaisedException:\n\n-- Process 1 terminated with the following error:\n"
+    found = judged(tmp_path, head + raised("", "KeyError: 'label'"))
+    assert found.findings[0].summary == "The process of local rank 1 ended with KeyError: 'label'."
+    text = "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n"
+    assert "local rank 1" in judged(tmp_path, text).findings[0].summary
+
+
+RECORD = "2026-01-01 10:00:0{}, {} train: {}\n"
+
+
+def test_what_a_logger_wrote_and_went_on(tmp_path: Path) -> None:
+    caught = RECORD.format(1, "WARNING", "no apex, going on") + raised("", "ModuleNotFoundError: No module named 'apex'")
+    after = RECORD.format(2, "INFO", "loading shards")
+    assert judged(tmp_path, caught + after).verdict == "warn"
+    assert roots(tmp_path, caught) == [("process/exception", ())]  # it ends with it
+    died = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+    assert roots(tmp_path, caught + after + died) == [("process/exception", ())]
+    assert roots(tmp_path, raised("", "KeyError: 'label'") + after) == [("process/exception", ())]  # no logger's
+
+
+def test_which_node_was_ended_from_outside_by_the_clock(tmp_path: Path) -> None:
+    """Its peer's file is read first, and shows what followed."""
+    line = "{}1121 10:00:0{}.000000 23 torch/distributed/elastic/x.py:1] {}\n"
+    peer = raised("[rank0]: ", CLOSED) + line.format("E", 5, "failed (exitcode: 1) local_rank: 0 (pid: 25)")
+    ended = line.format("W", 4, "Received 15 death signal, shutting down workers")
+    assert roots(tmp_path, peer, ended) == [("process/terminated", ())]
+    assert roots(tmp_path, peer.replace("10:00:05", "10:00:03"), ended) == []
+
+
+@pytest.mark.parametrize("folder", ["no_5", "new_3", "nemo_2"])
+def test_a_folder_is_no_host_for_its_name(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    found = judged(tmp_path / folder, raised("", "KeyError: 'label'"))
+    assert found.findings[0].nodes == ()

@@ -43,5 +43,10 @@ def test_what_is_said_of_a_job(tmp_path: Path, view: View) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(VIEWS) >= 100
+    assert len(VIEWS) >= 800
     assert sum(view.answers == {UNKNOWN} for view in VIEWS) >= 30
+    assert sum(view.answers == {HEALTHY} for view in VIEWS) >= 40
+
+
+def test_there_are_logs_of_every_job() -> None:
+    assert [job.name for job in JOBS if not recorded(LOGS, job.name).exists()] == []

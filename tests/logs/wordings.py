@@ -140,10 +140,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was build without libuv support",
     ),
     (
-        "store/nodes-missing",
-        "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined.",
-    ),
-    (
         "gloo/interface-not-found",
         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != "
         "nullptr. Unable to find address for: ib0",
@@ -347,6 +343,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
 """Check id, and a line that proves it."""
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "store/nodes-missing",
+        "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined.",
+    ),
+    (
+        "mesh/peer-ports-blocked",
+        "RuntimeError: Gloo connectFullMesh failed with [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/"
+        "pair.h:311] Connect timeout [none]",
+    ),
+    ("process/terminated", "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23 got signal: 2"),
     (
         "network/master-not-node0",
         "TimeoutError: The client socket has timed out after 60s while trying to connect to (10.0.0.1, 29500).",

@@ -62,6 +62,8 @@ class LogSource:
     """The line up to which it shows the steps of a job that works, where it does so near its end; else 0."""
     finished: int = 0
     """The line in which a job says that it is done, near the end; else 0."""
+    record: int = 0
+    """The last line near its end that a program's logger wrote, with a time and a level; else 0."""
     starting: bool = False
     """Whether it ends in the middle of starting up: a rendezvous, a process group, a barrier."""
 

@@ -8,7 +8,7 @@ from tests.lab.faults import inside
 from tests.lab.faults.host import SILENT_LISTENER, port_held, shared_memory
 from tests.lab.faults.launch import flag, not_started, shell, variable
 from tests.lab.faults.names import name_removed, own_name_at
-from tests.lab.faults.packet_filter import cut, master_port, only_master_port
+from tests.lab.faults.packet_filter import cut, master_port, nft, only_master_port
 from tests.lab.logged.job import HEALTHY, UNKNOWN, Job
 
 DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
@@ -58,20 +58,20 @@ OWN = [
     Job("unused parameters", "--fail unused --ddp", "collective/unused-parameters"),
     Job("another model", "--fail other-model --on 1 --ddp", "collective/model-mismatch", seen=[1]),
     Job("agent terminated", "--pause 1 --steps 99", "process/terminated", None, "host1", [1], when="step 4", then="TERM", signalled=1),
-    Job("agent interrupted", "--pause 1 --steps 99", "process/terminated", None, "host0", [0], when="step 4", then="INT"),
+    Job("agent interrupted", "--pause 1 --steps 99", UNKNOWN, may_be=["process/terminated"], when="step 4", then="INT"),
     Job("agent hung up", "--pause 1 --steps 99", "process/terminal-closed", None, "host0", [0], when="step 4", then="HUP"),
-    Job("agent killed", "--fail agent-killed --on 1", UNKNOWN, seen=[0], elsewhere=HEALTHY, may_be=DIED),
+    Job("agent killed", "--fail agent-killed --on 1", UNKNOWN, seen=[0], elsewhere=HEALTHY, may_be=["collective/rank-missing"]),
 ]  # fmt: skip
 
 LAB = [
     Job("the master port is dropped", "", UNKNOWN, fault=master_port(0, "drop"), may_be=["network/port-filtered"]),
     Job("the master port is dropped, by hand", "", UNKNOWN, fault=master_port(0, "drop"), may_be=["network/port-filtered"], style="env"),
     Job("the master port is rejected", "", UNKNOWN, fault=master_port(0, "reject with tcp reset"), may_be=["network/port-refused"], env=INFO),
-    Job("the master port is dropped, c10d", "", UNKNOWN, fault=master_port(0, "drop"), style="c10d", may_be=["store/nodes-missing"]),
+    Job("the master port is dropped, c10d", "", UNKNOWN, fault=nft(0, 'iifname "lo" accept', "tcp dport 29400 drop"), style="c10d", may_be=["store/nodes-missing"]),
     Job("the name of the master is unknown", "", "network/master-unresolvable", None, "host1", [1], fault=name_removed(1, "host0")),
     Job("the name of the master is unknown, by hand", "", "network/master-unresolvable", None, "host1", [1], fault=name_removed(1, "host0"), style="env"),
     Job("no such interface", "", "gloo/interface-not-found", None, "host1", [1], fault=variable("GLOO_SOCKET_IFNAME", "ib0", 1)),
-    Job("127.0.1.1 on both", "", "gloo/loopback-address", fault=own_name_at("127.0.1.1", 0, 1)),
+    Job("127.0.1.1 on both", "", "gloo/loopback-address", fault=own_name_at("127.0.1.1", 0, 1), seen=[1]),
     Job("peer ports are dropped", "", UNKNOWN, fault=only_master_port(0), may_be=["gloo/interface-unreachable", "mesh/peer-ports-blocked"]),
     Job("peer ports are dropped, c10d, info", "", UNKNOWN, fault=cut(0, 1), style="c10d", env=INFO),
     Job("node 1 is not started", "", UNKNOWN, fault=not_started(1), may_be=["store/nodes-missing"], seen=[0], elsewhere=HEALTHY),
@@ -80,9 +80,10 @@ LAB = [
     Job("rank 1 is not started, by hand", "", UNKNOWN, fault=not_started(1), style="env", seen=[0], elsewhere=HEALTHY),
     Job("the world sizes differ", "", UNKNOWN, fault=variable("WORLD_SIZE", "3", 0), style="env"),
     Job("twice the same rank", "", UNKNOWN, fault=variable("RANK", "0", 1), style="env"),
-    Job("the master port is taken", "", "network/port-in-use", None, "host0", [0], fault=port_held(0, SILENT_LISTENER)),
-    Job("the master port is taken, by hand", "", "network/port-in-use", None, "host0", [0], fault=port_held(0, SILENT_LISTENER), style="env"),
+    Job("the master port is taken", "", "network/port-in-use", None, "host0", [0], HEALTHY, fault=port_held(0, SILENT_LISTENER), limit=40),
+    Job("the master port is taken, by hand", "", "network/port-in-use", None, "host0", [0], HEALTHY, fault=port_held(0, SILENT_LISTENER), limit=40, style="env"),
     Job("no WORLD_SIZE", "", "environment/missing-variable", None, "host1", [1], fault=variable("WORLD_SIZE", None, 1), style="env"),
+    Job("launched the old way", "", "environment/local-rank-argument", style="launch", env=DETAIL),
     Job("another node count", "", UNKNOWN, fault=flag("--nnodes", "3", 0)),
 ]  # fmt: skip
 
@@ -94,7 +95,6 @@ WELL = [
     Job("healthy, by hand, all is told", "--chatter", style="env", env=ALL),
     Job("healthy, spawned", "--chatter --spawn 2", style="spawn", hosts=1),
     Job("healthy, a slow first step", "--slow-first 4 --ddp", env=INFO),
-    Job("healthy, launched the old way", "--chatter", style="launch", env=DETAIL),
     Job("healthy, cut off", "--chatter --pause 0.5 --steps 99", when="step 9", then="cut"),
     Job("healthy, cut off, c10d", "--pause 0.5 --steps 99", style="c10d", env=ALL, when="step 5", then="cut"),
     Job("healthy, cut off in the first step", "--slow-first 30", when="compiling", then="cut"),
