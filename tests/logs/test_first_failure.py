@@ -196,7 +196,9 @@ RECORD = "2026-01-01 10:00:0{}, {} train: {}\n"
 
 
 def test_what_a_logger_wrote_and_went_on(tmp_path: Path) -> None:
-    caught = RECORD.format(1, "WARNING", "no apex, going on") + raised("", "ModuleNotFoundError: No module named 'apex'")
+    caught = RECORD.format(1, "WARNING", "no apex, going on") + raised(
+        "", "ModuleNotFoundError: No module named 'apex'"
+    )
     after = RECORD.format(2, "INFO", "loading shards")
     assert judged(tmp_path, caught + after).verdict == "warn"
     assert roots(tmp_path, caught) == [("process/exception", ())]  # it ends with it
