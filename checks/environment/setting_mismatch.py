@@ -30,6 +30,7 @@ environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/i
 """
 
 from collections.abc import Iterator
+from shlex import quote
 
 from distdoctor.check_api import (
     DEPRECATED_VARIABLES,
@@ -79,10 +80,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         unsure=not majority,
         severity="fail" if breaks(cluster, found) else "warn",
         evidence=(
-            f"{node.name}: {name}={value(node, name)}" if value(node, name) else f"{node.name}: {name} is not set"
-            for name, apart in found.items()
-            for node in cluster.nodes
-            if node.name in apart.values
+            seen(node, name) for name, apart in found.items() for node in cluster.nodes if node.name in apart.values
         ),
         fixes=(fix for name, apart in found.items() for fix in fixes(cluster, name, apart)),
     )
@@ -113,6 +111,11 @@ def value(node: Node, name: str) -> str | None:
     return node.variables.get(name) or None
 
 
+def seen(node: Node, name: str) -> str:
+    its, file = value(node, name), node.where_set(name)
+    return f"{node.name}: {name}={its}{f', from {file}' if file else ''}" if its else f"{node.name}: {name} is not set"
+
+
 def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:
     """``DETAIL on host1; not set on host0``: the values as they are set, those that amount to the same together."""
     parts = []
@@ -140,13 +143,19 @@ def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Itera
         amounts.sort(key=lambda amount: amount is not None)
     for option, wanted in enumerate(amounts[: 1 if apart.majority else 2], start=1):
         values = (value(node, name) for node in cluster.nodes if apart.values.get(node.name, "") == wanted)
-        yield fix(name, apart, wanted, next(values, None) if wanted is not None else None, option)
+        meant = next(values, None) if wanted is not None else None
+        nodes = [node for node in cluster.nodes if apart.values.get(node.name, wanted) != wanted]
+        of_files = [node for node in nodes if meant is None and node.where_set(name)]
+        yield from (in_file(node, name, option) for node in of_files)
+        if others := [node for node in nodes if node not in of_files]:
+            text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
+            yield Fix.on(others, text, option, env={name: meant})
 
 
-def fix(name: str, apart: Disagreement[str | None], wanted: str | None, meant: str | None, option: int) -> Fix:
-    text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
-    nodes = tuple(node for node, amount in apart.values.items() if amount != wanted)
-    return Fix(text, nodes, option, env={name: meant})
+def in_file(node: Node, name: str, option: int) -> Fix:
+    """What NCCL reads of a file cannot be unset in the environment."""
+    file = node.where_set(name)
+    return Fix.on(node, f"Remove {name} from {file}.", option, commands=(f"sed -i '/^{name}=/d' {quote(file)}",))
 
 
 def fewer(cluster: Cluster, apart: Disagreement[str | None]) -> Iterator[Fix]:

@@ -219,6 +219,7 @@ def _node_details(node: Node) -> dict[str, Any]:
         "gloo_interface": node.interface_of(node.gloo_address),
         "reached_at": node.reached_at,
         "variables": dict(node.facts.variables) or None,
+        "variable_files": dict(node.facts.variable_files) or None,
         "links_good": mesh.good if mesh else None,
         "links_bad": len(mesh.bad) if mesh else None,
         "rtt_median": mesh.rtt_median if mesh else None,

@@ -68,6 +68,10 @@ class Node:
         """What the host is like (``facts.host``): its names, its interfaces, what the backends pick, its left-overs."""
         return self.facts.host or NO_HOST
 
+    def where_set(self, name: str) -> str:
+        """The file that NCCL takes this variable from; empty where it is in the environment, or not set."""
+        return self.facts.variable_files.get(name, "")
+
     @property
     def limits(self) -> Limits:
         """What the kernel lets the node's processes use: each value is None where it is not known."""

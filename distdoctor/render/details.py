@@ -72,7 +72,11 @@ def _lines(values: dict[str, Any]) -> Iterable[str]:
     if "reached_at" in values:
         yield f"other hosts reach it at {clean(values['reached_at'])}"
     if isinstance(values.get("variables"), Mapping):
-        yield "variables: " + ", ".join(f"{clean(k)}={clean(v)}" for k, v in values["variables"].items())
+        files = values.get("variable_files") or {}
+        yield "variables: " + ", ".join(
+            f"{clean(k)}={clean(v)}{f' (from {clean(files[k])})' if k in files else ''}"
+            for k, v in values["variables"].items()
+        )
     if "links_good" in values:
         bad = values.get("links_bad") or 0
         trips = [said.format(_milliseconds(values[name])) for name, said in _TRIPS.items() if name in values]
@@ -101,8 +105,8 @@ def _torch(values: Mapping[str, Any]) -> Iterable[str]:
 _TRIPS = {"rtt_median": "{} as a rule", "rtt_max": "{} at most"}
 _TOLD = {
     "python", "executable", "torch", "torch_path", "torch_seconds", "torch_error", "torch_importing", "interfaces",
-    "gloo_address", "gloo_interface", "reached_at", "variables", "links_good", "links_bad", "rtt_median", "rtt_max",
-    "collective",
+    "gloo_address", "gloo_interface", "reached_at", "variables", "variable_files", "links_good",
+    "links_bad", "rtt_median", "rtt_max", "collective",
 }  # fmt: skip
 
 

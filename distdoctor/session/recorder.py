@@ -23,7 +23,7 @@ from distdoctor.model.facts import (
 )
 from distdoctor.model.observer import Observer
 from distdoctor.model.sanitize import encodable, environment
-from distdoctor.probes import identity, memory
+from distdoctor.probes import identity, memory, nccl_files
 from distdoctor.ranks.supervisor import Child
 from distdoctor.ranks.torch_info import TorchInfo
 from distdoctor.session.options import Options
@@ -45,10 +45,12 @@ class Recorder:
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
+        of_files = nccl_files.settings(env)
         self.facts = NodeFacts(
             identity=encodable(identity.identity()),
             plan=plan,
-            variables=identity.variables(env),
+            variables=identity.variables({**{name: value for name, (value, _) in of_files.items()}, **env}),
+            variable_files=identity.variables({name: path for name, (_, path) in of_files.items()}),
             near_misses=variables.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),

@@ -78,7 +78,10 @@ class NodeFacts:
     identity: Identity
     plan: Plan
     variables: dict[str, str] = field(default_factory=dict)
-    """The launch and backend variables that were set, by an allow-list of names."""
+    """The launch and backend variables that were set, by an allow-list of names; also those that NCCL reads of a file.
+    """
+    variable_files: dict[str, str] = field(default_factory=dict)
+    """Of the latter: the file each came from."""
     near_misses: tuple[str, ...] = ()
     """Names (never values) of variables that look like a known one misspelled."""
     node_rank: int | None = None

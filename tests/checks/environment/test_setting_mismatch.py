@@ -17,6 +17,13 @@ def settings(*values: str | None, name: str = "NCCL_IB_DISABLE") -> Facts:
     return tuple(one if v is None else with_variables(one, **{name: v}) for one, v in zip(facts, values, strict=True))
 
 
+def in_a_file(*values: str | None) -> Facts:
+    """NCCL_IB_DISABLE, on node 1 from a file that NCCL reads."""
+    facts = list(settings(*values))
+    facts[1] = replace(facts[1], variable_files={"NCCL_IB_DISABLE": "/etc/nccl.conf"})
+    return tuple(facts)
+
+
 def lazy_on_one() -> Facts:
     a, b = healthy(2)
     a = failing(a, "gloo", "ended after 8 s: it did not return", killed=True)
@@ -51,6 +58,7 @@ def set_on(name: str, *values: str | None, gpus: int = 0, failed: bool = False) 
 
 
 ROWS = [
+    Row("NCCL_IB_DISABLE in a file on one", lambda: in_a_file(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one", lambda: settings(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one of two", lambda: settings(None, "1"), BOTH, "warn", "one-of", together=True),
     Row(
@@ -112,6 +120,18 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a line of a file is removed",
+        lambda: in_a_file(None, "1", None),
+        {"host1": {"commands": ("sed -i '/^NCCL_IB_DISABLE=/d' /etc/nccl.conf",)}},
+        only=True,
+    ),
+    Cure(
+        "the environment wins over the file",
+        lambda: in_a_file("0", "1", "0"),
+        {"host1": {"env": {"NCCL_IB_DISABLE": "0"}}},
+        only=True,
+    ),
     Cure("the usual setting", lambda: settings(None, "1", None), {"host1": {"env": {"NCCL_IB_DISABLE": None}}}),
 ]
 
