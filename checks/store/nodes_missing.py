@@ -91,6 +91,7 @@ LOG = (
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
+FOLLOWS_ANYWHERE = ("launch/*",)  # of a run from one place: who was not reached cannot come
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ The facts, and what a check makes of them:
     TorchFailure             why torch cannot be imported (Node.identity.torch_failure)
     Shadow                   a file that hides a module from it (TorchFailure.shadows)
     Work                     how much a rank got done (RankFacts.work)
+    HostCall                 what became of the command sent to a host, of check --hosts (Cluster.calls)
     Iterator                 what judge() returns: Iterator[Finding]
     Sequence                 of collections.abc, like Iterator
 
@@ -249,7 +250,8 @@ from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
-    Answer, BuildLock, Contact, Folder, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts, Resolution, Shadow,
+    Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,
+    Resolution, Shadow,
     SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
@@ -267,7 +269,8 @@ __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS",
     "INTERFACE_VARIABLES", "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO",
     "VERSION", "Answer", "BuildLock", "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank",
-    "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "InitFile", "Iterator", "Leftover", "Limits", "Line",
+    "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits",
+    "Line",
     "Link", "LinkGraph",
     "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts",
     "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",

@@ -19,8 +19,8 @@ import typer
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
-from distdoctor.cli.argv import COMMANDS, did_you_mean, normalized, without_secrets
-from distdoctor.cli.flags import ChecksFlag, JsonFlag, ReportFlags, RunFlags, by_flags
+from distdoctor.cli.argv import COMMANDS, REMOTE, did_you_mean, normalized, without_secrets
+from distdoctor.cli.flags import ChecksFlag, HostFlags, JsonFlag, ReportFlags, RunFlags, by_flags
 from distdoctor.cli.help_texts import CHECK_HELP, HELP
 from distdoctor.interrupts import Interrupted
 from distdoctor.launch.flags import Flags
@@ -67,11 +67,24 @@ def check(
     launch: Flags,
     how: RunFlags,
     report: ReportFlags,
+    where: HostFlags,
     rdzv_conf: Annotated[str | None, typer.Option(hidden=True)] = None,  # torchrun's: no stage depends on it
 ) -> int:
     from distdoctor.cli.check import CheckCommand
 
-    return CheckCommand(launch, how, report).run()
+    command = CheckCommand(launch, how, report, where)
+    if where.any:
+        from distdoctor.cli.hosts import check_hosts
+
+        return check_hosts(command)
+    return command.run()
+
+
+@app.command(REMOTE, hidden=True)
+def remote_() -> int:
+    from distdoctor.cli.remote import remote
+
+    return remote()
 
 
 @app.command(
@@ -137,7 +150,7 @@ def run(arguments: Sequence[str]) -> int:
     ending.begin()
     try:
         interrupts.deliver()
-        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, REMOTE):
             hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
             return _bad_usage(f"no command {words[0]!r}{hint}", words)
         parser = typer.main.get_command(app)

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from distdoctor.model.launch_settings import LOCAL_RANK
 
 COMMANDS = ("check", "diagnose", "explain", "list", "help")
+REMOTE = "remote"
+"""What a run from one place starts on each host; nothing that people type."""
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:

@@ -9,14 +9,14 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distdoctor import streams
 from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.error_file import leave_cause
-from distdoctor.cli.flags import ReportFlags, RunFlags
+from distdoctor.cli.flags import HostFlags, ReportFlags, RunFlags
 from distdoctor.cli.report_output import Telling
 from distdoctor.cli.words import one_of, program
 from distdoctor.launch.flags import Flags
@@ -28,7 +28,9 @@ from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK, exit_status
 
 if TYPE_CHECKING:
+    from distdoctor.judge.catalog import Check
     from distdoctor.model.observer import Observer
+    from distdoctor.model.plan import Plan
     from distdoctor.session.options import Options
     from distdoctor.session.session import Outcome
 
@@ -49,12 +51,13 @@ class CheckCommand:
     launch: Flags
     how: RunFlags
     report: ReportFlags
+    where: HostFlags = field(default_factory=HostFlags)
 
     def run(self, runner: Runner | None = None) -> int:
         """Check, tell, and return the exit status. Raises UsageError."""
         telling = Telling.from_flags(self.report)
         options = self.options()
-        observer = self._observer(options)
+        observer = self.observer(options.plan)
 
         def tell(report: Report) -> None:
             observer.close()
@@ -77,7 +80,11 @@ class CheckCommand:
         """The flags that matter when this is run again, each with its value, None for one that takes none."""
         launch = _given(told_flags(self.launch))
         others = {**_given(self.how), **_given(self.report)}
-        pairs = [*launch.items(), *((name, others[name]) for name in AGAIN if name in others)]
+        pairs = [
+            *_given(self.where).items(),
+            *launch.items(),
+            *((name, others[name]) for name in AGAIN if name in others),
+        ]
         return [word for name, value in pairs for word in _as_flags(name, value)]
 
     def options(self) -> Options:
@@ -85,13 +92,11 @@ class CheckCommand:
         from distdoctor.probes.devices import count_cpus, count_gpus
         from distdoctor.session.options import Options
 
-        how, ignore, folders = self.how, self.report.ignore or (), self.report.checks or ()
-        for flag, seconds in (("--wait", how.wait), ("--timeout", how.timeout)):
-            if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
-                raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
+        how = self.how
+        self.check_times()
         until = one_of("--until", how.until, STAGES)
         save = save_path(how.save) if how.save is not None else None
-        checks = load_checks(folders)
+        checks, ignore = self.judging()
         try:
             plan = resolve(told_flags(self.launch), environment(os.environ), count_gpus, count_cpus)
         except UsageError as err:
@@ -106,13 +111,24 @@ class CheckCommand:
             timeout=how.timeout,
             until=until,
             try_fixes=how.try_fixes,
-            ignore=known_ids(ignore, checks),
+            ignore=ignore,
             save=save,
             command=(*program(), "check"),
-            token=self._token(),
+            token=self.token(),
         )
 
-    def _token(self) -> str | None:
+    def check_times(self) -> None:
+        """Raises UsageError for a time that is none."""
+        for flag, seconds in (("--wait", self.how.wait), ("--timeout", self.how.timeout)):
+            if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
+                raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
+
+    def judging(self) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+        """The checks, and the patterns of those that are set aside. Raises UsageError."""
+        checks = load_checks(self.report.checks or ())
+        return checks, known_ids(self.report.ignore or (), checks)
+
+    def token(self) -> str | None:
         """What the nodes of this run share. Raises UsageError for one that can be guessed."""
         from distdoctor.session.seal import LEAST_LENGTH, VARIABLE
 
@@ -122,11 +138,12 @@ class CheckCommand:
             raise UsageError(f"{source} is too short to keep others out: {LEAST_LENGTH} characters at least")
         return given
 
-    def _observer(self, options: Options) -> Observer:
+    def observer(self, plan: Plan) -> Observer:
+        """What tells on stderr how the run goes on."""
         from distdoctor.render.progress import observer_for
 
         return observer_for(
-            options.plan,
+            plan,
             quiet=self.report.quiet,
             terminal=streams.is_terminal(sys.stderr),
             ascii_only=streams.ascii_only(sys.stderr),
@@ -171,7 +188,7 @@ def told_flags(flags: Flags) -> Flags:
     )
 
 
-def _given(flags: Flags | RunFlags | ReportFlags) -> dict[str, Any]:
+def _given(flags: Flags | RunFlags | ReportFlags | HostFlags) -> dict[str, Any]:
     """The fields that are not what they are unless given."""
     values = {field.name: (getattr(flags, field.name), field.default) for field in fields(flags)}
     return {name: value for name, (value, usual) in values.items() if value != usual}

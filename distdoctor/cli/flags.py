@@ -35,6 +35,24 @@ class RunFlags:
 
 
 @dataclass(frozen=True)
+class HostFlags:
+    """The hosts of a run that is started from one place; one of the first four at most."""
+
+    hosts: str | None = None
+    hostfile: Path | None = None
+    slurm_job: str | None = None
+    pods: str | None = None
+    namespace: str | None = None
+    container: str | None = None
+    setup: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether any of them is given: the run is not of this machine alone."""
+        return self != HostFlags()
+
+
+@dataclass(frozen=True)
 class ReportFlags:
     """How a report is to be judged and told."""
 
@@ -78,6 +96,18 @@ OPTIONS: dict[str, Any] = {
     "token": typer.Option(
         metavar="TEXT",
         help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
+    ),
+    # the hosts of a run from one place
+    "hosts": typer.Option(
+        metavar="HOSTS", help="Check these from here, over ssh (gpu[01-16],extra7); the first is node 0."
+    ),
+    "hostfile": typer.Option(metavar="FILE", help="The same of a hostfile (Open MPI's, DeepSpeed's: HOST slots=N)."),
+    "slurm_job": typer.Option(metavar="ID", help="The same of a running SLURM job, beside its steps (srun --overlap)."),
+    "pods": typer.Option(metavar="SELECTOR", help="The same of the pods with these labels (kubectl exec)."),
+    "namespace": typer.Option("--namespace", "-n", metavar="NS", help="Of --pods."),
+    "container": typer.Option(metavar="NAME", help="Of --pods."),
+    "setup": typer.Option(
+        metavar="LINE", help="Shell line that is run on each host before (module load, activate an environment)."
     ),
     # the report
     "fail_on": typer.Option(

@@ -10,9 +10,13 @@ from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
 from distdoctor.model.cluster import Cluster
+from distdoctor.model.facts import HostCall
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
 from distdoctor.model.report import Verdict
 from distdoctor.model.stages import BY_NAME, position
+
+OF_CALLS = ("launch",)
+"""The stages whose checks are about the hosts that a run from one place was sent to."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 
     ``ignore`` holds check ids (or patterns) whose findings are set aside and listed apart.
     """
-    checks = [check for check in checks if not check.of_logs_alone]
+    checks = [check for check in checks if not check.of_logs_alone and (check.stage not in OF_CALLS or cluster.calls)]
     found: list[Finding] = []
     broken: list[str] = []
     for check in checks:
@@ -60,9 +64,14 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken), tuple(checks))
 
 
+def judge_calls(calls: Iterable[HostCall], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Judgement:
+    """The same where no host told any facts: what became of the command that was sent to each."""
+    return judge(Cluster((), (), tuple(calls)), [check for check in checks if check.stage in OF_CALLS], ignore)
+
+
 def only_probed(cluster: Cluster, stage: str) -> bool:
     """Whether ``stage`` tries a backend that the job does not use: what fails there cannot make the job fail."""
-    return BY_NAME[stage].even_unplanned and not cluster.gloo_planned
+    return stage in BY_NAME and BY_NAME[stage].even_unplanned and not cluster.gloo_planned
 
 
 def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:

@@ -11,7 +11,7 @@ from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, Node, build
-from distdoctor.model.facts import MeetingFacts, NodeFacts
+from distdoctor.model.facts import HostCall, MeetingFacts, NodeFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES, position
@@ -24,12 +24,20 @@ SHOWN = 8
 """How many of them a note names."""
 
 
-def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Report:
-    """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts."""
+def diagnose(
+    facts: Sequence[NodeFacts],
+    checks: Sequence[Check],
+    ignore: Iterable[str] = (),
+    calls: Sequence[HostCall] = (),
+) -> Report:
+    """The report on saved facts of one run, one or more nodes. Raises ValueError without any facts.
+
+    ``calls``: what became of the command on each host, where the run was started from one place.
+    """
     started = time.monotonic()
     earlier = _of_earlier_runs(facts)
     facts = [one for one in facts if one.key not in earlier]
-    cluster = build(facts)
+    cluster = build(facts, calls)
     judgement = judge(cluster, checks, ignore)
     times = [one.started_at for one in facts if one.started_at]
     begun = datetime.fromtimestamp(min(times, default=0.0), tz=timezone.utc)
@@ -40,6 +48,8 @@ def diagnose(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     if times and max(times) - min(times) > SAME_RUN:
         notes.append(f"the facts were taken {(max(times) - min(times)) / 3600:.0f} hours apart: are they of one run?")
     absent, ranks_absent = _absent_nodes(cluster, judgement), _absent_ranks(cluster, judgement)
+    if calls:  # each of them is told of by name, and why
+        absent, ranks_absent = [], []
     missing = absent or [f"rank {rank}" for rank in ranks_absent]
     unfinished = [*_unfinished(facts), *([_not_here(missing)] if missing else [])]
     report = assemble(

@@ -94,6 +94,8 @@ DEPRECATED_VARIABLES = {
 }
 """Old name -> the name since torch 2.2 (ProcessGroupNCCL.hpp warns of the old one)."""
 KNOWN = frozenset([*_LAUNCH, *f"{_GLOO} {_TORCH} {_NCCL}".split(), *DEPRECATED_VARIABLES])
+OF_BACKENDS = KNOWN - {*_LAUNCH}
+"""Those that say how a backend is to work, not who a process is."""
 SIMILAR = 0.86
 """difflib's ratio from which a name counts as another one misspelled."""
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "MASTER_", "WORLD_", "LOCAL_", "PET_")

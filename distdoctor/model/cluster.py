@@ -15,6 +15,7 @@ from typing import Literal
 
 from distdoctor.model.facts import (
     FirewallChain,
+    HostCall,
     HostFacts,
     Identity,
     Interface,
@@ -167,6 +168,8 @@ class Cluster:
     nodes: tuple[Node, ...]
     slices: tuple[NodeFacts, ...] = ()
     """The facts as they came, one per started process (once per rank: several per node)."""
+    calls: tuple[HostCall, ...] = ()
+    """Of a run from one place: what became of the command that was sent to each host."""
 
     @cached_property
     def by_key(self) -> dict[str, Node]:
@@ -233,12 +236,12 @@ class Cluster:
         return tuple(other for other in self.nodes if other.host != node.host)
 
 
-def build(facts: Iterable[NodeFacts]) -> Cluster:
+def build(facts: Iterable[NodeFacts], calls: Iterable[HostCall] = ()) -> Cluster:
     """The cluster of these facts. Processes started once per rank are put together into their nodes.
 
     Raises ValueError if there are none.
     """
-    slices = tuple(facts)
+    slices, calls = tuple(facts), tuple(calls)
     if not slices:
         raise ValueError("no facts")
     groups: dict[tuple[object, ...], list[NodeFacts]] = {}
@@ -257,7 +260,7 @@ def build(facts: Iterable[NodeFacts]) -> Cluster:
             name += "+"
         used.add(name)
         nodes.append(Node(name, one, rank, keys))
-    return Cluster(tuple(nodes), slices)
+    return Cluster(tuple(nodes), slices, calls)
 
 
 def _group(one: NodeFacts) -> tuple[object, ...]:

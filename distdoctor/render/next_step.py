@@ -41,6 +41,8 @@ _UNKNOWN = {
     NODE_RANK.flag: (NODE_RANK.flag,),
 }
 """A flag whose right value is not known, and those that say the same."""
+FROM_ONE_PLACE = ("--hosts", "--hostfile", "--slurm-job", "--pods")
+"""Flags that name the hosts of a run which is started from here."""
 _FIX_CHARACTERS = 200
 """A fix that is longer is not told twice."""
 
@@ -55,15 +57,22 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
     several = (report.plan.get("nnodes") or 1) > 1
     flags = _from_plan(report) if given is None else [*given]
     numbered = any(flag == NODE_RANK.flag for flag, _ in flags)
-    everywhere = (" on every node" + (f", each with its own {NODE_RANK.flag}" if numbered else "")) if several else ""
+    from_here = _from_one_place(flags)
+    everywhere = (
+        (" on every node" + (f", each with its own {NODE_RANK.flag}" if numbered else ""))
+        if several and not from_here
+        else ""
+    )
     if report.verdict == "incomplete":
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing and given is None and not roots:
             return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
-        if missing and all(root.incomplete for root in roots):
+        if missing and all(root.incomplete for root in roots) and not from_here:
             again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
             unmet = [name for name in missing if any(name in root.nodes for root in roots)]
             return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
+        if from_here and roots:
+            return f"{_above(roots)}, then check again", _check(report, program, flags, roots, here)
         seen = "notes" if report.notes else "stages"
         return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots, here)
     if report.verdict == "fail" and roots:
@@ -97,6 +106,7 @@ def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
     """The launch line that this check stands for; the script is the user's own. ``numbered``: with a node rank."""
     named = [
         *_known_master(report, flags, torchrun=True),
+        *([(NNODES.flag, str(report.plan.get("nnodes")))] if _from_one_place(flags) and numbered else []),
         (NPROC_PER_NODE.flag, str(report.plan.get("nproc_per_node") or 1)),
     ]
     values = {flag: value for flag, value in reversed([*flags, *named]) if flag in _LAUNCH}
@@ -118,6 +128,8 @@ def _check(
         for flag, value in (change for fix in ours for change in fix.flags.items()):
             if flag == NODE_RANK.flag and here is None:
                 continue  # it differs from node to node
+            if flag in (NODE_RANK.flag, NNODES.flag) and _from_one_place(flags):
+                continue  # the hosts that are named say it
             pairs = [*_without(pairs, flag), *([(flag, value)] if value is not None else [])]
         open_flags = {name for fix in ours for flag in fix.unknown for name in _UNKNOWN.get(flag, ())}
         pairs = [(flag, _open(flag, value, report) if flag in open_flags else value) for flag, value in pairs]
@@ -148,6 +160,8 @@ def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[
     named = {*_MASTER} & {flag for flag, _ in flags}
     told = (report.plan.get("sources") or {}).get("master_addr", "")
     address, port = report.plan.get("master_addr"), report.plan.get("master_port")
+    if _from_one_place(flags) and not torchrun:
+        return []
     if named or not address or (report.plan.get("nnodes") or 1) == 1 or told in (MASTER_ADDR.pet, RDZV_ENDPOINT.pet):
         return []
     if told in MASTER_ADDR.variables:
@@ -155,6 +169,10 @@ def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[
     if dict(flags).get(RDZV_BACKEND.flag) == "c10d":
         return [(RDZV_ENDPOINT.flag, endpoint(str(address), int(port or 0)))]
     return [(MASTER_ADDR.flag, str(address))]
+
+
+def _from_one_place(flags: Given) -> bool:
+    return any(flag in FROM_ONE_PLACE for flag, _ in flags)
 
 
 def _from_plan(report: Report) -> list[tuple[str, str | None]]:

@@ -109,10 +109,12 @@ class Finish:
 
     def _save(self, meeting: Meeting | None) -> str | None:
         """Save the facts where that is asked for. What went wrong, or None."""
-        place = self._recorder.options.save
+        place, keep = self._recorder.options.save, self._recorder.options.keep
+        facts = meeting.own_facts() if meeting is not None else self._recorder.facts
+        if keep is not None:
+            keep(facts)
         if place is None:
             return None
-        facts = meeting.own_facts() if meeting is not None else self._recorder.facts
         try:
             files.write(place, facts, self._recorder.leads_node)
         except OSError as err:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from distdoctor.judge.catalog import Check
+from distdoctor.model.facts import NodeFacts
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import STAGES
 
@@ -26,6 +27,8 @@ class Options:
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()
     save: Path | None = None
+    keep: Callable[[NodeFacts], None] | None = None
+    """Gets the facts at the end, beside ``save``."""
     token: str | None = field(default=None, repr=False)
     """What the processes of this run share and nobody else knows; every message is authenticated with it."""
     command: tuple[str, ...] = ("distdoctor", "check")

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from distdoctor.judge.engine import OF_CALLS
 from tests.checks.row import LookAlike, Row
 
 HERE = Path(__file__).parent
@@ -20,6 +21,7 @@ def file_of(check: str) -> Path:
 MODULES: dict[str, ModuleType] = {
     module.CHECK: module
     for path in sorted(HERE.glob("*/test_*.py"))
+    if path.parent.name not in OF_CALLS
     for module in (import_module(f"tests.checks.{path.parent.name}.{path.stem}"),)
 }
 """Check -> its test file."""

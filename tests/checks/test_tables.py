@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from distdoctor.judge.catalog import Check
+from distdoctor.judge.engine import OF_CALLS
 from tests.checks.tables import MODULES, file_of
 from tests.facts_builder import CHECKS
 
-IDS = [check.id for check in CHECKS if not check.of_logs_alone]
+JUDGING = [check for check in CHECKS if not check.of_logs_alone]
 """Those that judge facts; what only logs show has its lines in tests/logs."""
+IDS = [check.id for check in JUDGING if check.stage not in OF_CALLS]
 
 
 @pytest.mark.parametrize("check", IDS)
@@ -26,6 +28,12 @@ def test_nothing_is_left_to_do(check: Check) -> None:
     """As scripts/new-check lays it out, there is."""
     for path in (check.path, *([] if check.of_logs_alone else [file_of(check.id)])):
         assert [line for line in path.read_text().splitlines() if "TODO" in line] == [], path
+
+
+@pytest.mark.parametrize("check", [check.id for check in JUDGING if check.stage in OF_CALLS])
+def test_a_check_of_a_run_from_one_place_has_a_test_file(check: str) -> None:
+    """It judges no facts of nodes, of which the tables are."""
+    assert file_of(check).exists()
 
 
 def test_each_test_file_is_of_a_check() -> None:

@@ -10,10 +10,10 @@ import typer
 
 from distdoctor.cli import app
 from distdoctor.cli.check import AGAIN, CheckCommand
-from distdoctor.cli.flags import OPTIONS, ReportFlags, RunFlags, by_flags
+from distdoctor.cli.flags import OPTIONS, HostFlags, ReportFlags, RunFlags, by_flags
 from distdoctor.launch.flags import Flags
 
-FIELDS = [field.name for kind in (Flags, RunFlags, ReportFlags) for field in fields(kind)]
+FIELDS = [field.name for kind in (Flags, RunFlags, ReportFlags, HostFlags) for field in fields(kind)]
 
 
 def test_each_field_has_its_option_and_each_option_its_field() -> None:
@@ -25,7 +25,7 @@ def test_help_has_them_in_their_order(capsys: pytest.CaptureFixture[str]) -> Non
     assert app.run(["check", "--help"]) == 0
     shown = [words[0] for line in capsys.readouterr().out.splitlines() if (words := line.split()) and line[2:3] == "-"]
     flags = [word.strip(",") for word in shown]
-    long = {"-o": "--output", "-q": "--quiet", "-v": "--verbose", "-h": "--help"}
+    long = {"-o": "--output", "-q": "--quiet", "-v": "--verbose", "-h": "--help", "-n": "--namespace"}
     told = [long.get(flag, flag).partition("/")[0].removeprefix("--").replace("-", "_") for flag in flags]
     assert told == [name for name in FIELDS if name != "local_rank"] + ["help"]
 

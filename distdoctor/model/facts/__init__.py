@@ -7,6 +7,7 @@ Nothing here judges: a fact is a value that was read, a call that was made and h
 All times are in seconds. ``None`` means "not looked at" or "could not be known", and the field's text says which.
 """
 
+from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
 from distdoctor.model.facts.host import (
     AddressChoice,
@@ -53,6 +54,7 @@ __all__ = [
     "BadFacts",
     "Bind",
     "BuildLock",
+    "CallOutcome",
     "ConnectOutcome",
     "Contact",
     "FactsFile",
@@ -62,6 +64,7 @@ __all__ = [
     "Gpu",
     "GpuFacts",
     "GroupView",
+    "HostCall",
     "HostFacts",
     "HostsLine",
     "Identity",
@@ -95,6 +98,7 @@ __all__ = [
     "TemporaryFolder",
     "TorchFailure",
     "Trial",
+    "Way",
     "Work",
     "WorkerServer",
     "decode",

@@ -84,7 +84,7 @@ class Site:
         return self.login.popen(command, env={**self._environment(), **(env or {})})
 
     def run(
-        self, command: Sequence[str], *, env: Mapping[str, str | None] | None = None, timeout: float = 90
+        self, command: Sequence[str], *, env: Mapping[str, str | None] | None = None, timeout: float = 170
     ) -> subprocess.CompletedProcess[str]:
         """Run ``command`` on the login node to its end."""
         return self.login.run(command, env={**self._environment(), **(env or {})}, timeout=timeout)

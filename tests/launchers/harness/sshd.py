@@ -49,10 +49,11 @@ class Sshd:
         self._daemons: dict[str, Process] = {}
         self.folder.mkdir(mode=0o755)
         _keygen(self.folder / "user")
-        known = []
+        self._keys: dict[str, str] = {}
+        """What is known of each host."""
         for host in hosts:
-            known.append(f"{host.name} {self.new_key(host)}\n")
-        (self.folder / "known_hosts").write_text("".join(known))
+            self._keys[host.name] = self.new_key(host)
+        self._write_known_hosts()
         (self.folder / "config").write_text(CONFIG)
         (self.folder / "bin").mkdir()
         program = self.folder / "bin/ssh"
@@ -70,11 +71,28 @@ class Sshd:
 
     def new_key(self, host: Host) -> str:
         """Give the host a new key, as after it was installed anew; the public one."""
-        key = host.anchor.path(f"{PRIVATE}/ssh-key")
+        key = self._key(host)
         for path in (key, key.with_name("ssh-key.pub")):
             path.unlink(missing_ok=True)
         _keygen(key)
         return " ".join(key.with_name("ssh-key.pub").read_text().split()[:2])
+
+    def mend(self, host: Host) -> None:
+        """Its sshd as it was at first, and its key known."""
+        known = " ".join(self._key(host).with_name("ssh-key.pub").read_text().split()[:2])
+        if host.name in self._daemons:
+            self.stop(host)
+        if known != self._keys[host.name]:
+            self._keys[host.name] = known
+            self._write_known_hosts()
+        self.start(host)
+        within(5, f"sshd on {host.name}", lambda: 22 in host.bound_ports())
+
+    def _key(self, host: Host) -> Path:
+        return host.anchor.path(f"{PRIVATE}/ssh-key")
+
+    def _write_known_hosts(self) -> None:
+        (self.folder / "known_hosts").write_text("".join(f"{name} {key}\n" for name, key in self._keys.items()))
 
     def start(self, host: Host, more: str = "") -> None:
         """Start its sshd, with further lines of configuration before the usual ones."""

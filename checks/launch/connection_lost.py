@@ -1,0 +1,61 @@
+"""The connection to a host ended in the middle of a run from one place.
+
+What you see
+------------
+`distdoctor check --hosts ...` had started the check on a host, and its facts did not come back: ssh ended, or nothing
+was heard of the host any more. The other hosts are judged by what they saw.
+
+Why it happens
+--------------
+sshd or the host went down, a scheduler ended the session, memory ran out there, or the network over which one logs in
+was cut. Where the check itself ended with an error, its last line says why.
+
+Fix
+---
+Look at that host first, then check again.
+
+When it is harmless
+-------------------
+When somebody stopped it on purpose.
+
+See also
+--------
+launch/host-unreachable, store/node-lost
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, HostCall, together
+
+SEVERITY = "fail"
+PREVENTS = "plan agreed"
+INCOMPLETE = True
+FOLLOWS = ("barrier/rank-stopped",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    lost = [call for call in cluster.calls if call.outcome == "lost"]
+    if lost:
+        names = tuple(call.host for call in lost)
+        yield Finding(
+            summary=f"The connection to {together(names)} ended before its facts came.",
+            nodes=names,
+            evidence=tuple(seen(call) for call in lost),
+            fixes=(Fix(f"see what ended it on {together(names)} (its log of sshd, dmesg), then check again.", names),),
+        )
+    failed = [call for call in cluster.calls if call.outcome == "failed"]
+    if failed:
+        names = tuple(call.host for call in failed)
+        yield Finding(
+            title="The check ended on a host without telling anything",
+            summary=f"The check ended on {together(names)} by itself, and told no facts.",
+            nodes=names,
+            evidence=tuple(seen(call) for call in failed),
+            fixes=(Fix("see what it says there: `distdoctor check` on that host itself.", names),),
+        )
+
+
+def seen(call: HostCall) -> str:
+    said = f": {call.said[-1]}" if call.said else ""
+    ended = f"{call.way} ended with status {call.status}" if call.status is not None else "silent, and given up here"
+    return f"{call.host}: {ended} after {call.seconds:.1f} s{said}"

@@ -1,0 +1,89 @@
+"""How a run on many hosts goes on, told to one observer: who is there, and each stage once all have ended it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from distdoctor.model.observer import Observer
+from distdoctor.model.stages import STAGES, position
+from distdoctor.render.words import fold
+
+_WORST_FIRST = ("error", "failed", "skipped", "ok")
+
+
+class Progress:
+    """Told what comes from the hosts (``distdoctor.launch.fanout.Watcher``), and tells it."""
+
+    def __init__(self, observer: Observer, hosts: Sequence[str]) -> None:
+        self._observer, self._hosts = observer, list(hosts)
+        self._running = set(hosts)
+        self._ended: dict[str, dict[str, tuple[str, str]]] = {}
+        """Stage -> host -> how it ended there, and why."""
+        self._began: dict[str, float] = {}
+        self._told: set[str] = set()
+        self._notes: set[str] = set()
+        self._waits = ""
+
+    def hello(self, _host: str, present: Sequence[str], left: float) -> None:
+        """The roll of the hosts."""
+        self._observer.waiting(present, len(self._hosts), "hosts", left)
+
+    def gone(self, host: str, why: str) -> None:
+        """It is said at once; the finding about it comes with the report."""
+        self._observer.note(f"{host}: {why}")
+        self.done(host)
+
+    def done(self, host: str) -> None:
+        """Nobody waits for this host any more."""
+        self._running.discard(host)
+        for stage in STAGES:
+            if stage in self._began:
+                self._tell(stage)
+
+    def event(self, host: str, event: Mapping[str, Any]) -> None:
+        """A stage that begins or ends there, or a note; of notes that all send, the first is told."""
+        stage, status = str(event.get("stage", "")), str(event.get("status", ""))
+        if "note" in event:
+            text = str(event["note"])
+            if text not in self._notes:
+                self._notes.add(text)
+                self._observer.note("\n".join(f"{host}: {line}" for line in text.splitlines()))
+        elif stage in STAGES:
+            if stage not in self._began:
+                self._began[stage] = time.monotonic()
+                self._wait()
+            if status in _WORST_FIRST:
+                self._ended.setdefault(stage, {})[host] = status, str(event.get("reason", ""))
+                self._tell(stage)
+            self._wait()
+
+    def _tell(self, stage: str) -> None:
+        """The end of a stage, once it has ended on every host that is still at work."""
+        ended = self._ended.get(stage, {})
+        if stage in self._told or not ended or self._running - {*ended}:
+            return
+        self._told.add(stage)
+        worst = min((status for status, _ in ended.values()), key=_WORST_FIRST.index)
+        worst = "ok" if worst == "skipped" and any(status == "ok" for status, _ in ended.values()) else worst
+        first = next(host for host in self._hosts if ended.get(host, ("",))[0] == worst)
+        reason = ended[first][1]
+        if worst in ("failed", "error"):
+            reason = f"{first}: {reason}" if reason else first
+        self._observer.stage_ended(stage, worst, time.monotonic() - self._began[stage], reason)
+
+    def _wait(self) -> None:
+        """What is waited for now: the highest stage that is under way, and on which hosts."""
+        under_way = [stage for stage in self._began if stage not in self._told]
+        text = ""
+        if under_way:
+            stage = max(under_way, key=position)
+            left = [host for host in self._hosts if host in self._running - {*self._ended.get(stage, {})}]
+            text = f"{stage} on {fold(left)}" if left else stage
+        if text != self._waits:
+            if self._waits:
+                self._observer.waited(self._waits)
+            if text:
+                self._observer.waits(text)
+            self._waits = text

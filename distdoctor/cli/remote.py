@@ -1,0 +1,171 @@
+"""``distdoctor remote``: one host's part of a run that is started from one place (``check --hosts``).
+
+Its order comes on stdin, and what it sees goes to stdout, in lines (``distdoctor.launch.fanout``). When the line ends,
+or is silent for too long, the run here ends within 2 s.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distdoctor import __version__
+from distdoctor.cli.check import CheckCommand
+from distdoctor.cli.flags import ReportFlags, RunFlags
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, deflated, packed, unpacked
+from distdoctor.model.errors import UsageError
+from distdoctor.model.observer import Silent
+from distdoctor.render.exit_status import exit_status
+
+if TYPE_CHECKING:
+    from distdoctor.model.facts import NodeFacts
+
+LEAVING_SECONDS = 1.5
+"""How long telling what is known may take once the line has ended."""
+WITHOUT_SOME = 5.0
+"""``--wait`` where it is known already that a host will not come: those who will come all begin at one moment."""
+
+
+class Order:
+    """The line to the place that the run was started from."""
+
+    def __init__(self) -> None:
+        self.order: dict[str, Any] = {}
+        self.missing: list[str] = []
+        self._go = threading.Event()
+        self._ended = False
+        self._writing = threading.Lock()
+        threading.Thread(target=self._listen, name="order", daemon=True).start()
+
+    def tell(self, **message: Any) -> None:
+        """Send one message. Where nobody reads it any more, the run ends."""
+        data = packed(message)
+        with self._writing:
+            try:
+                while data:
+                    data = data[os.write(1, data) :]
+            except OSError:
+                self._end()
+
+    def wait(self) -> None:
+        """Until the order to begin has come."""
+        while not self._go.wait(0.5):
+            pass
+
+    def _listen(self) -> None:
+        """In a thread: take what comes, and answer with a beat."""
+        rest, heard, beat = b"", time.monotonic(), time.monotonic()
+        while not self._ended:
+            ready, _, _ = select.select([0], [], [], BEAT_SECONDS / 2)
+            now = time.monotonic()
+            if now - beat >= BEAT_SECONDS:
+                beat = now
+                self.tell(beat=True)
+            if not ready:
+                if now - heard > SILENT_SECONDS:
+                    self._end()
+                continue
+            heard = now
+            try:
+                data = os.read(0, 1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                self._end()
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        message = unpacked(line)
+        if message is None:
+            return
+        if "flags" in message:
+            self.order = message
+        elif "go" in message:
+            self.missing = [str(name) for name in message.get("missing", ())]
+            self._go.set()
+        elif "stop" in message:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _end(self) -> None:
+        """The line is gone: end as on a signal, and for certain a moment later."""
+        if not self._ended:
+            self._ended = True
+            timer = threading.Timer(LEAVING_SECONDS, os._exit, (128 + signal.SIGHUP,))
+            timer.daemon = True
+            timer.start()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Teller(Silent):
+    """Tells the other place how the run goes on here."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+
+    def stage_started(self, stage: str, most: float | None = None) -> None:
+        """Tell it."""
+        self._order.tell(stage=stage)
+
+    def stage_ended(self, stage: str, status: str, seconds: float, reason: str) -> None:
+        """Tell it."""
+        self._order.tell(stage=stage, status=status, seconds=seconds, reason=reason)
+
+    def note(self, text: str) -> None:
+        """Tell it."""
+        self._order.tell(note=text)
+
+
+def remote() -> int:
+    """Do as ordered, and tell. The status is that of this host's own view."""
+    line = Order()
+    line.tell(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid())
+    line.wait()
+    order = line.order
+    if "flags" not in order:
+        raise UsageError("remote is started by `distdoctor check --hosts`, which tells it what to do")
+    _settle(order)
+    how = RunFlags(**order["how"])
+    if line.missing:
+        how = replace(how, wait=min(how.wait or WITHOUT_SOME, WITHOUT_SOME))
+    command = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True))
+    options = command.options()
+    roster = tuple(str(name) for name in order.get("roster", ()))
+    plan = replace(options.plan, sources=_sources(options.plan.sources, order.get("way", "")), roster=roster)
+    from distdoctor.model.facts import encode
+    from distdoctor.session.session import run
+
+    def keep(facts: NodeFacts) -> None:
+        line.tell(facts=deflated(encode(facts)))
+
+    outcome = run(replace(options, plan=plan, keep=keep), Teller(line), lambda report: None)
+    return exit_status(outcome.report, "fail", outcome.exit_signal)
+
+
+def _settle(order: Mapping[str, Any]) -> None:
+    """The variables and the folder of the place that the run was started from, where the folder is here, too."""
+    os.environ.update({str(name): str(value) for name, value in order.get("env", {}).items()})
+    folder = Path(str(order.get("cwd", "")))
+    try:
+        os.chdir(folder)
+    except OSError:
+        pass
+
+
+def _sources(sources: Mapping[str, str], way: str) -> dict[str, str]:
+    """Where the plan comes from, as the person who started it gave it."""
+    given = ("nnodes", "node_rank", "master_addr")
+    return {
+        name: way if way and name in given and source.startswith("--") else source for name, source in sources.items()
+    }

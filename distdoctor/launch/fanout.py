@@ -1,0 +1,239 @@
+"""The same run on many hosts at once, over ClusterShell: an order to each, and what each tells, as it comes.
+
+Every host has one command here that leads to it (``distdoctor.launch.ways``) and whose stdin and stdout are the line to
+``distdoctor remote`` there. All say hello first; then all are told to go, and who is not there by then. A host ends its
+run when its line ends, or when nothing has come over it for SILENT_SECONDS.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ClusterShell.Event import EventHandler
+from ClusterShell.Task import task_self
+from ClusterShell.Worker.Exec import ExecClient, ExecWorker
+
+from distdoctor.launch.ways import ABSENT, CONNECT_SECONDS, Target
+from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, packed, unpacked
+from distdoctor.model.facts.calls import CallOutcome, HostCall
+from distdoctor.model.sanitize import clean
+
+STOP_SECONDS = 2.0
+"""How long hosts may take to tell what they know when the run is broken off."""
+TICK_SECONDS = 0.1
+LINES_KEPT = 20
+
+
+class Watcher(Protocol):
+    """Told what comes from the hosts, in the order in which it comes."""
+
+    def hello(self, host: str, present: Sequence[str], left: float) -> None:
+        """One more is there; ``left`` seconds until those who are there begin."""
+
+    def gone(self, host: str, why: str) -> None:
+        """Nothing more will come from this host, and its facts did not come."""
+
+    def event(self, host: str, event: Mapping[str, Any]) -> None:
+        """What a host tells of its run."""
+
+
+@dataclass
+class Line:
+    """The line to one host."""
+
+    target: Target
+    order: Mapping[str, Any]
+    began: float = 0.0
+    heard: float = 0.0
+    """When something came last."""
+    ended: float | None = None
+    hello: bool = False
+    facts: bytes | None = None
+    status: int | None = None
+    distdoctor: str = ""
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    outcome: CallOutcome | None = None
+    """Where it was given up here."""
+    stopped: bool = False
+    """The run was broken off while it was open: what it did not tell by then is nobody's fault."""
+    worker: Any = None
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send one message."""
+        if self.ended is None:
+            self.worker.write(packed(message))
+
+    def call(self, rank: int) -> HostCall:
+        """How it went."""
+        seconds = (self.ended or time.monotonic()) - self.began
+        return HostCall(
+            self.target.host.name,
+            rank,
+            self.target.way,
+            self._outcome(),
+            self.status,
+            tuple(self.said),
+            self.distdoctor,
+            round(seconds, 3),
+        )
+
+    def _outcome(self) -> CallOutcome:
+        if self.facts is not None:
+            return "told"
+        if self.stopped:
+            return "stopped"
+        if self.outcome is not None:
+            return self.outcome
+        if self.hello:
+            # 255 is ssh's own, 137 kubectl's and srun's for what was killed; 2 and 3 are distdoctor's.
+            return "failed" if self.status in (1, 2, 3) else "lost"
+        if self.status == ABSENT:
+            return "absent"
+        if any("no command 'remote'" in line for line in self.said):
+            return "other-version"
+        return "unreached"
+
+
+class FanOut(EventHandler):  # type: ignore[misc]
+    """One run on all ``targets``. ``orders``: what each is to do. ``stopping``: whether to break off, asked often.
+
+    Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        orders: Sequence[Mapping[str, Any]],
+        watcher: Watcher,
+        stopping: Callable[[], bool],
+        *,
+        setup: str | None,
+        hello: float,
+        limit: float,
+    ) -> None:
+        self.lines = [Line(target, order) for target, order in zip(targets, orders, strict=True)]
+        self._watcher, self._stopping, self._setup = watcher, stopping, setup
+        self._hello, self._limit = hello, limit
+        self._by_worker: dict[Any, Line] = {}
+        self._began = self._beat = time.monotonic()
+        self._going = False
+        self._stopped: float | None = None
+
+    def run(self) -> list[HostCall]:
+        """To the end of all. What came of facts is in ``lines``."""
+        task = task_self()
+        task.set_info("fanout", len(self.lines))
+        task.set_default("stdout_msgtree", False)
+        task.set_default("stderr_msgtree", False)
+        self._began = self._beat = time.monotonic()
+        for line in self.lines:
+            line.began = line.heard = self._began
+            worker = _Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
+            line.worker, self._by_worker[worker] = worker, line
+            task.schedule(worker)
+            line.tell(line.order)
+        task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
+        task.resume()
+        return [line.call(rank) for rank, line in enumerate(self.lines)]
+
+    # -- what ClusterShell tells -------------------------------------------------------------------------------------
+
+    def ev_read(self, worker: Any, _node: str, sname: str, msg: bytes) -> None:
+        """One line, on its stdout or its stderr."""
+        line = self._by_worker[worker]
+        line.heard = time.monotonic()
+        if sname == worker.SNAME_STDERR:
+            if text := clean(msg.decode(errors="replace")).strip():
+                line.said.append(text[:500])
+        elif message := unpacked(msg):
+            self._take(line, message)
+
+    def ev_hup(self, worker: Any, _node: str, rc: int) -> None:
+        """Its command here ended."""
+        self._by_worker[worker].status = rc
+
+    def ev_close(self, worker: Any, _timedout: bool) -> None:
+        """And all that it had said was read."""
+        line = self._by_worker[worker]
+        line.ended = time.monotonic()
+        if line.facts is None and self._stopped is None:
+            call = line.call(0)
+            self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), call.outcome))
+        self._go_if_ready()
+
+    def ev_timer(self, _timer: Any) -> None:
+        """What is due."""
+        now = time.monotonic()
+        if self._stopped is None and (self._stopping() or now - self._began > self._limit):
+            self._stopped = now
+            for line in self._open():
+                line.stopped = True
+                line.tell({"stop": True})
+        if self._stopped is not None and now - self._stopped > STOP_SECONDS:
+            self._end(self._open(), "lost")
+            return
+        if now - self._beat >= BEAT_SECONDS:
+            self._beat = now
+            for line in self._open():
+                line.tell({"beat": True})
+        self._go_if_ready()
+        self._end([one for one in self._open() if not one.hello and now - one.began > self._hello], "silent")
+        self._end([one for one in self._open() if one.hello and now - one.heard > SILENT_SECONDS], "lost")
+
+    # -- what follows ------------------------------------------------------------------------------------------------
+
+    def _take(self, line: Line, message: Mapping[str, Any]) -> None:
+        if "hello" in message:
+            line.hello, line.distdoctor = True, str(message.get("distdoctor", ""))[:50]
+            here = [one.target.host.name for one in self.lines if one.hello]
+            self._watcher.hello(line.target.host.name, here, self._began + CONNECT_SECONDS - time.monotonic())
+            if self._going:
+                line.tell(self._go())
+            self._go_if_ready()
+        elif "facts" in message:
+            line.facts = inflated(message["facts"])
+        else:
+            self._watcher.event(line.target.host.name, message)
+
+    def _go_if_ready(self) -> None:
+        """All are told to begin once each has said hello or will not, or the time for that is over."""
+        open_lines = self._open()
+        late = time.monotonic() - self._began > CONNECT_SECONDS
+        if not self._going and open_lines and (late or all(line.hello for line in open_lines)):
+            self._going = True
+            for line in open_lines:
+                if line.hello:
+                    line.tell(self._go())
+
+    def _go(self) -> dict[str, Any]:
+        gone = [line.target.host.name for line in self.lines if line.ended is not None and not line.hello]
+        return {"go": True, "missing": gone}
+
+    def _open(self) -> list[Line]:
+        return [line for line in self.lines if line.ended is None]
+
+    def _end(self, lines: Sequence[Line], outcome: CallOutcome) -> None:
+        for line in lines:
+            line.outcome = outcome
+            line.worker.abort()
+
+
+class _Client(ExecClient):  # type: ignore[misc]
+    """A command as a list of words, which no shell reads here."""
+
+    def _build_cmd(self) -> tuple[list[str], None]:
+        return self.worker.argv, None
+
+
+class _Worker(ExecWorker):  # type: ignore[misc]
+    """One command for one host."""
+
+    SHELL_CLASS = _Client
+
+    def __init__(self, node: str, handler: EventHandler, *, stderr: bool, argv: list[str]) -> None:
+        self.argv = argv
+        ExecWorker.__init__(self, node, handler, None, stderr=stderr, command=" ")

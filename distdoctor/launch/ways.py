@@ -1,0 +1,150 @@
+"""The ways to a host: ssh, srun into a running job, kubectl exec into a pod. Each is a command line to run here.
+
+What is run there is one line of shell, the same for all: it finds distdoctor and starts ``distdoctor remote``, which
+takes its order on stdin and tells what it sees on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from distdoctor.launch.host_list import NamedHost, named
+from distdoctor.model.errors import UsageError
+from distdoctor.model.facts.calls import Way
+
+CONNECT_SECONDS = 15
+"""How long ssh tries to connect. Then the hosts that are there begin; who comes later may still meet them."""
+ASK_SECONDS = 20
+"""How long squeue or kubectl may take to say which hosts there are."""
+ABSENT = 127
+"""The status of the line that is run there where it found no distdoctor: the shell's own for a missing command."""
+SSH = (
+    "ssh",
+    # A question would wait for an answer that nobody gives: what needs a password is refused.
+    "-oBatchMode=yes",
+    f"-oConnectTimeout={CONNECT_SECONDS}",
+    # The far end may go without a word, as a machine that loses its power.
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3",
+    "-oForwardAgent=no",
+    "-oForwardX11=no",
+    "-T",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One host, and how a command gets there."""
+
+    host: NamedHost
+    way: Way
+    before: tuple[str, ...]
+    """The command line here, before what is run there."""
+    address: str = ""
+    """Its address where its name means nothing to the others, as that of a pod."""
+
+    def command(self, setup: str | None) -> list[str]:
+        """The whole command line. ``setup``: a line of shell that is run there first."""
+        line = remote_line(setup)
+        if self.way == "ssh":  # its words are joined, and the user's own shell reads them
+            return [*self.before, f"sh -c {shlex.quote(line)}"]
+        return [*self.before, "sh", "-c", line]
+
+
+def remote_line(setup: str | None) -> str:
+    """What the shell of a host runs: the distdoctor of this place where the host sees the same files, as on most
+    clusters, else the one on its PATH, else that of its python3."""
+    python, package = sys.executable, Path(__file__).resolve().parents[1]
+    # Only where it is what makes this one found: it comes before what is installed.
+    needed = str(package.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = f"PYTHONPATH={shlex.quote(str(package.parent))}${{PYTHONPATH:+:$PYTHONPATH}} " if needed else ""
+    here = (
+        f"[ -x {shlex.quote(python)} ] && [ -e {shlex.quote(str(package / '__main__.py'))} ] && "
+        f"{path}exec {shlex.quote(python)} -m distdoctor remote"
+    )
+    return "; ".join(
+        (
+            *((setup,) if setup else (here,)),
+            "command -v distdoctor >/dev/null && exec distdoctor remote",
+            "python3 -c 'import distdoctor' 2>/dev/null && exec python3 -m distdoctor remote",
+            f"exit {ABSENT}",
+        )
+    )
+
+
+def by_ssh(hosts: Sequence[NamedHost]) -> tuple[Target, ...]:
+    """Every host by ssh, with the user's own configuration of it."""
+    return tuple(Target(host, "ssh", (*SSH, "--", host.name)) for host in hosts)
+
+
+def into_slurm_job(job: str) -> tuple[Target, ...]:
+    """Every node of a running SLURM job, beside its steps. Raises UsageError."""
+    listed = _asked("--slurm-job", ["squeue", "--noheader", "--states=RUNNING", f"--jobs={job}", "--format=%N"])
+    if not listed.strip():
+        raise UsageError(f"--slurm-job {job}: no such job is running (see squeue --me)")
+    # One task on each node, with what the job has: without --overlap it would wait for the job's own steps to end.
+    step = ("srun", "--overlap", f"--jobid={job}", "--nodes=1", "--ntasks=1", "--unbuffered", "--quiet")
+    return tuple(Target(host, "srun", (*step, f"--nodelist={host.name}")) for host in named(listed.split()[0]))
+
+
+def into_pods(selector: str, namespace: str | None, container: str | None = None) -> tuple[Target, ...]:
+    """Every running pod with these labels. Raises UsageError."""
+    where = [f"--namespace={namespace}"] if namespace else []
+    text = _asked("--pods", ["kubectl", "get", "pods", *where, f"--selector={selector}", "--output=json"])
+    try:
+        pods = json.loads(text)["items"]
+        found = [(pod["metadata"]["name"], pod["status"].get("podIP", ""), pod["status"].get("phase")) for pod in pods]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError("--pods: kubectl did not tell of pods as JSON") from None
+    running = sorted((name, address) for name, address, phase in found if phase == "Running")
+    if not running:
+        others = f"; {len(found)} are not running yet" if found else ""
+        raise UsageError(f"--pods {selector}: no pod of that selector is running{others}")
+    inside = [f"--container={container}"] if container else []
+    return tuple(
+        Target(NamedHost(name), "kubectl", ("kubectl", "exec", "--stdin", *where, *inside, name, "--"), address)
+        for name, address in sorted(running, key=_of_pod)
+    )
+
+
+def _of_pod(pod: tuple[str, str]) -> tuple[object, ...]:
+    """Pods in the order of their ranks: the master first, then by number (worker-2 before worker-10)."""
+    words = pod[0].split("-")
+    return "master" not in words, [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
+
+
+def address_of(target: Target) -> str:
+    """What the others are told as the address of this host: its name as ssh's configuration unfolds it."""
+    if target.address or target.way != "ssh":
+        return target.address or target.host.name
+    try:
+        done = subprocess.run(
+            ["ssh", "-G", "--", target.host.name], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return target.host.name.rpartition("@")[2]
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    return told.get("hostname") or target.host.name.rpartition("@")[2]
+
+
+def _asked(flag: str, command: Sequence[str]) -> str:
+    """What a command of the site says. Raises UsageError where it does not."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=ASK_SECONDS, check=False, env=os.environ
+        )
+    except FileNotFoundError:
+        raise UsageError(f"{flag} needs {command[0]}, which is not on PATH here") from None
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise UsageError(f"{flag}: {command[0]}: {err}") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
+        raise UsageError(f"{flag}: {command[0]}: {said[:300]}")
+    return done.stdout

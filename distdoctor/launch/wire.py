@@ -1,0 +1,52 @@
+"""The lines between the place that a run is started from and ``distdoctor remote`` on each of its hosts.
+
+A line is a mark and a JSON object. To the host: the order (``flags``, ``how``, ``way``, ``env``, ``cwd``), ``go`` with
+who is ``missing``, ``beat``, ``stop``. From it: ``hello``, ``beat``, ``stage``, ``note``, ``facts``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+MARK = b"@distdoctor "
+"""Begins each line that is meant for the other end; what a login shell prints beside is left out."""
+BEAT_SECONDS = 1.0
+SILENT_SECONDS = 10.0
+"""After so much silence the other end is taken for gone: ssh may hold a dead connection for minutes."""
+MOST_FACTS = 64 << 20
+"""The most bytes of facts that are taken from one host."""
+
+
+def packed(message: Mapping[str, Any]) -> bytes:
+    """A message as the line that carries it."""
+    return MARK + json.dumps(message).encode() + b"\n"
+
+
+def unpacked(line: bytes) -> dict[str, Any] | None:
+    """The message of a line; None where it is none."""
+    if not line.startswith(MARK):
+        return None
+    try:
+        message = json.loads(line[len(MARK) :])
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def deflated(data: bytes) -> str:
+    """Facts as they go into a message."""
+    return base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def inflated(text: object) -> bytes | None:
+    """Facts out of a message; None where they are none, or too large."""
+    try:
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(base64.b64decode(str(text), validate=True), MOST_FACTS)
+    except (ValueError, zlib.error):
+        return None
+    return data if unpacker.eof else None

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.clusters.calls import call, judged_calls
+from tests.facts_builder import healthy
+
+
+def test_lost_in_the_middle_and_ended_by_itself() -> None:
+    failed = call(2, "failed", "distdoctor: crashed: OSError: disk", status=3)
+    first, second = judged_calls(call(0, "told"), call(1, "lost"), failed).findings
+    assert (first.check, first.nodes) == ("launch/connection-lost", ("host1",))
+    assert first.evidence == ("host1: ssh ended with status 255 after 1.5 s",)
+    assert (second.nodes, second.evidence[0][-4:]) == (("host2",), "disk")
+
+
+def test_that_it_did_not_come_follows_from_it() -> None:
+    zero = healthy(2)[0]
+    assert zero.meeting is not None
+    alone = replace(zero, meeting=replace(zero.meeting, arrived=(zero.key,), expected=2, ended=True))
+    judgement = judged_calls(call(0, "told"), call(1, "unreached", "Connection refused"), facts=(alone,))
+    assert [finding.check for finding in judgement.roots] == ["launch/host-unreachable"]
+    assert [(f.check, f.because_of) for f in judgement.findings[1:]] == [
+        ("store/nodes-missing", "launch/host-unreachable")
+    ]

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.clusters.calls import call, judged_calls
+
+CHANGED = (
+    "@@@@@@@@@@@@@@@@@@@@@@@",
+    "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @",
+    "Offending ED25519 key in /home/u/.ssh/known_hosts:7",
+    "Host key for host1 has changed and you have requested strict checking.",
+    "Host key verification failed.",
+)
+SAID = [
+    (CHANGED, "its host key has changed", "ssh-keygen -f /home/u/.ssh/known_hosts -R host1"),
+    (("Host key verification failed.",), "its host key is not known here", "`ssh host1 true`"),
+    (("u@host1: Permission denied (publickey,password).",), "it lets no key of yours in", "ssh-copy-id host1"),
+    (("ssh: Could not resolve hostname host1: Name or service not known",), "its name is not known", "mistyped"),
+    (("ssh: connect to host host1 port 22: Connection refused",), "nothing listens on ssh's port", "sshd?"),
+    (("ssh: connect to host host1 port 22: Connection timed out",), "it does not answer", "BatchMode=yes host1 true"),
+]
+"""What ssh says, why that is, and what is to be done."""
+
+
+@pytest.mark.parametrize(("said", "why", "fix"), SAID, ids=[why for _, why, _ in SAID])
+def test_each_cause_has_its_own_remedy(said: tuple[str, ...], why: str, fix: str) -> None:
+    (finding,) = judged_calls(call(0, "told"), call(1, "unreached", *said)).findings
+    assert finding.check == "launch/host-unreachable" and finding.nodes == ("host1",)
+    assert why in finding.summary and fix in finding.fixes[0].text
+    assert said[-1] in finding.evidence[0] and "@@@" not in finding.evidence[0]
+
+
+def test_hosts_with_one_cause_are_one_finding_and_the_verdict_is_incomplete() -> None:
+    refused = "ssh: connect to host h port 22: Connection refused"
+    judgement = judged_calls(*(call(rank, "unreached", refused) for rank in range(3)), call(3, "silent", status=None))
+    assert [finding.nodes for finding in judgement.findings] == [("host0", "host1", "host2"), ("host3",)]
+    assert judgement.verdict == "incomplete"
+
+
+def test_srun_and_kubectl_have_words_of_their_own() -> None:
+    over = call(
+        0, "unreached", "srun: error: Unable to confirm allocation for job 7: Invalid job id specified", way="srun"
+    )
+    gone = call(1, "unreached", 'Error from server (NotFound): pods "host1" not found', status=1, way="kubectl")
+    first, second = judged_calls(over, gone).findings
+    assert "by srun: the job is over" in first.summary and "sinfo -N -n host0" in first.fixes[0].text
+    assert "by kubectl: there is no such pod" in second.summary and "kubectl get pod host1" in second.fixes[0].text
+
+
+def test_who_told_its_facts_or_was_broken_off_here_is_no_finding() -> None:
+    assert not judged_calls(call(0, "told", "Warning: Permanently added host0"), call(1, "stopped")).findings

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distdoctor.launch import ways
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.wire import unpacked
+from distdoctor.model.errors import UsageError
+
+
+def program(folder: Path, name: str, prints: str, status: int = 0) -> None:
+    """A command of a site in ``folder``."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\ncat <<'EOF'\n{prints}\nEOF\nexit {status}\n")
+    path.chmod(0o755)
+
+
+def test_the_line_that_is_run_there_starts_what_is_here() -> None:
+    """With nothing to say on stdin, it says hello and ends."""
+    done = subprocess.run(
+        ["sh", "-c", ways.remote_line(None)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    hello = unpacked(done.stdout.splitlines()[0])
+    assert hello is not None and hello["hello"] is True, done.stderr
+
+
+def test_where_there_is_no_distdoctor_the_status_says_so(tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", ways.remote_line(":")], env=env, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == ways.ABSENT
+
+
+def test_a_setup_line_comes_first(tmp_path: Path) -> None:
+    program(tmp_path, "distdoctor", "found on PATH")
+    line = ways.remote_line(f"export PATH={tmp_path}:$PATH")
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "found on PATH\n"
+
+
+def test_a_way_by_ssh_asks_nothing_and_takes_no_host_for_an_option() -> None:
+    (target,) = ways.by_ssh([NamedHost("gpu1")])
+    command = target.command(None)
+    assert command[0] == "ssh" and "-oBatchMode=yes" in command and command[-3:-1] == ["--", "gpu1"]
+    assert command[-1].startswith("sh -c ")
+
+
+PODS = {
+    "items": [
+        {"metadata": {"name": name}, "status": {"phase": phase, "podIP": address}}
+        for name, phase, address in (
+            ("job-worker-10", "Running", "10.1.0.4"),
+            ("job-worker-2", "Running", "10.1.0.3"),
+            ("job-master-0", "Running", "10.1.0.2"),
+            ("job-worker-11", "Pending", ""),
+        )
+    ]
+}
+
+
+def test_pods_in_the_order_of_their_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "kubectl", json.dumps(PODS))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    targets = ways.into_pods("app=job", "team")
+    assert [target.host.name for target in targets] == ["job-master-0", "job-worker-2", "job-worker-10"]
+    assert ways.address_of(targets[0]) == "10.1.0.2"
+    assert targets[0].command(None)[:6] == ["kubectl", "exec", "--stdin", "--namespace=team", "job-master-0", "--"]
+
+
+def test_what_the_site_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    program(tmp_path, "kubectl", "error: no such namespace", status=1)
+    with pytest.raises(UsageError, match="--pods: kubectl: error: no such namespace"):
+        ways.into_pods("app=job", None)
+    program(tmp_path, "squeue", "")
+    with pytest.raises(UsageError, match="--slurm-job 7: no such job is running"):
+        ways.into_slurm_job("7")
+    program(tmp_path, "squeue", "gpu[1-2]")
+    steps = ways.into_slurm_job("7")
+    assert [step.host.name for step in steps] == ["gpu1", "gpu2"] and "--overlap" in steps[0].before
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="needs squeue, which is not on PATH here"):
+        ways.into_slurm_job("7")
+    assert sys.executable in steps[0].command(None)[-1]

@@ -1,0 +1,172 @@
+"""``check --hosts``: one verdict from one place, over real ssh, also where some hosts cannot be spoken to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.harness.host import Host, Process
+from tests.launchers.harness.site import Site
+
+DISTDOCTOR = [sys.executable, "-m", "distdoctor"]
+ALL3 = ["--hosts", "host[0-2]"]
+ONLY_SSH = """
+nft add table inet lab
+nft add chain inet lab in '{ type filter hook input priority 0; policy drop; }'
+nft add rule inet lab in iifname lo accept
+nft add rule inet lab in ct state established,related accept
+nft add rule inet lab in tcp dport 22 accept
+"""
+GONE_SECONDS = 2.0
+
+
+def checked(site: Site, *flags: str) -> tuple[int, Any]:
+    """The status of a check of all hosts, and its report."""
+    done = site.run([*DISTDOCTOR, "check", "--json", *flags])
+    return done.returncode, json.loads(done.stdout or done.stderr)
+
+
+def findings(report: Any) -> dict[str, tuple[list[str], str]]:
+    """Check -> the nodes blamed, and the fix."""
+    return {f["check"]: (f["nodes"], f["fixes"][0]["text"]) for f in report["findings"] if f["because_of"] is None}
+
+
+def at_work(site: Site) -> list[str]:
+    """What the run has started on the nodes and is still there."""
+    return [f"{node.name}: {line}" for node in site.nodes for line in node.processes().values() if "distdoctor" in line]
+
+
+def within(seconds: float, there: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not there():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture
+def whole(with_sshd: Site) -> Iterator[Site]:
+    """The site; afterwards each sshd is as it was, and nothing is left at work."""
+    yield with_sshd
+    for host in with_sshd.nodes:
+        with_sshd.sshd.mend(host)
+    assert within(5, lambda: not at_work(with_sshd)), at_work(with_sshd)
+
+
+def test_a_healthy_site_passes_and_is_one_report(whole: Site) -> None:
+    whole.sets("host1")
+    status, report = checked(whole, "--hosts", "host[0-1],host2", "--nproc-per-node", "1")
+    assert (status, report["verdict"], [f["summary"] for f in report["findings"]]) == (0, "pass", [])
+    assert [(n["name"], n["arrived"], n["ranks"]) for n in report["nodes"]] == [
+        ("host0", True, [0]),
+        ("host1", True, [1]),
+        ("host2", True, [2]),
+    ]
+    assert report["plan"]["sources"]["nnodes"] == "--hosts" and report["plan"]["master_addr"] == "host0"
+
+
+def test_hosts_that_cannot_be_spoken_to_are_named_and_the_others_go_on(whole: Site) -> None:
+    _, changed, stopped = whole.nodes
+    whole.sshd.new_key(changed)
+    whole.sshd.restart(changed)
+    whole.sshd.stop(stopped)
+    status, report = checked(whole, *ALL3, "--until", "network")
+    assert (status, report["verdict"]) == (3, "incomplete")
+    told = [(f["check"], f["nodes"], f["fixes"][0]["text"]) for f in report["findings"]]
+    assert {(check, *nodes) for check, nodes, _ in told} == {
+        ("launch/host-unreachable", "host1"),
+        ("launch/host-unreachable", "host2"),
+    }
+    by_host = {nodes[0]: fix for _, nodes, fix in told}
+    assert "`ssh-keygen -f /mnt/ssh/known_hosts -R host1`" in by_host["host1"]
+    assert "is the host up, and sshd?" in by_host["host2"]
+    assert (report["nodes"][0]["name"], report["nodes"][0]["arrived"]) == ("host0", True)
+
+
+def test_a_password_is_never_asked_for_and_no_distdoctor_is_told(whole: Site) -> None:
+    asks = whole.nodes[0]
+    whole.sshd.restart(asks, "AuthorizedKeysFile none\nPasswordAuthentication yes\n")
+    lacks = f"[ $(hostname) = host1 ] || exec {sys.executable} -m distdoctor remote"
+    status, report = checked(whole, *ALL3, "--until", "network", "--setup", lacks)
+    found = findings(report)
+    assert status == 3
+    assert found["launch/host-unreachable"] == (
+        ["host0"],
+        "let your key in, from here (it asks for the password once): `ssh-copy-id host0`.",
+    )
+    assert found["launch/distdoctor-missing"][0] == ["host1"]
+
+
+def test_one_verdict_although_nothing_but_ssh_gets_through(whole: Site) -> None:
+    for node in whole.nodes:
+        node.inside(ONLY_SSH)
+    try:
+        status, report = checked(whole, *ALL3, "--wait", "4", "--nproc-per-node", "1")
+    finally:
+        for node in whole.nodes:
+            node.inside("nft delete table inet lab")
+    assert (status, report["verdict"]) == (1, "fail")
+    assert list(findings(report)) == ["network/port-filtered"] and findings(report)["network/port-filtered"][0] == [
+        "host0"
+    ]
+    assert all(node["arrived"] for node in report["nodes"])
+
+
+def started(site: Site, *flags: str) -> Process:
+    """A check of all hosts that is at work on each: they wait for a host that will not come."""
+    process = site.popen([*DISTDOCTOR, "check", "--json", *ALL3, *flags])
+    everywhere = lambda: len({line.partition(":")[0] for line in at_work(site)}) == 3  # noqa: E731
+    assert within(20, everywhere), process.communicate(timeout=5)
+    return process
+
+
+def hold(host: Host) -> str:
+    """A rule that keeps the others from node 0 without a word, so that they go on trying."""
+    return host.inside("nft add table inet lab; nft add chain inet lab in '{ type filter hook input priority 0; }'; "
+                       "nft add rule inet lab in tcp dport 29500 drop")  # fmt: skip
+
+
+@pytest.fixture
+def held(whole: Site) -> Iterator[Site]:
+    """The site, whose nodes do not come to an end by themselves."""
+    hold(whole.nodes[0])
+    yield whole
+    whole.nodes[0].inside("nft delete table inet lab")
+
+
+def test_ctrl_c_tells_what_is_known_and_leaves_nothing_at_work(held: Site) -> None:
+    process = started(held)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert within(GONE_SECONDS, lambda: not at_work(held)), at_work(held)
+    report = json.loads(out)
+    assert process.returncode == 130, err
+    assert report["notes"][0].startswith("interrupted by SIGINT") and report["verdict"] in ("incomplete", "fail")
+    assert {node["name"]: node["arrived"] for node in report["nodes"]} == dict.fromkeys(held.names, True), err
+    assert "launch/connection-lost" not in findings(report)
+
+
+def test_what_is_killed_here_ends_there(held: Site) -> None:
+    process = started(held)
+    process.kill()
+    process.communicate(timeout=10)
+    assert within(GONE_SECONDS, lambda: not at_work(held)), at_work(held)
+
+
+def test_a_connection_that_ends_in_the_middle(held: Site) -> None:
+    process = started(held, "--wait", "6")
+    time.sleep(1)
+    held.sshd.stop(held.nodes[2], connections=True)
+    out, err = process.communicate(timeout=60)
+    report = json.loads(out)
+    assert findings(report)["launch/connection-lost"][0] == ["host2"], err
+    assert "host2: ssh ended with status 255" in report["findings"][-1]["evidence"][0] or "255" in out
+    assert {node["name"] for node in report["nodes"] if node["arrived"]} == {"host0", "host1"}
