@@ -11,7 +11,7 @@ import pytest
 
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import BadCheck, load
-from distdoctor.judge.engine import judge
+from distdoctor.judge.engine import OF_CALLS, judge
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import NodeFacts, StageFacts
@@ -23,8 +23,8 @@ from distdoctor.render.text import render
 from tests.facts_builder import CHECKS, alone, healthy, loopback_name, met, node, waited_in_vain, with_gpus, with_host
 from tests.judge.test_catalog import CODE, PAGE
 
-JUDGED = [check for check in CHECKS if not check.of_logs_alone]
-"""Those that judge facts."""
+JUDGED = [check for check in CHECKS if not check.of_logs_alone and check.stage not in OF_CALLS]
+"""Those that judge facts of nodes."""
 MESH_CHECKS = {check.id for check in JUDGED if check.stage == "mesh"}
 CPU = {"gpu/fewer-than-ranks", "gpu/shared-device", "nccl/init-failed"}
 
