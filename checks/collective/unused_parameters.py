@@ -33,4 +33,8 @@ LOG = (
     Line(
         "parameters that were not used in producing the loss",
     ),
+    Line(
+        "which did not receive grad for rank",
+        r"Parameter(?:s| indices) which did not receive grad for rank (?P<ranks>\d+)",
+    ),
 )

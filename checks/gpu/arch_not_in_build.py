@@ -36,4 +36,7 @@ LOG = (
         shows="hint",
         why="where nothing runs on that GPU it does no harm",
     ),
+    Line(
+        "HIP error: invalid device function",
+    ),
 )

@@ -35,7 +35,7 @@ LOG = (
         "out of memory",
         r"(?:CUDA|HIP|NPU|XPU|GPU|cudaMalloc|ROCm)\b.{0,60}out of memory|[Cc]uda failure.{0,12}out of memory"
         r"|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|error: out of memory",
-        unless="[Ee]nsure|may |might |avoid|to prevent|if you|reduce|consider",
+        unless="[Ee]nsure|may |might |avoid|retry|to prevent|if you|reduce|consider",
     ),
     Line(
         ("OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY"),

@@ -38,4 +38,10 @@ LOG = (
         "mapping of buffer object failed",
         shows="end",
     ),
+    Line(
+        ("IpcGetMemHandle failed", "IpcOpenMemHandle failed", "failed to peer with device"),
+        r"NCCL WARN",
+        shows="symptom",
+        why="a GPU's memory that cannot be handed to another process, for whatever reason, shows the same",
+    ),
 )

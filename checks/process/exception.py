@@ -153,4 +153,18 @@ LOG = (
         shows="symptom",
         why="the launcher tells only that a process failed",
     ),
+    Line(
+        "] Assertion `",
+        r"block: ?\[.{0,80}\] Assertion `.{1,300}` failed",
+    ),
+    Line(
+        ("ExecuteUserScriptError", "AlgorithmError: framework error"),
+        shows="symptom",
+        why="SageMaker tells only that the script failed",
+    ),
+    Line(
+        "can only test a child process",
+        shows="noise",
+        why="a DataLoader that is tidied up in a worker says so; nothing comes of it",
+    ),
 )

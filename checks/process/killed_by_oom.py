@@ -46,6 +46,10 @@ LOG = (
         r"Out of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),
     Line(
+        "invoked oom-killer",
+        r"(?P<program>\S{1,32}) invoked oom-killer: ",
+    ),
+    Line(
         "Memory cgroup out of memory",
         r"Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),

@@ -28,8 +28,11 @@ _PREFIXES = tuple(
         r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
         r"[\w./\\:-]{1,200}:\d{1,6}\] ?",
         r"\[[IWEF] [\w.:/\\ -]{1,80}\] ?",  # the same in older versions: [E ProcessGroupNCCL.cpp:475]
+        r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?: [A-Z]{2,4}\d{1,4}){1,4}\] ",  # SGLang
         r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
         r"(?:Z|[+-]\d\d:?\d\d)?\]?,? ?(?:[-|] ?)?",
+        r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?",  # vLLM
+        r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",  # Horovod
         r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
         r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
         r"\[(?:std(?:out|err))\]:? ?",

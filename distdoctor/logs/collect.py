@@ -160,6 +160,8 @@ class _Collector:
         raised = tracebacks.exception(text)
         if raised is not None:
             stack = tracebacks.before(context, at)
+            if stack.ignored:
+                return
             self.logged = stack.logged or (stack.chained and self.logged)
             told = {"traced": stack.traced, "logged": self.logged}
             values = {"message": raised[1], **{name: "yes" for name, true in told.items() if true}}

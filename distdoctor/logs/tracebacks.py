@@ -66,12 +66,14 @@ class Before:
     """Whether it was raised while another one was handled."""
     logged: bool = False
     """Whether a program's logger wrote it, with a warning or an error of its own."""
+    ignored: bool = False
+    """Whether Python says that it went on."""
 
 
 def before(block: bytes, start: int) -> Before:
     """What stands before the line of an exception that begins at ``start``."""
     lines = [split(readable(raw))[1] for raw in block[max(start - BACK, 0) : start].splitlines()[-90:]]
-    frame, traced, chained, logged = "", False, False, False
+    frame, traced, chained, logged, ignored = "", False, False, False, False
     for line in reversed(lines):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
@@ -81,8 +83,9 @@ def before(block: bytes, start: int) -> Before:
         elif traced and line.strip():
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             logged = bool(_WARNED.match(line))
+            ignored = line.startswith("Exception ignored in")
             break
-    return Before(traced or bool(frame), frame, chained, logged)
+    return Before(traced or bool(frame), frame, chained, logged, ignored)
 
 
 def spawned(block: bytes, start: int) -> int | None:

@@ -221,3 +221,31 @@ def test_a_folder_is_no_host_for_its_name(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()
     found = judged(tmp_path / folder, raised("", "KeyError: 'label'"))
     assert found.findings[0].nodes == ()
+
+
+def test_what_python_ignored_is_no_failure(tmp_path: Path) -> None:
+    told = raised("", "AssertionError: a worker is not my child", "self.join()")
+    assert roots(tmp_path, f"Exception ignored in: <function Loader.__del__ at 0x7f>\n{told}") == []
+    assert roots(tmp_path, f"tidying up\n{told}") == [("process/exception", ())]
+
+
+def test_the_ranks_that_unused_parameters_name(tmp_path: Path) -> None:
+    lines = (
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.\n"
+        "Parameter indices which did not receive grad for rank 1: 0 1 2\n"
+    )
+    assert roots(tmp_path, lines) == [("collective/unused-parameters", (1,))]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[2025-01-30 18:11:34 TP10] ",
+        "[2025-01-30 18:11:34 DP0 TP1 EP1] ",
+        "(EngineCore_DP0 pid=7) ERROR 10-14 17:17:23 [core.py:700] ",
+        "Fri Sep 25 16:52:53 2020[0]<stderr>:",
+    ],
+)
+def test_what_servers_put_before_a_line(tmp_path: Path, prefix: str) -> None:
+    found = judged(tmp_path, f"{prefix}starting\n{prefix}KeyError: 'lr'\n")
+    assert found.findings[0].summary.endswith("KeyError: 'lr'.")

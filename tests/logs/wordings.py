@@ -339,6 +339,21 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "host/hostname-numeric",
         "[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (05, 40323).",
     ),
+    (
+        "process/exception",
+        "../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [134,0,0], thread: "
+        "[0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+    ),
+    (
+        "process/exception",
+        "(VllmWorkerProcess pid=1775) ERROR 09-23 10:49:22 worker_base.py:467] ValueError: no such model",
+    ),
+    (
+        "process/killed-by-oom",
+        "[2612362.231458] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), "
+        "order=0, oom_score_adj=829",
+    ),
+    ("gpu/arch-not-in-build", "RuntimeError: HIP error: invalid device function"),
 )
 """Check id, and a line that proves it."""
 
@@ -473,5 +488,18 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
     ),
     ("collective/rank-missing", "  Communicator ranks have different AllGather operation counts"),
+    (
+        "process/exception",
+        "(VllmWorkerProcess pid=759) ERROR 07-24 08:26:01 multiproc_worker_utils.py:226]   File "
+        '"/usr/lib/vllm/worker.py", line 132, in init_device',
+    ),
+    (
+        "process/exception",
+        "Error for Training job a: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
+    ),
+    (
+        "nccl/p2p-broken",
+        "n1:1:2 [1] /home/u/rccl/src/transport/p2p.cc:220 NCCL WARN hipIpcGetMemHandle failed : invalid argument",
+    ),
 )
 """Check id of a candidate, and a line that does not prove it."""
