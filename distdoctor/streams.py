@@ -19,6 +19,8 @@ _OURS = re.compile(r"\r\x1b\[K|\x1b\[[0-9;]*m")
 """What a coloured page and the spinner are drawn with: begin the line anew, and colours."""
 _LEFT = (errno.EPIPE, errno.EBADF)
 _reserved: list[TextIO] = []
+_unread: set[str] = set()
+"""Names of the streams whose reader has gone."""
 _lost: list[str] = []
 """Why stdout could not be written, where that was not a reader who left."""
 
@@ -84,7 +86,20 @@ def lose(err: Exception, stream: TextIO | None = None) -> None:
     stream = stream or stdout()
     if stream is stdout() and isinstance(err, OSError) and err.errno not in _LEFT:
         _lost.append(err.strerror or str(err))
+    _unread.update(name for name in ("stdout", "stderr") if stream is getattr(sys, name))
     _to_nowhere(stream)
+
+
+def nobody_reads() -> bool:
+    """Whether the readers of both streams have gone: who started this by ssh, or through a pipe, is not there any more.
+
+    A file, a terminal and /dev/null have no reader to lose.
+    """
+    seen = select.poll()
+    for number in (1, 2):
+        seen.register(number, 0)
+    gone = {number for number, events in seen.poll(0) if events & (select.POLLERR | select.POLLHUP)}
+    return all(name in _unread or number in gone for number, name in ((1, "stdout"), (2, "stderr")))
 
 
 def finish() -> bool:

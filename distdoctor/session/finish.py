@@ -52,6 +52,8 @@ class Finish:
             except (StoreError, asyncio.TimeoutError, OSError):
                 pass
         if self.report is None:
+            if self._recorder.told_so_far:
+                self._recorder.update_meeting(ended=True)
             self.report = self._reports.of_own(self._recorder, unfinished=True)
         self._save_and_tell(meeting)
         if meeting is not None and meeting.published:

@@ -58,6 +58,8 @@ class Leader:
         if self.published:
             return
         self.published = True
+        if interrupted:
+            self._roll.break_off()
         await self._inbox.poll()
         await self._inbox.verify()
         cluster = self.cluster()

@@ -37,6 +37,8 @@ class Recorder:
     def __init__(self, options: Options, observer: Observer) -> None:
         self.options, self.observer = options, observer
         self.started = time.monotonic()
+        self.told_so_far = False
+        """What is wrong if waiting ends now has been said: a report before that keeps it."""
         self._waits: dict[str, float] = {}
         """Stage -> seconds that it waited for the import of torch, or for node 0 to start."""
         self._oom_kills = memory.oom_kills()

@@ -69,6 +69,10 @@ class RollCall:
         self.ended = True
         self.in_time = set(self._inbox.participants)
 
+    def break_off(self) -> None:
+        """Interrupted: who is missing stays told where it was."""
+        self.ended = self.ended or self._told
+
     def arrived(self) -> list[Participant]:
         """Those who came to the roll call; whoever came to a full one is one too many, and counts."""
         everyone = list(self._inbox.participants.values())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from distdoctor import interrupts
+from distdoctor import interrupts, streams
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
 from distdoctor.model.stages import needs_torch
@@ -28,6 +29,8 @@ MARGIN_SECONDS = 5.0
 """No process outlives --wait + --timeout by more than this."""
 LATE_SECONDS = 0.5
 """How long after --wait + --timeout this process stops what it does, and tells what is known."""
+READERS_SECONDS = 0.5
+"""How often it is looked whether anybody still reads what this process will tell."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +104,13 @@ class CheckSession:
         if (early := interrupts.pending()) is not None:
             self._interrupt(early, task)
         loop.call_later(self._seconds + LATE_SECONDS, self._expire, task)
+        watching = asyncio.ensure_future(self._watch_readers(task))
         try:
             await task
         except asyncio.CancelledError:
             await self._finish.break_off(self._ladder.meeting, self._importing())
         finally:
+            watching.cancel()
             if self._ladder.meeting is not None:
                 self._ladder.meeting.close()
         assert self._finish.report is not None
@@ -122,6 +127,14 @@ class CheckSession:
     def _importing(self) -> float | None:
         """For how long torch is being imported, where it still is."""
         return self._zygote.torch_seconds() if self._zygote is not None and self._zygote.importing else None
+
+    async def _watch_readers(self, task: asyncio.Future[None]) -> None:
+        """End as on SIGHUP once nobody reads: of an ssh that was ended the remote side lives on, and would be counted
+        among the nodes of the next run."""
+        while not streams.nobody_reads():
+            await asyncio.sleep(READERS_SECONDS)
+        if self._reports.signal is None:
+            self._interrupt(signal.SIGHUP, task)
 
     def _interrupt(self, number: int, task: asyncio.Future[None]) -> None:
         if self._reports.signal is not None:

@@ -43,26 +43,25 @@ class Teller:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.told = False
         self.trying: tuple[str, float] | None = None
         """The address that is being connected to, and since when."""
 
     def tell(self, left: float) -> None:
         """Say what would be found if waiting ended now, where there is something; ``left`` seconds before it does."""
         recorder = self.recorder
-        if self.told or time.monotonic() - recorder.started < SO_FAR_AFTER or left < 1.0:
+        if recorder.told_so_far or time.monotonic() - recorder.started < SO_FAR_AFTER or left < 1.0:
             return
         facts = replace(recorder.facts, meeting=replace(recorder.facts.meeting or MeetingFacts(), ended=True))
         if (pending := self._unanswered()) is not None:
             facts = replace(facts, network=replace(facts.network or NetworkFacts(), contact=pending))
         for finding in judge_facts([facts], recorder.options):
-            self.told = True
+            recorder.told_so_far = True
             recorder.observer.note(so_far(finding, left, recorder.options.wait))
 
     async def tell_in_time(self, deadline: float) -> None:
         """The same while an attempt to connect goes on: it takes seconds, and the next one as many again."""
         await asyncio.sleep(max(0.0, self.recorder.started + SO_FAR_AFTER - time.monotonic()))
-        while not self.told:
+        while not self.recorder.told_so_far:
             contact = self._contact() or self._unanswered()
             if contact is not None and contact.outcome != "open":
                 self.tell(deadline - time.monotonic())

@@ -1,0 +1,57 @@
+"""A check that nobody waits for any more, and one that is interrupted while it waits."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+
+from tests.helpers.runs import listens, node, started
+from tests.helpers.servers import unused_port
+
+
+def waits(process: subprocess.Popen[str], words: str) -> None:
+    """Return once it says so on stderr."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"it never said {words!r}")
+
+
+def test_the_remote_side_of_an_ssh_that_was_ended_ends() -> None:
+    """It would wait for --wait, and be counted among the nodes of the next run."""
+    with started(*node(1, unused_port(), "--wait", "60")) as process:
+        waits(process, "environment: ok")
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        process.stderr.close()
+        began = time.monotonic()
+        assert process.wait(20) == 128 + signal.SIGHUP
+        assert time.monotonic() - began < 10
+
+
+def test_a_reader_of_one_of_the_two_is_enough() -> None:
+    with started(*node(1, unused_port(), "--wait", "5", "--timeout", "5")) as process:
+        waits(process, "environment: ok")
+        assert process.stderr is not None
+        process.stderr.close()
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["verdict"] in ("fail", "incomplete")
+
+
+def test_what_was_told_so_far_stays_when_it_is_interrupted() -> None:
+    for rank, found in ((0, ["store/nodes-missing"]), (1, ["store/nodes-missing", "network/port-refused"])):
+        port = unused_port()
+        with started(*node(rank, port, "--wait", "60")) as process:
+            if rank == 0:
+                listens(port)
+            waits(process, "so far: ")
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=30)
+            report = json.loads(out)
+            assert process.returncode == 128 + signal.SIGINT
+            failures = [finding["check"] for finding in report["findings"] if finding["severity"] == "fail"]
+            assert failures == found
+            assert "interrupted by SIGINT" in str(report["notes"])
