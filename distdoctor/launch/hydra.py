@@ -1,12 +1,17 @@
 """hydra, the mpiexec of MPICH and Intel MPI: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (measured, 4.0.2).
 
-`srun --mpi=pmi2` sets the first two as well: alone they are no sign of hydra. Which node rank 0 is on,
-none of them says.
+`srun --mpi=pmi2` sets the first two as well: alone they are no sign of hydra. Which node rank 0 is on, none of them
+says; the proxy that starts a node's ranks is told the host of mpiexec (--control-port), which is the first unless a
+host file leaves it out.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
@@ -15,6 +20,9 @@ from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_
 
 NAME, PMI_NAME = "hydra", "PMI"
 TASK, _SIZE, LOCAL_TASK, _LOCAL_SIZE = "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"
+
+ANCESTORS = 5
+"""Shells and wrappers between the proxy and this process, at most."""
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
@@ -34,7 +42,7 @@ def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
     if env.get(_LOCAL_SIZE) == env[_SIZE]:
         found["nnodes"] = Found(1, _LOCAL_SIZE)
         found["master_addr"] = Found("127.0.0.1", _LOCAL_SIZE)
-    elif first := jobs.first_node(env):
+    elif first := _mpiexec(os.getppid()) or jobs.first_node(env):
         found["master_addr"] = first
     return Launched(
         launcher,
@@ -54,3 +62,18 @@ def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
             f"`mpiexec -genv {MASTER_ADDR.variables[0]} HOST ... distdoctor check`"
         ),
     )
+
+
+def _mpiexec(pid: int) -> Found | None:
+    """The host of mpiexec, as the proxy among this process's ancestors was told it."""
+    for _ in range(ANCESTORS):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
+        except OSError:
+            return None
+        told = dict(itertools.pairwise(words)).get("--control-port", "").rpartition(":")[0]
+        if told and Path(words[0]).name.startswith("hydra"):
+            return Found(told, "hydra's --control-port")
+        pid = int(parent[1]) if parent else 0
+    return None

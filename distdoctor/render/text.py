@@ -227,12 +227,12 @@ def _shape(report: Report) -> str:
 def _nodes_and_ranks(report: Report, launcher: str) -> str:
     plan = report.plan
     nodes, ranks_each, world = plan.get("nnodes"), plan.get("nproc_per_node"), plan.get("world_size")
-    each = plan.get("ranks_per_node")
-    if nodes and world and isinstance(each, list):
-        told = f" ({' + '.join(map(str, each))})" if len(each) <= NODES_COUNTED else ""
+    each = plan.get("ranks_per_node") or [len(node.ranks) for node in report.nodes]
+    if nodes and world and world != nodes * (ranks_each or 0) and sum(each) == world and len(each) == nodes:
+        told = f" ({' + '.join(map(str, each))})" if nodes <= NODES_COUNTED else ""
         return f"{count(nodes, 'node')}, {count(world, 'rank')}{told}"
     if nodes and ranks_each:
         return f"{count(nodes, 'node')} x {count(ranks_each, 'rank')}"
-    if world and launcher != BY_HAND and all(node.arrived for node in report.nodes):
+    if world and launcher != BY_HAND and sum(each) == world:
         return f"{count(len(report.nodes), 'node')}, {count(world, 'rank')}"
     return count(world, "rank") if world else "unknown number of ranks"

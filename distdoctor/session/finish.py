@@ -78,7 +78,8 @@ class Finish:
             return False
         if plan.task is None or leads:
             return leads or self._recorder.leads_node
-        return plan.task == 0 or (plan.task == 1 and self._first_is_gone())
+        # A launcher that ends one process ends all, and the first tells.
+        return plan.task == 0 or (plan.task == 1 and self._reports.signal is None and self._first_is_gone())
 
     def _first_is_gone(self) -> bool:
         """Whether the first process of the launcher's, which tells for all, has ended, or nothing listens where it is:

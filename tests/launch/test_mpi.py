@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,3 +80,13 @@ def test_a_rank_on_each_node_starts_the_others_where_a_flag_says_so(env: dict[st
 @pytest.mark.parametrize("env", [OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "1"}, HYDRA | {"PMI_SIZE": "1"}])
 def test_one_rank_is_one_machine(env: dict[str, str]) -> None:
     assert values(plan_in(env), "started", "nnodes", "launcher") == ("node", 1, "")
+
+
+def test_the_host_of_mpiexec_is_that_of_its_proxy(tmp_path: Path) -> None:
+    """hydra's proxy starts a shell, and that a rank: the proxy was told where mpiexec is."""
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.symlink_to("/bin/bash")
+    code = "import os; from distdoctor.launch.hydra import _mpiexec; print(_mpiexec(os.getppid()))"
+    rank = shlex.join(["sh", "-c", shlex.join([sys.executable, "-c", code]) + "; true"])
+    words = [str(proxy), "-c", f"{rank}; true", "--control-port", "host0:33525"]
+    assert "value='host0'" in subprocess.check_output(words, text=True, timeout=60)

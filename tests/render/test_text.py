@@ -18,7 +18,7 @@ from distdoctor.judge.build_report import assemble
 from distdoctor.launch.address_syntax import address_problem
 from distdoctor.model.cluster import build
 from distdoctor.model.findings import Finding, Fix
-from distdoctor.model.report import Report
+from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.stages import STAGES
 from distdoctor.render.style import Style
 from distdoctor.render.text import render
@@ -298,3 +298,27 @@ def test_where_it_cannot_be_told_which_node_it_is_the_first_is_not_singled_out()
     lines = render(reports.report(2, "fail", (root,))).splitlines()
     assert "  fix on host0: let it through." in lines and "  or on host1: let it through." in lines
     assert "next: apply one of the fixes above, then check again on every node:" in lines
+
+
+UNEVEN = {"world_size": 6, "nproc_per_node": 4, "nnodes": 3}
+
+
+@pytest.mark.parametrize(
+    ("plan", "ranks", "shape"),
+    [
+        ({"launcher": "SLURM"}, (2, 2), "2 nodes x 2 ranks (SLURM)"),
+        ({"launcher": "env"}, (2, 2), "2 nodes x 2 ranks"),
+        ({"launcher": "SLURM", **UNEVEN}, (4, 1, 1), "3 nodes, 6 ranks (4 + 1 + 1) (SLURM)"),
+        # one of the three did not come: what the launcher says of it
+        ({**UNEVEN, "ranks_per_node": [4, 1, 1]}, (4, 1), "3 nodes, 6 ranks (4 + 1 + 1)"),
+        ({"launcher": "Open MPI", "world_size": 3, "nnodes": None}, (2, 1), "2 nodes, 3 ranks (Open MPI)"),
+        ({"launcher": "hydra", "world_size": 3, "nnodes": None}, (1,), "3 ranks (hydra)"),
+        ({"launcher": "env", "world_size": 3, "nnodes": None}, (2, 1), "3 ranks"),
+    ],
+)
+def test_the_header_counts_nodes_and_ranks_and_names_the_launcher(
+    plan: dict[str, Any], ranks: tuple[int, ...], shape: str
+) -> None:
+    nodes = tuple(ReportNode(f"host{n}", n, True, ranks=tuple(range(count))) for n, count in enumerate(ranks))
+    one = reports.report(plan={**reports.plan(), **plan}, nodes=nodes)
+    assert f" · {shape} · " in render(one).splitlines()[0]
