@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -17,7 +18,7 @@ from distdoctor import streams
 from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.error_file import leave_cause
 from distdoctor.cli.flags import HostFlags, ReportFlags, RunFlags
-from distdoctor.cli.report_output import Telling
+from distdoctor.cli.report_output import Telling, names_of
 from distdoctor.cli.words import one_of, program
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.resolve import resolve
@@ -25,7 +26,7 @@ from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import encodable, environment, without_userinfo
 from distdoctor.model.stages import STAGES
-from distdoctor.render.exit_status import INCOMPLETE, OK, exit_status
+from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, exit_status, own_status
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 60.0
 WAIT_FOR_A_PERSON = 600.0
 """How long node 0 waits where it has just asked a person at a terminal to start the others."""
-AGAIN = ("wait", "save", "timeout", "until", "fail_on", "ignore", "checks", "try_fixes")
+AGAIN = ("wait", "save", "timeout", "until", "fail_on", "exit_status", "ignore", "checks", "try_fixes")
 """What else than the launch matters when a check is run again, in the order in which it is printed."""
 
 Runner = Callable[["Options", "Observer", Callable[[Report], None]], "Outcome"]
@@ -56,6 +57,7 @@ class CheckCommand:
     def run(self, runner: Runner | None = None) -> int:
         """Check, tell, and return the exit status. Raises UsageError."""
         telling = Telling.from_flags(self.report)
+        own = one_of("--exit-status", self.how.exit_status, WHOSE) == "own"
         options = self.options()
         observer = self.observer(options.plan)
 
@@ -70,7 +72,11 @@ class CheckCommand:
             outcome = (runner or _real_runner())(options, observer, tell)
         finally:
             observer.close()
-        status = exit_status(outcome.report, telling.fail_on, outcome.exit_signal)
+        if own:
+            here = names_of(outcome.report, socket.gethostname())
+            status = own_status(outcome.report, telling.fail_on, outcome.exit_signal, here)
+        else:
+            status = exit_status(outcome.report, telling.fail_on, outcome.exit_signal)
         status = INCOMPLETE if status == OK and outcome.unsaved else status
         if status != OK:
             leave_cause(os.environ, outcome.report)

@@ -17,7 +17,7 @@ import typer
 from distdoctor.cli import completion
 from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.stages import STAGES
-from distdoctor.render.exit_status import FAIL_ON
+from distdoctor.render.exit_status import FAIL_ON, WHOSE
 from distdoctor.render.formats import FORMATS, USUAL
 
 
@@ -31,6 +31,7 @@ class RunFlags:
     try_fixes: bool = True
     save: str | None = None
     """With a slash at its end it is a folder, made where it is missing."""
+    exit_status: str = "all"
     token: str | None = field(default=None, repr=False)
 
 
@@ -92,6 +93,9 @@ OPTIONS: dict[str, Any] = {
     "try_fixes": typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment."),
     "save": typer.Option(
         metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."
+    ),
+    "exit_status": typer.Option(
+        metavar="|".join(WHOSE), help="Whose findings make it: of all nodes, or only what blames this one. [all]"
     ),
     "token": typer.Option(
         metavar="TEXT",

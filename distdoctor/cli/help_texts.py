@@ -24,6 +24,7 @@ Exit status:
   0  nothing at or above --fail-on       2  bad command line or unreadable file
   1  findings                            3  could not finish (a node never came, a probe crashed)
   128+n  ended by signal n, with what was known then
+With --exit-status own: of what blames this node, for a prolog that takes nodes out.
 """
 
 CHECK_HELP = (

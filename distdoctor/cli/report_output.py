@@ -73,5 +73,10 @@ class Telling:
 
 def _here(report: Report) -> str | None:
     """The node of the report that this is; None where several have this host's name."""
-    names = [node.name for node in report.nodes if node.hostname == socket.gethostname()]
+    names = names_of(report, socket.gethostname())
     return names[0] if len(names) == 1 else None
+
+
+def names_of(report: Report, hostname: str) -> list[str]:
+    """The nodes of the report that are on this host."""
+    return [node.name for node in report.nodes if node.hostname == hostname]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Literal
 
 from distdoctor.model.findings import at_least
@@ -9,6 +10,8 @@ from distdoctor.model.report import Report
 
 FailOn = Literal["fail", "warn", "never"]
 FAIL_ON: tuple[FailOn, ...] = ("fail", "warn", "never")
+WHOSE = ("all", "own")
+"""``--exit-status``: for the findings of all nodes, or for those that blame this one."""
 
 OK = 0
 """Nothing at or above ``--fail-on``."""
@@ -33,3 +36,21 @@ def exit_status(report: Report, fail_on: FailOn, signal: int | None = None) -> i
     if report.verdict == "fail" or any(at_least(finding.severity, fail_on) for finding in report.findings):
         return FINDINGS
     return OK
+
+
+def own_status(report: Report, fail_on: FailOn, signal: int | None, here: Container[str]) -> int:
+    """The status for one node of ``report``, for a scheduler that takes a node out by it: that of what blames this
+    node, and 0 on the others. ``here``: the report's names of this node.
+
+    What may be one of several nodes counts on each of them. Nodes that never came are blamed for that, and not the one
+    that waited.
+    """
+    if signal is not None:
+        return 128 + signal
+    blaming = [f for f in report.findings if f.because_of is None and any(node in here for node in f.nodes)]
+    if fail_on != "never" and any(at_least(f.severity, fail_on) and not f.incomplete for f in blaming):
+        return FINDINGS
+    unfinished = any(f.incomplete for f in blaming)
+    broken = any(stage.node in here and stage.status == "error" for stage in report.stages)
+    untold = report.verdict == "incomplete" and not report.findings
+    return INCOMPLETE if unfinished or broken or untold else OK
