@@ -23,7 +23,9 @@ See also
 collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -62,3 +64,54 @@ LOG = (
         "Mismatch between collective operation",
     ),
 )
+
+
+SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
+                       "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
+"""Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
+PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait"])
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None or len(job.waiting) < len(job.ranks):
+        return  # somebody is not in it: that is the reason
+    inside = [rank for rank in job.waiting if rank.place.kind == live.places.COLLECTIVE and rank.place.call]
+    whole = job.world is not None and len(inside) == job.world
+    groups = {group.path for group in job.store.groups} if job.store else set()
+    if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
+        return
+    if whole and all(rank.place.call in ("recv", "irecv") for rank in inside):
+        yield found(inside, "All ranks wait to receive, and none sends.", inside)
+        return
+    odd = those_apart([rank for rank in inside if rank.place.call not in PAIRS], whole)
+    if odd:
+        others = [rank for rank in inside if rank not in odd]
+        call, usual = odd[0].place.said(), others[0].place.said()
+        are = "is" if len(odd) == 1 else "are"
+        summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
+        yield found(odd, summary, inside)
+
+
+def _are(ranks: list[live.LiveRank]) -> str:
+    return "is" if len(ranks) == 1 else "are"
+
+
+def those_apart(inside: list[live.LiveRank], whole: bool) -> list[live.LiveRank]:
+    """The ranks that are in another collective than most; of two halves, those without the lowest rank."""
+    by_call: dict[object, list[live.LiveRank]] = {}
+    for rank in inside:
+        by_call.setdefault(rank.place.call, []).append(rank)
+    if len(by_call) < 2 and whole and {*by_call} <= SAME_CALL:
+        by_call = {}
+        for rank in inside:
+            by_call.setdefault(rank.place.frame, []).append(rank)
+    if len(by_call) < 2 or None in by_call:
+        return []
+    usual = max(by_call.values(), key=len)
+    return [rank for rank in inside if rank not in usual]
+
+
+def found(odd: list[live.LiveRank], summary: str, inside: list[live.LiveRank]) -> Finding:
+    text = "Make all ranks call the same collectives of the same groups in the same order."
+    return live.rank_finding(odd, summary, evidence=live.where_ranks_are(inside), fixes=(Fix(text),))

@@ -28,7 +28,7 @@ network/port-refused, environment/missing-variable
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Node, contact_text, live, names_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -65,3 +65,29 @@ def waits_for_itself(node: Node) -> bool:
     if node.plan.rank != 0 or not without_agent(node) or contact is None:
         return False
     return bool(node.network.master_is_own) and contact.outcome == "refused"
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    """Under torchrun, an init method of their own: no rank hosts the store that it names; each expects an agent to."""
+    job = live.job_of(cluster)
+    if job is None or not job.ranks:
+        return
+    waits = [
+        rank
+        for rank in job.ranks
+        if rank.process.variables.get(VARIABLE) == "True" and rank.place.kind in (live.places.MASTER, live.places.STORE)
+    ]
+    asked = [rank for rank in waits if rank.place.call == "tcp://"]
+    answered = any(view.known for view in job.stores)
+    if not asked and (len(waits) < len(job.ranks) or not answered or any(rank.process.sockets for rank in waits)):
+        return
+    yield live.rank_finding(
+        asked or waits,
+        f"{live.called(asked or waits)} were started by torchrun and meet at an address of their own "
+        "(init_method=tcp://): each waits there for a store that torchrun's agent hosts, and it hosts one elsewhere.",
+        evidence=(
+            *live.where_ranks_are(asked or waits),
+            f"{VARIABLE}=True, and MASTER_ADDR:MASTER_PORT answers as a store",
+        ),
+        fixes=(Fix("Call init_process_group() without init_method (env://) where torchrun starts the ranks."),),
+    )

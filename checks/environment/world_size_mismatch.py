@@ -26,7 +26,7 @@ environment/invalid-variable, store/nodes-missing
 from collections import Counter
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Line, Node, set_launch_fix, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, set_launch_fix, together
 
 SEVERITY = "fail"
 LOG = (
@@ -76,4 +76,28 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
             for node in nodes
             if values[node.name] != value
         ),
+    )
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None or len(job.worlds) < 2:
+        return
+    told = dict(sorted(job.worlds.items()))
+    usual = max(told, key=lambda size: len(told[size]))
+    alone = len({len(ranks) for ranks in told.values()}) > 1
+    blamed = sorted({rank for size, ranks in told.items() if size != usual or not alone for rank in ranks})
+    nodes = tuple(dict.fromkeys(host for rank in blamed if (host := job.host_of(rank))))
+    parts = [f"{size} by rank{'s' if len(r) > 1 else ''} {together(map(str, r[:8]))}" for size, r in told.items()]
+    yield Finding(
+        f"The ranks do not agree how many they are: {'; '.join(parts)}. They wait for ranks that nobody starts.",
+        nodes=nodes,
+        ranks=tuple(blamed),
+        blame="all" if alone else "one-of",
+        evidence=tuple(
+            f"rank {rank}{f' on {job.host_of(rank)}' if job.host_of(rank) else ''}: WORLD_SIZE {size}"
+            for size, ranks in told.items()
+            for rank in ranks[:4]
+        ),
+        fixes=(Fix("Start all ranks with the same WORLD_SIZE.", nodes),),
     )

@@ -51,6 +51,7 @@ from distdoctor.check_api import (
     has_other_hosts,
     hosts_file_unread,
     is_loopback,
+    live,
     makes_gloo_group,
     misspellings_of,
     names_of,
@@ -202,3 +203,47 @@ def _errors(cluster: Cluster) -> tuple[str, ...]:
     return tuple(
         f"{name} rank {one.rank.rank}: {shorten_error(one.stage.error or '')}" for name, one in sorted(said.items())
     )
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None or not job.in_rendezvous or job.world is None or job.world <= len(job.ranks):
+        return
+    here = [rank for rank in job.ranks if listens_on_loopback(rank)]
+    if here and not is_loopback(job.first.master_addr):
+        nodes = list(dict.fromkeys(rank.node for rank in here))
+        yield live.rank_finding(
+            here,
+            f"{live.called(here)} on {names_of(nodes)} can only be reached from {names_of(nodes)}: gloo listens on a "
+            "loopback address there.",
+            evidence=(
+                f"{rank.node.name}: {rank.called} (pid {rank.process.pid}) listens on {listens_on_loopback(rank)}"
+                for rank in here
+            ),
+            fixes=(
+                Fix.on(
+                    nodes,
+                    "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes, or give the host's own name "
+                    "its real address in /etc/hosts; then start again.",
+                ),
+            ),
+        )
+        return
+    group = job.store.default_group if job.store else None
+    bad = [member for member in (group.members if group else ()) if is_loopback(member.address)]
+    if bad and len({member.host for member in (group.members if group else ())}) > 1:
+        names = tuple(dict.fromkeys(member.host for member in bad))
+        yield Finding(
+            f"{together(names)} told the others a loopback address, at which they cannot reach it.",
+            nodes=names,
+            ranks=tuple(member.rank for member in bad),
+            evidence=tuple(f"{m.host}: rank {m.rank} wrote {m.address} port {m.port} into the store" for m in bad[:8]),
+            fixes=(Fix("Set GLOO_SOCKET_IFNAME there to the interface that reaches the other nodes.", names),),
+        )
+
+
+def listens_on_loopback(rank: live.LiveRank) -> str:
+    """Where gloo listens in a rank, where that is a loopback address; else nothing."""
+    begun = any(thread.name == "gloo_tcp_loop" for thread in rank.process.threads)
+    found = (s for s in rank.process.sockets or () if s.state == "LISTEN" and is_loopback(s.local))
+    return next((f"{s.local} port {s.local_port}" for s in found), "") if begun else ""

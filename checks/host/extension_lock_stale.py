@@ -26,7 +26,7 @@ host/compile-cache-shared
 from collections.abc import Iterator
 from shlex import quote
 
-from distdoctor.check_api import BuildLock, Cluster, Finding, Fix, Line, Node, age_said, names_of, together
+from distdoctor.check_api import BuildLock, Cluster, Finding, Fix, Line, Node, age_said, live, names_of, together
 
 SEVERITY = "fail"
 MATTERS = "a job that needs this extension waits without end, and without a word, where it is built"
@@ -89,3 +89,31 @@ def left(node: Node) -> tuple[BuildLock, ...]:
 
 def shared(lock: BuildLock) -> bool:
     return lock.filesystem is None or lock.filesystem.startswith(SHARED)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    waits = [rank for rank in job.ranks if rank.place.kind == live.places.LOCK] if job else []
+    if job is None or not waits:
+        return
+    locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
+    if any(lock.holder is not None for _, lock in locks) or not locks:
+        return  # somebody builds, here or where this cannot be seen
+    nodes = list(dict.fromkeys(rank.node for rank in waits))
+    yield live.rank_finding(
+        waits,
+        f"{live.called(waits)} wait{'s' if len(waits) == 1 else ''} for a build of an extension that nobody "
+        f"here makes: {locks[0][1].path} was left behind.",
+        evidence=(
+            *live.where_ranks_are(waits),
+            *(f"{n.name}: {lock.path}, made {age_said(lock.age)} ago, is open in no process here" for n, lock in locks),
+            *live.others_wait(job, waits),
+        ),
+        fixes=(
+            Fix.on(
+                nodes,
+                "Remove the file, unless another host builds there now; the ranks then go on.",
+                commands=[f"rm {quote(lock.path)}" for _, lock in locks],
+            ),
+        ),
+    )

@@ -21,7 +21,9 @@ See also
 host/disk-full, collective/slow-rank
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"
@@ -50,3 +52,18 @@ LOG = (
         why="it waited for a disk or a lock, not for ever",
     ),
 )
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    stuck = [rank for rank in job.ranks if rank.place.kind == live.places.DEVICE and not rank.works] if job else []
+    if job is None or not stuck:
+        return
+    nodes = list(dict.fromkeys(rank.node for rank in stuck))
+    yield live.rank_finding(
+        stuck,
+        f"{live.called(stuck)} on {names_of(nodes)} wait{'s' if len(stuck) == 1 else ''} in the kernel for a disk or "
+        "a file server, and nothing comes.",
+        evidence=(*live.where_ranks_are(stuck), *live.others_wait(job, stuck)),
+        fixes=(Fix.on(nodes, "Look at the file server or disk (dmesg -T; df): the job goes on when it answers."),),
+    )

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import (
     Cluster,
     Finding,
+    Fix,
     Line,
     LinkGraph,
     Node,
@@ -39,7 +40,9 @@ from distdoctor.check_api import (
     link_culprits,
     link_finding_by_need,
     link_graph,
+    live,
     some_of,
+    together,
 )
 
 SEVERITY = "fail"
@@ -85,3 +88,36 @@ def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]
     if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
     return link_finding_by_need(cluster, summary, edges, deaf)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None:
+        return
+    group = job.store.default_group if job.store else None
+    owners = {(m.address, m.port): m for m in (group.members if group else ())}
+    tried = [
+        (rank, one)
+        for rank in job.ranks
+        for one in live.places.dialling(rank.process, job.master_ports)
+        if one.retransmits and rank.place.kind in (live.places.PEERS, live.places.GROUP, live.places.COLLECTIVE)
+    ]
+    if not tried:
+        return
+    hosts = []
+    for _, one in tried:
+        member = owners.get((one.remote, one.remote_port))
+        hosts.append((member.host if member else "") or one.remote)
+    names = tuple(dict.fromkeys(hosts))
+    links = dict.fromkeys((rank.node.name, host) for (rank, _), host in zip(tried, hosts, strict=True))
+    yield Finding(
+        f"Connections to the ranks on {together(names)} get no answer, though the store was reached.",
+        nodes=names,
+        links=tuple(links),
+        evidence=tuple(
+            f"{rank.node.name}: {rank.called} gets no answer from {one.remote} port {one.remote_port}, "
+            f"sent {one.retransmits + 1} times"
+            for rank, one in tried[:SAMPLE]
+        ),
+        fixes=(Fix("Let the nodes talk to each other on all ports: gloo and NCCL use any.", names),),
+    )

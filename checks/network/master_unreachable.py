@@ -36,6 +36,7 @@ from distdoctor.check_api import (
     grouped_by_address,
     lacks_route,
     links_to,
+    live,
     master_known_up,
     misrouted_finding,
     names_of,
@@ -100,3 +101,12 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
         )
         return (Fix.on(clients, text),)
     return (Fix.on(clients, f"Bring {name} up, or repair the route to {address}."),)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    contact = live.store_contact(job) if job else None
+    if job is not None and contact is not None and contact.outcome == "unreachable" and (job.waiting or not job.ranks):
+        yield live.store_finding(
+            job, "cannot be reached from here at all", "Look at the cable, the route and that host."
+        )

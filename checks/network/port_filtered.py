@@ -26,7 +26,7 @@ network/port-rejected, network/port-refused, mesh/peer-ports-blocked
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, Line, live, master_port_findings
 
 SEVERITY = "fail"
 LOG = (
@@ -55,3 +55,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def host_is_up(shut: FailedContact) -> bool:
     """Whether the host answers on another port: then only this one is silent."""
     return shut.control is not None and shut.control.outcome in ("refused", "open", "reset")
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None or not (live.dialling_store(job) or not job.ranks):
+        return
+    contact = live.store_contact(job)
+    silent = contact is not None and contact.outcome == "no-answer"
+    unanswered = any(one.retransmits for _, one in live.sockets_to_store(job, "SYN_SENT"))
+    if silent or (unanswered and (contact is None or contact.outcome not in ("unreachable", "open"))):
+        text = "Open that port in the host's firewall, or in the one between; look first whether the host is up."
+        yield live.store_finding(job, "gives no answer", text)

@@ -26,7 +26,7 @@ store/nodes-missing, environment/master-mismatch, network/port-filtered
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, FailedContact, Finding, Line, master_port_findings
+from distdoctor.check_api import Cluster, FailedContact, Finding, Line, live, master_port_findings
 
 SEVERITY = "fail"
 LOG = (
@@ -66,3 +66,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def never(shut: FailedContact) -> bool:
     """Refused is what a node 0 that is not started yet looks like, too."""
     return False
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    contact = live.store_contact(job) if job else None
+    if job is None or contact is None or contact.outcome not in ("refused", "reset"):
+        return
+    if live.dialling_store(job) or not job.ranks:
+        yield live.store_finding(
+            job, "refuses connections", "Start node 0 there, with this port; look what became of it."
+        )

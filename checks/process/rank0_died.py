@@ -22,10 +22,13 @@ See also
 process/peer-died, process/exception
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live
 
 SEVERITY = "fail"
 PREVENTS = "results right"
+SYMPTOM_OF = "results right"
 NEXT = (
     "the log of rank 0, and of the torchrun on node 0",
     "distdoctor diagnose LOGS...",
@@ -52,3 +55,28 @@ LOG = (
         why="rank 0, which hosts the store, did not answer: it died, or never came so far",
     ),
 )
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None or 0 in job.numbers:
+        return
+    closed = live.sockets_to_store(job, "CLOSE_WAIT")
+    ended = [f"{who} has its connection to the store closed by the other side" for who, _ in closed]
+    contact = live.store_contact(job)
+    came = (live.places.COLLECTIVE, live.places.GROUP, live.places.PEERS, live.places.STORE)
+    if contact is not None and contact.outcome == "refused" and any(rank.place.kind in came for rank in job.waiting):
+        ended.append("nobody listens at the store any more")
+    if not ended:
+        return
+    view = job.stores[-1] if job.stores else None
+    agent = bool(view and view.hosted_by == "agent")
+    master = live.master_of(job)
+    who = f"The agent on {master}" if agent else f"Rank 0 on {master}"
+    yield Finding(
+        f"{who}, which hosted the store, is gone; the others wait.",
+        nodes=(master,),
+        ranks=() if agent else (0,),
+        evidence=(*ended[:8], *live.others_wait(job, [])),
+        fixes=(Fix(f"Look why it ended: its log, and the kernel's (dmesg) on {master}; then start again.", (master,)),),
+    )

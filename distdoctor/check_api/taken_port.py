@@ -25,10 +25,16 @@ def taken_port_finding(
     owner, name = master_port_owner(cluster, seen)
     bind = owner.network.bind if owner else None
     port, holders = seen[0].plan.master_port, bind.holders if bind else ()
+    serves = bool(bind and bind.answer and bind.answer.kind == "tcpstore")
+    pids = [holder.pid for holder in holders if holder.pid is not None] if serves else []
     return Finding.about(
         [name],
         f"{what} on port {port} of {name}{rest}.",
-        evidence=(*evidence, *(f"{name}: {port_holder_seen(holder, port)}" for holder in holders)),
+        evidence=(
+            *evidence,
+            *(f"{name}: {port_holder_seen(holder, port)}" for holder in holders),
+            *(f"{name}: what that job waits for, if it hangs, says `distdoctor hang --pid {pid}`" for pid in pids[:1]),
+        ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),
             *((end_leftover_fix(holders, owner, option=2),) if owner and holders else ()),

@@ -20,7 +20,7 @@ import typer
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
 from distdoctor.cli.argv import COMMANDS, REMOTE, did_you_mean, normalized, without_secrets
-from distdoctor.cli.flags import ChecksFlag, HostFlags, JsonFlag, ReportFlags, RunFlags, by_flags
+from distdoctor.cli.flags import ChecksFlag, HangFlags, HostFlags, JsonFlag, ReportFlags, RunFlags, by_flags
 from distdoctor.cli.help_texts import CHECK_HELP, HELP
 from distdoctor.interrupts import Interrupted
 from distdoctor.launch.flags import Flags
@@ -85,6 +85,18 @@ def remote_() -> int:
     from distdoctor.cli.remote import remote
 
     return remote()
+
+
+@app.command(
+    help="Look at a job that hangs now, from one of its nodes: which ranks are there and which are missing, what each "
+    "waits for, and why. Nothing is changed: the job goes on as if nobody had looked.",
+    short_help="Say what a job that hangs now is waiting for.",
+)
+@by_flags
+def hang(how: HangFlags, report: ReportFlags) -> int:
+    from distdoctor.cli.hang import hang_command
+
+    return hang_command(how, report)
 
 
 @app.command(

@@ -8,9 +8,11 @@ from difflib import get_close_matches
 
 from distdoctor.model.launch_settings import LOCAL_RANK
 
-COMMANDS = ("check", "diagnose", "explain", "list", "help")
+COMMANDS = ("check", "hang", "diagnose", "explain", "list", "help")
 REMOTE = "remote"
 """What a run from one place starts on each host; nothing that people type."""
+WATCH = 5
+"""Seconds between the looks of ``--watch``, where it is not said."""
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:
@@ -24,11 +26,23 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             words.extend(arguments[place:])
             break
         words.append(_dashed(word))
+    if words[:1] == ["hang"]:
+        words = _with_interval(words)
     moved = _take_local_rank(words)
     if moved and words and words[0] == "check":
         words[1:1] = moved
         return words
     return [*moved, *words]
+
+
+def _with_interval(words: Sequence[str]) -> list[str]:
+    """``--watch`` with a number behind it: it may stand alone, which the parser does not know of an option."""
+    told: list[str] = []
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        told.append(word)
+        if word == "--watch" and not re.fullmatch(r"\d+(\.\d*)?", following):
+            told.append(str(WATCH))
+    return told
 
 
 def without_secrets(words: Sequence[str]) -> list[str]:

@@ -20,12 +20,12 @@ from distdoctor.render.exit_status import exit_status
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
     from distdoctor.judge.log_findings import LogJudgement
+    from distdoctor.model.facts import NodeFacts
     from distdoctor.model.facts.logs import LogFacts
 
 
 def diagnose_files(files: Iterable[Path], flags: ReportFlags) -> int:
     """Judge facts, logs and dumps together and tell. Raises UsageError."""
-    from distdoctor.judge.saved import diagnose
     from distdoctor.model.facts.files import BadFile, read
 
     telling = Telling.from_flags(flags)
@@ -34,7 +34,7 @@ def diagnose_files(files: Iterable[Path], flags: ReportFlags) -> int:
     paths = [*files]
     if only_facts(paths):
         try:
-            report = diagnose(read(paths), checks, patterns)
+            report = _of_facts(read(paths), checks, patterns)
         except BadFile as err:
             raise UsageError(str(err)) from None
     else:
@@ -87,9 +87,18 @@ def _of_logs(paths: Sequence[Path], checks: Sequence[Check], ignore: Sequence[st
     report = _report(judged, collected.logs, time.monotonic() - started)
     if not collected.facts:
         return report
+    return together(_of_facts(collected.facts, checks, ignore), report)
+
+
+def _of_facts(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Sequence[str]) -> Report:
+    """The report on what `check --save` or `hang --save` kept."""
+    if any(one.jobs for one in facts):
+        from distdoctor.inspection.report import of_saved
+
+        return of_saved(facts, checks, ignore)
     from distdoctor.judge.saved import diagnose
 
-    return together(diagnose(collected.facts, checks, ignore), report)
+    return diagnose(facts, checks, ignore)
 
 
 def _report(judged: LogJudgement, logs: LogFacts, seconds: float) -> Report:

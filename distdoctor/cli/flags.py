@@ -20,6 +20,8 @@ from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import FAIL_ON, WHOSE
 from distdoctor.render.formats import FORMATS, USUAL
 
+STACKS = ("auto", "on", "off")
+
 
 @dataclass(frozen=True)
 class RunFlags:
@@ -51,6 +53,18 @@ class HostFlags:
     def any(self) -> bool:
         """Whether any of them is given: the run is not of this machine alone."""
         return self != HostFlags()
+
+
+@dataclass(frozen=True)
+class HangFlags:
+    """Which job is looked at, and how."""
+
+    pid: int | None = None
+    run_id: str | None = None
+    store: str | None = None
+    stacks: str = "auto"
+    watch: float | None = None
+    save: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,14 @@ OPTIONS: dict[str, Any] = {
     "setup": typer.Option(
         metavar="LINE", help="Shell line that is run on each host before (module load, activate an environment)."
     ),
+    # a job that hangs
+    "pid": typer.Option(metavar="N", help="The job to which this process belongs."),
+    "run_id": typer.Option(metavar="ID", help="The job with this run id (torchrun's --rdzv-id)."),
+    "store": typer.Option(metavar="HOST:PORT", help="Where the ranks meet; from anywhere that reaches it."),
+    "stacks": typer.Option(
+        metavar="|".join(STACKS), help="Stacks by py-spy: Python's where it is there (auto), native ones too (on)."
+    ),
+    "watch": typer.Option(metavar="[S]", help="Look again every S seconds, and say what changed. [5]"),
     # the report
     "fail_on": typer.Option(
         metavar="|".join(FAIL_ON), help="Findings that make the exit status 1.", autocompletion=completion.floors

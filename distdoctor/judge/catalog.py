@@ -9,8 +9,9 @@ The file holds everything known about one failure:
 * ``LOG`` (optional): how a log shows it, one :class:`~distdoctor.model.log_line.Line` for each wording;
 * ``RESTART`` (optional): whether starting again as it was can help: ``no``, ``yes`` or ``other-nodes``;
 * ``NEXT`` (optional): the one thing to get next where a log shows only a symptom of it, and the command for that;
-* ``judge(cluster)`` (not needed with ``LOG``): yields a Finding for each time the failure is in the facts. Pure: no
-  sockets, clock, environment;
+* ``judge(cluster)`` (not needed with ``LOG`` or ``judge_job``): yields a Finding for each time the failure is in the
+  facts. Pure: no sockets, clock, environment;
+* ``judge_job(cluster)`` (optional): the same of a job that runs now, where it is in the facts (``NodeFacts.jobs``);
 * ``PREVENTS`` (optional): the milestone (``distdoctor.model.milestones``) that a job with this failure does not reach;
 * ``SYMPTOM_OF`` (optional): the milestone without which this failure is seen in any case: it then follows from what
   prevents that milestone, or one before it;
@@ -84,10 +85,12 @@ class Check:
     """Whether starting again as it was can help."""
     next: tuple[str, str] = ("", "")
     """What to get next where a log shows only a symptom of it, and the command for that."""
+    judge_job: Callable[[Cluster], Iterable[Finding]] | None = None
+    """What it finds in a job that runs now; None where that does not show it."""
 
     @property
     def of_logs_alone(self) -> bool:
-        """Whether only logs show it: there is nothing to judge in the facts of a cluster."""
+        """Whether only logs, or a job that runs, show it: there is nothing to judge in what ``check`` sees."""
         return self.judge is _nothing
 
     @property
@@ -129,7 +132,7 @@ def load(extra: Iterable[Path] = ()) -> tuple[Check, ...]:
 
 def _of_a_site(check: Check, replaced: Check | None) -> Check:
     """A site's check, run with care. One that replaces another and does not say what it prevents, prevents the same."""
-    check = replace(check, judge=Judge(check.judge))
+    check = replace(check, judge=Judge(check.judge), judge_job=Judge(check.judge_job) if check.judge_job else None)
     if replaced is None or check.prevents:
         return check
     return replace(check, prevents=replaced.prevents, incomplete=check.incomplete or replaced.incomplete)
@@ -173,8 +176,9 @@ def _declared(module: ModuleType, path: Path) -> Check:
     stage, severity, log = path.parent.name, getattr(module, "SEVERITY", None), getattr(module, "LOG", ())
     if problem := problem_of_log(log):
         raise _Wrong(problem)
-    page, judge = inspect.cleandoc(str(module.__doc__ or "")), getattr(module, "judge", _nothing if log else None)
-    if not page or severity not in SEVERITIES or not callable(judge):
+    page, judge_job = inspect.cleandoc(str(module.__doc__ or "")), getattr(module, "judge_job", None)
+    judge = getattr(module, "judge", _nothing if log or judge_job else None)
+    if not page or severity not in SEVERITIES or not callable(judge) or not (judge_job is None or callable(judge_job)):
         raise _Wrong(f"a check needs a docstring, SEVERITY ({', '.join(SEVERITIES)}) and judge(cluster) or LOG")
     headings = [line for line, under in _pairs(page) if re.fullmatch(r"-{3,}", under)]
     missing = [section for section in SECTIONS[:3] if section not in headings]
@@ -203,6 +207,7 @@ def _declared(module: ModuleType, path: Path) -> Check:
         log=tuple(log),
         restart=restart,
         next=(str(following[0]), str(following[1])),
+        judge_job=judge_job,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -46,12 +46,13 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 
     ``ignore`` holds check ids (or patterns) whose findings are set aside and listed apart.
     """
-    checks = [check for check in checks if not check.of_logs_alone and (check.stage not in OF_CALLS or cluster.calls)]
+    judges = _judges(cluster, checks)
+    checks = [check for check, _ in judges]
     found: list[Finding] = []
     broken: list[str] = []
-    for check in checks:
+    for check, judge_it in judges:
         try:
-            for finding in check.judge(cluster):
+            for finding in judge_it(cluster):
                 found.append(_completed(finding, check, cluster))
         except Failed as err:
             broken.append(f"{check.id}: {err}")
@@ -67,6 +68,22 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 def judge_calls(calls: Iterable[HostCall], checks: Sequence[Check], ignore: Iterable[str] = ()) -> Judgement:
     """The same where no host told any facts: what became of the command that was sent to each."""
     return judge(Cluster((), (), tuple(calls)), [check for check in checks if check.stage in OF_CALLS], ignore)
+
+
+def is_on_job(cluster: Cluster) -> bool:
+    """Whether the facts are about a job that runs now, and not about what ``check`` tried."""
+    return any(node.facts.jobs for node in cluster.nodes)
+
+
+def _judges(cluster: Cluster, checks: Sequence[Check]) -> list[tuple[Check, Callable[[Cluster], Iterable[Finding]]]]:
+    """The checks that can say something of such facts, and by which of their functions."""
+    if is_on_job(cluster):
+        return [(check, check.judge_job) for check in checks if check.judge_job is not None]
+    return [
+        (check, check.judge)
+        for check in checks
+        if not check.of_logs_alone and (check.stage not in OF_CALLS or cluster.calls)
+    ]
 
 
 def only_probed(cluster: Cluster, stage: str) -> bool:

@@ -25,7 +25,7 @@ def process_state(pid: int) -> str | None:
 
 def listening(pid: int | str) -> list[tuple[str, int]]:
     """(address, port) of every TCP socket that process ``pid`` (or ``self``) listens on; [] where it cannot be read."""
-    mine = _inodes(pid)
+    mine = inodes(pid)
     found = []
     for table in ("tcp", "tcp6"):
         try:
@@ -36,27 +36,28 @@ def listening(pid: int | str) -> list[tuple[str, int]]:
         for row in rows:
             columns = row.split()
             if columns[3] == _LISTEN and columns[9] in mine:
-                found.append(_endpoint(columns[1]))
+                found.append(endpoint(columns[1]))
     return found
 
 
-def _inodes(pid: int | str) -> set[str]:
-    inodes: set[str] = set()
+def inodes(pid: int | str) -> set[str]:
+    """The inodes of the sockets that process ``pid`` has open; none where that cannot be read."""
+    found: set[str] = set()
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return inodes
+        return found
     for name in names:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
         if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    return inodes
+            found.add(target[8:-1])
+    return found
 
 
-def _endpoint(text: str) -> tuple[str, int]:
+def endpoint(text: str) -> tuple[str, int]:
     """``0100007F:7383`` as an address and a port: words in host byte order (proc_net_tcp(5))."""
     address, _, port = text.partition(":")
     words = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]

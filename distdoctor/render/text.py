@@ -13,7 +13,7 @@ from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.model.stages import STAGES, needs_torch
-from distdoctor.render import logs
+from distdoctor.render import hang, logs
 from distdoctor.render.details import write_details, write_plan
 from distdoctor.render.evidence import gathered
 from distdoctor.render.fixes import write_fixes
@@ -51,11 +51,13 @@ class _Writer:
         self.page = Page(style.width)
         self.marks, self.dot = (ASCII_MARKS, " - ") if style.ascii_only else (MARKS, " · ")
         self.roots = [f for f in report.findings if f.because_of is None]
-        self.on_logs = logs.is_on_logs(report)
+        self.on_logs, self.on_job = logs.is_on_logs(report), hang.is_on_job(report)
 
     def write(self, quiet: bool) -> None:
         if not quiet and self.on_logs:
             logs.write_head(self.page, self.report, self.dot)
+        elif not quiet and self.on_job:
+            hang.write_head(self.page, self.report, self.dot)
         elif not quiet:
             self._header()
             self._verdict()
@@ -63,11 +65,13 @@ class _Writer:
             if not quiet or root.severity != "info":
                 self._root(root, [f for f in self.report.findings if f.because_of == root.id], quiet)
         logs.write_candidates(self.page, self.report, self.style.program)
+        if not quiet and self.on_job:
+            hang.write_table(self.page, self.report, self.verbose)
         if not quiet:
             self._rest()
             self.page.blank()
             write_ladder(self.page, self.report, self.marks, whole=bool(self.verbose))
-            if self.verbose:
+            if self.verbose and not self.on_job:
                 write_details(self.page, self.report)
         self.page.blank()
         self._tally()
@@ -124,6 +128,8 @@ class _Writer:
     def _word(self) -> str:
         if self.on_logs:
             return logs.word(self.report)
+        if self.on_job:
+            return hang.word(self.report)
         partly = self.report.verdict in ("pass", "warn") and not self._whole()
         return self.report.verdict.upper() + (f" up to {self.report.until}" if partly else "")
 
@@ -204,6 +210,8 @@ class _Writer:
     def _next(self) -> None:
         if self.on_logs:
             words, commands = logs.next_step(self.report, self.style.program)
+        elif self.on_job:
+            words, commands = hang.next_step(self.report, self.style)
         else:
             words, commands = next_step(self.report, self.style)
         self.page.prose(f"next: {clean(words)}{':' if commands else ''}", hang=6)

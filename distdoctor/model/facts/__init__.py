@@ -24,6 +24,7 @@ from distdoctor.model.facts.host import (
     SharedMemory,
     TemporaryFolder,
 )
+from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, LockFile, Moved, Socket
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.mesh import MAX_RATES, Link, LinkRate, MeshFacts
@@ -61,6 +62,7 @@ __all__ = [
     "Firewall",
     "FirewallChain",
     "Folder",
+    "Frame",
     "Gpu",
     "GpuFacts",
     "GroupView",
@@ -70,13 +72,18 @@ __all__ = [
     "Identity",
     "InitFile",
     "Interface",
+    "JobFacts",
+    "JobProcess",
+    "JobThread",
     "Leftover",
     "Limits",
     "Link",
     "LinkRate",
+    "LockFile",
     "MeetingFacts",
     "Member",
     "MeshFacts",
+    "Moved",
     "NetworkFacts",
     "NodeFacts",
     "PortHolder",
@@ -90,6 +97,7 @@ __all__ = [
     "Route",
     "Shadow",
     "SharedMemory",
+    "Socket",
     "StageFacts",
     "StageStatus",
     "StoreState",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distdoctor.model.facts.host import HostFacts, Identity
+from distdoctor.model.facts.job import JobFacts
 from distdoctor.model.facts.mesh import MeshFacts
 from distdoctor.model.facts.network import NetworkFacts
 from distdoctor.model.facts.ranks import RankFacts, StageStatus
@@ -93,6 +94,8 @@ class NodeFacts:
     ranks: tuple[RankFacts, ...] = ()
     stages: tuple[StageFacts, ...] = ()
     trials: tuple[Trial, ...] = ()
+    jobs: tuple[JobFacts, ...] = ()
+    """Jobs that ran here while this was looked at; empty where none was looked for."""
     started_at: float = 0.0
     """Seconds since the epoch, by this host's clock."""
     until: str = ""

@@ -1,0 +1,71 @@
+"""A rank came to the job and is gone.
+
+What you see
+------------
+The others wait: in a collective, in a barrier, or in making a further group. The process of one rank is no longer
+there, or is a zombie, while its launcher did not end the rest.
+
+Why it happens
+--------------
+It ended by an exception, a signal or for want of memory, and nobody ends the others: ranks that were started one by one
+have no agent that would, and a script that forks them need not look.
+
+Fix
+---
+Read the log of that rank, and `dmesg` for a kill by the kernel; end the others, and start again. torchrun ends all
+ranks where one fails.
+
+When it is harmless
+-------------------
+Where the job is just ending.
+
+See also
+--------
+process/exception, process/killed-by-oom, process/rank0-died, collective/rank-missing
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, live, together
+
+SEVERITY = "fail"
+PREVENTS = "store hosted"
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None or not job.waiting:
+        return
+    gone = lost(job)
+    if not gone:
+        return
+    nodes = tuple(dict.fromkeys(gone.values()))
+    said = f"Rank{'s' if len(gone) > 1 else ''} {together(map(str, gone))}"
+    yield Finding(
+        f"{said} came to the job on {together(nodes)} and {'are' if len(gone) > 1 else 'is'} gone; the others wait.",
+        nodes=nodes,
+        ranks=tuple(gone),
+        evidence=(
+            *(f"{node}: no process of rank {rank} is left, though it joined the group" for rank, node in gone.items()),
+            *live.others_wait(job, []),
+        ),
+        fixes=(
+            Fix.on(
+                nodes, f"Look why it ended: its log, and the kernel's (dmesg) on {together(nodes)}; then start again."
+            ),
+        ),
+    )
+
+
+def lost(job: live.LiveJob) -> dict[int, str]:
+    """The ranks that joined on nodes whose facts are here, and have no process there; those that are zombies, too."""
+    gone = {r.number: r.node.name for r in job.ranks if r.place.kind == live.places.ENDED and r.number is not None}
+    group = job.store.default_group if job.store and not job.store.restarted else None
+    unknown = any(rank.number is None for rank in job.ranks)
+    here = {node.identity.hostname: node.name for node, facts in job.facts if all(p.readable for p in facts.processes)}
+    hosts_ranks = {rank.node.name for rank in job.ranks}
+    for member in group.members if group and not unknown else ():
+        name = here.get(member.host)
+        if name in hosts_ranks and member.rank not in job.numbers:
+            gone[member.rank] = str(name)
+    return dict(sorted(gone.items()))

@@ -1,0 +1,51 @@
+"""A rank is stopped.
+
+What you see
+------------
+A job that hangs without a word, while a rank has the state T (`ps`, `top`): it takes no step, and the others wait for
+it inside their collectives until the timeout.
+
+Why it happens
+--------------
+A signal stopped the process: SIGSTOP or SIGTSTP from somebody's `kill`, Ctrl-Z in a terminal, SIGTTIN or SIGTTOU for a
+process in the background that reads from the terminal, a batch system that suspends jobs. In the state t a debugger
+holds it: gdb, strace, or one that was itself killed.
+
+Fix
+---
+`kill -CONT PID`, or let the debugger go on; the job then goes on where it was.
+
+When it is harmless
+-------------------
+Where somebody looks at the rank with a debugger, or a batch system will let the job go on.
+
+See also
+--------
+barrier/rank-stopped, process/waiting-in-user-code, collective/rank-missing
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
+
+SEVERITY = "fail"
+PREVENTS = "store hosted"
+RESTART = "yes"
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    stopped = [rank for rank in job.ranks if rank.place.kind == live.places.STOPPED] if job else []
+    if not stopped:
+        return
+    nodes = list(dict.fromkeys(rank.node for rank in stopped))
+    debugged = any(rank.process.state == "t" for rank in stopped)
+    pids = {n: " ".join(str(rank.process.pid) for rank in stopped if rank.node is n) for n in nodes}
+    text = "Let the debugger go on, or end it." if debugged else "Let it go on."
+    yield live.rank_finding(
+        stopped,
+        f"{live.called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} stopped "
+        f"{'by a debugger' if debugged else 'by a signal'}; the others can only wait.",
+        evidence=live.where_ranks_are(stopped),
+        fixes=[Fix.on(n, text, commands=() if debugged else (f"kill -CONT {pids[n]}",)) for n in nodes],
+    )

@@ -1,0 +1,83 @@
+"""A rank waits in the job's own code while the others wait for it.
+
+What you see
+------------
+A job that hangs: most ranks are in a collective, or in init_process_group, and one is elsewhere and does not move: it
+sleeps, reads a file or a pipe that gives nothing, waits for a lock, for a program of its own or for a data loader.
+
+Why it happens
+--------------
+A file on a server that does not answer, an input that never comes, a deadlock between threads, a DataLoader whose
+workers wait (often for a lock that was held when they were forked), `if rank == 0:` with something that does not end.
+
+Fix
+---
+Look at the line that is named: what it waits for has to come, or the rank has to do without. The job goes on as soon as
+the rank does.
+
+When it is harmless
+-------------------
+Where it is known to take long, and ends in its time.
+
+See also
+--------
+process/stopped, host/filesystem-stalled, host/extension-lock-stale, collective/rank-missing
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
+
+SEVERITY = "fail"
+PREVENTS = "store hosted"
+PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    held = [rank for rank in job.ranks if is_held(job, rank)] if job else []
+    if not job or not held or job.world == 1:
+        return
+    nodes = list(dict.fromkeys(rank.node for rank in held))
+    one = len(held) == 1
+    first = held[0].place
+    at = f", {first.why}," if one and first.why else ""
+    where = f" at {first.frame.file}:{first.frame.line}" if one and first.frame else ""
+    what = first.kind if one else "in code of their own"
+    yield live.rank_finding(
+        held,
+        f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
+        f"and {'does' if one else 'do'} not move; the others wait for {'it' if one else 'them'}.",
+        evidence=(*live.where_ranks_are(held), *below(held), *live.others_wait(job, held)),
+        fixes=(Fix.on(nodes, remedy(first)),),
+    )
+
+
+def is_held(job: live.LiveJob, rank: live.LiveRank) -> bool:
+    """Whether the rank is in its own code and nothing moves there, as far as that is sure."""
+    place = rank.place
+    if place.kind not in PLACES or rank.works or not (place.sure or rank.process.main is None):
+        return False
+    moved = rank.process.moved
+    return moved is not None and moved.seconds > 0
+
+
+def below(held: list[live.LiveRank]) -> Iterator[str]:
+    """What runs below them, and does not move either."""
+    for rank in held:
+        for one in rank.below[:4]:
+            main = one.main
+            if main is None:
+                continue
+            what = "a worker of its data loader" if one.role == "loader" else f"its child {one.name}"
+            frame = next((frame for frame in main.frames if frame.own), None)
+            at = f" at {frame.file}:{frame.line}" if frame else ""
+            yield (
+                f"{rank.node.name}: {what} (pid {one.pid}) is{at} in {main.call or main.waits_in or 'its own code'}"
+                + (f" on {main.reads}" if main.reads else "")
+            )
+
+
+def remedy(place: live.places.Place) -> str:
+    line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
+    return f"Look at what it waits for{line}: the job goes on as soon as the rank does."

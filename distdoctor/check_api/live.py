@@ -1,0 +1,30 @@
+"""A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
+checks share to tell of them."""
+
+from distdoctor.check_api.live_master import (
+    dialling_store,
+    master_of,
+    sockets_to_store,
+    store_contact,
+    store_finding,
+)
+from distdoctor.check_api.live_ranks import called, others_wait, rank_finding, where_ranks_are
+from distdoctor.knowledge import job_places as places
+from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.knowledge.live_job import live_job as job_of
+
+__all__ = [
+    "LiveJob",
+    "LiveRank",
+    "called",
+    "dialling_store",
+    "job_of",
+    "master_of",
+    "others_wait",
+    "places",
+    "rank_finding",
+    "sockets_to_store",
+    "store_contact",
+    "store_finding",
+    "where_ranks_are",
+]

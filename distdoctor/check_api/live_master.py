@@ -1,0 +1,75 @@
+"""How a job that runs now fares with its store: who tries to reach it in vain, and what the doctor's own try gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distdoctor.check_api.live_ranks import called, where_ranks_are
+from distdoctor.knowledge import job_places
+from distdoctor.knowledge.connect_text import contact_text
+from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.model.facts import Contact, Socket, StoreView
+from distdoctor.model.findings import Finding, Fix
+
+
+def master_of(job: LiveJob) -> str:
+    """The host of the store, as the job calls it."""
+    view = asked_store(job)
+    return job.first.master_addr or (view.host if view else "") or "the master"
+
+
+def asked_store(job: LiveJob) -> StoreView | None:
+    """What the doctor's own try at the ranks' store gave; without one, at that of the agents."""
+    return job.stores[-1] if job.stores else None
+
+
+def store_contact(job: LiveJob) -> Contact | None:
+    """How that connection ended."""
+    view = asked_store(job)
+    return view.contact if view else None
+
+
+def dialling_store(job: LiveJob) -> list[LiveRank]:
+    """The ranks that try to reach the store."""
+    return [rank for rank in job.ranks if rank.place.kind == job_places.MASTER]
+
+
+def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
+    """The connections of ranks and agents to the store that are in this state, and whose they are."""
+    ports = job.master_ports
+    for rank in job.ranks:
+        for one in rank.process.sockets or ():
+            if one.state == state and one.remote_port in ports:
+                yield f"{rank.node.name}: {rank.called}", one
+    for node, agent in job.agents:
+        for one in agent.sockets or ():
+            if one.state == state and one.remote_port in ports:
+                yield f"{node.name}: the agent (pid {agent.pid})", one
+
+
+def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
+    """The finding that the store is not reached; ``how`` says how it fails."""
+    master, view = master_of(job), asked_store(job)
+    port = view.port if view else job.first.master_port
+    trying = dialling_store(job)
+    who = called(trying) if trying else "The agent" if not job.ranks else "The doctor"
+    tried = f"the doctor's own connection to {view.host} port {view.port}: " if view else ""
+    said = contact_text(view.contact) if view and view.contact else "no address" if view else ""
+    unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
+    nodes = list(dict.fromkeys(node.name for node, _ in job.facts))
+    return Finding(
+        f"{who} on {', '.join(nodes)} cannot reach the store at {master} port {port}: it {how}.",
+        nodes=(master,),
+        links=tuple((node, master) for node in nodes if node != master),
+        evidence=(
+            *where_ranks_are(trying),
+            *(
+                f"{name}: no answer from {address} port {number}, sent {times + 1} times"
+                for name, address, number, times in unanswered[:8]
+            ),
+            *([f"{tried}{said}"] if tried and said else []),
+        ),
+        fixes=(Fix(fix, (master,)),),
+        severity="warn" if job.young else None,
+        matters="the job was started only now: what is missing may still come" if job.young else "",
+    )

@@ -1,0 +1,52 @@
+"""What checks share to tell of the ranks of a job that runs now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from distdoctor.check_api.text import ranks_said, together
+from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.model.findings import Finding, Fix, Severity
+
+SHOWN = 8
+
+
+def called(ranks: Sequence[LiveRank]) -> str:
+    """``Ranks 1 and 2``, to begin a sentence with; by their processes where their numbers are not known."""
+    numbers = [rank.number for rank in ranks if rank.number is not None]
+    if len(numbers) == len(ranks):
+        shown = ranks_said(numbers[:SHOWN])
+        return f"{shown} and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else shown
+    words = [f"the process {rank.process.pid}" if rank.number is None else f"rank {rank.number}" for rank in ranks]
+    said = together(words[:SHOWN])
+    return said[:1].upper() + said[1:]
+
+
+def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
+    """A line of evidence for those who are at the same place, node by node."""
+    groups: dict[tuple[str, str], list[LiveRank]] = {}
+    for rank in ranks:
+        groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
+    for (node, place), those in groups.items():
+        pids = " ".join(str(rank.process.pid) for rank in those[:SHOWN])
+        said = called(those)
+        yield f"{node}: {said[:1].lower()}{said[1:]} (pid {pids}) {'is' if len(those) == 1 else 'are'} {place}"
+
+
+def rank_finding(
+    ranks: Sequence[LiveRank],
+    summary: str,
+    *,
+    evidence: Iterable[str] = (),
+    fixes: Iterable[Fix] = (),
+    severity: Severity | None = None,
+) -> Finding:
+    """The finding that blames these ranks and the nodes they are on."""
+    nodes = list(dict.fromkeys(rank.node for rank in ranks))
+    numbers = sorted(rank.number for rank in ranks if rank.number is not None)
+    return Finding.about(nodes, summary, ranks=numbers, evidence=evidence, fixes=fixes, severity=severity)
+
+
+def others_wait(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
+    """Evidence of who waits meanwhile."""
+    return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]

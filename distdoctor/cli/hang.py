@@ -1,0 +1,86 @@
+"""``distdoctor hang``: who is missing, who is stuck and where, in a job that hangs now."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distdoctor import interrupts, streams
+from distdoctor.cli import ending
+from distdoctor.cli.catalog import known_ids, load_checks
+from distdoctor.cli.check import save_path
+from distdoctor.cli.flags import STACKS, HangFlags, ReportFlags
+from distdoctor.cli.report_output import Telling
+from distdoctor.cli.words import one_of
+from distdoctor.inspection.hang import NoJob, Wanted, inspect
+from distdoctor.inspection.report import changes, report_on_jobs
+from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.model.errors import UsageError
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.render.exit_status import INCOMPLETE, OK, exit_status
+
+if TYPE_CHECKING:
+    from distdoctor.judge.catalog import Check
+    from distdoctor.model.facts import NodeFacts
+
+
+def hang_command(how: HangFlags, flags: ReportFlags) -> int:
+    """Look at the job that is meant, judge and tell. Raises UsageError."""
+    telling = Telling.from_flags(flags)
+    if how.store is not None and split_endpoint(how.store)[1] is None:
+        raise UsageError(f"--store {how.store!r} is no HOST:PORT")
+    if how.watch is not None and telling.output != "text":
+        raise UsageError("--watch tells one report after the other, which only text can")
+    wanted = Wanted(how.pid, how.run_id, how.store, one_of("--stacks", how.stacks, STACKS))
+    save = save_path(how.save) if how.save is not None else None
+    checks = load_checks(flags.checks or ())
+    patterns = known_ids(flags.ignore or (), checks)
+    facts, report = _looked(wanted, checks, patterns)
+    while how.watch is not None:
+        telling.show(report)
+        before = report
+        try:
+            time.sleep(how.watch)
+            ending.begin()
+            facts, report = _looked(wanted, checks, patterns)
+        except UsageError as err:
+            streams.write(f"\n{_now()} {clean(err)}\n")
+            return OK
+        except (KeyboardInterrupt, interrupts.Interrupted):
+            return exit_status(before, telling.fail_on)
+        streams.write("".join(f"\n{_now()} {clean(line)}" for line in changes(before, report)) + "\n\n")
+    interrupts.hold()  # half a report helps nobody
+    unsaved = save is not None and not _saved(save, facts)
+    telling.show(report)
+    status = exit_status(report, telling.fail_on)
+    return INCOMPLETE if status == OK and unsaved else status
+
+
+def _looked(wanted: Wanted, checks: Sequence[Check], ignore: Sequence[str]) -> tuple[NodeFacts, Report]:
+    """What was seen, and the report on it. Raises UsageError where there is no such job."""
+    began, started_at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+    try:
+        facts = inspect(wanted)
+    except NoJob as err:
+        raise UsageError(str(err)) from None
+    return facts, report_on_jobs([facts], checks, ignore, started_at=started_at, seconds=time.monotonic() - began)
+
+
+def _saved(path: Path, facts: NodeFacts) -> bool:
+    from distdoctor.model.facts.files import write
+
+    try:
+        write(path, facts, leads_node=True)
+    except OSError as err:
+        streams.write(f"distdoctor: the facts could not be saved: {clean(err)}\n", sys.stderr)
+        return False
+    return True
+
+
+def _now() -> str:
+    return datetime.now().strftime("%H:%M:%S")

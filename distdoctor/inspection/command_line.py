@@ -1,0 +1,113 @@
+"""What torchrun was told: its options from the command line of an agent, else its variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.model.launch_settings import (
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_CONF,
+    RDZV_ENDPOINT,
+    RDZV_ID,
+    STANDALONE,
+    Setting,
+)
+from distdoctor.model.plan import DEFAULT_PORT
+
+_FLAGS = {"-m", "--module", "--no-python", "--run-path", STANDALONE.flag, "--virtual-local-rank"}
+"""torchrun's options that take no value."""
+_JOIN_TIMEOUT = 600.0
+"""Seconds that c10d waits for the least number of nodes (dynamic_rendezvous.py, ``RendezvousTimeout``)."""
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """The options that say which job it is."""
+
+    nnodes: str = "1"
+    nproc_per_node: str = "1"
+    node_rank: str = ""
+    master_addr: str = ""
+    master_port: str = ""
+    rdzv_backend: str = "static"
+    rdzv_endpoint: str = ""
+    rdzv_id: str = "none"
+    rdzv_conf: str = ""
+    standalone: bool = False
+
+    @property
+    def nodes(self) -> tuple[int, int] | None:
+        """The least and the largest number of nodes; None where it is no number."""
+        parts = self.nnodes.split(":")
+        if not all(part.isdecimal() for part in parts) or len(parts) > 2:
+            return None
+        return int(parts[0]), int(parts[-1])
+
+    @property
+    def endpoint(self) -> tuple[str, int] | None:
+        """Where the agents meet; None where that is not said."""
+        if self.rdzv_backend == "static":
+            port = self.master_port if self.master_port.isdecimal() else ""
+            if self.rdzv_endpoint:
+                host, number = split_endpoint(self.rdzv_endpoint)
+                return host, number if number is not None else DEFAULT_PORT
+            return (self.master_addr or "127.0.0.1"), int(port) if port else DEFAULT_PORT
+        if not self.rdzv_endpoint:
+            return None
+        host, number = split_endpoint(self.rdzv_endpoint)
+        return host, number if number is not None else 29400
+
+    @property
+    def join_timeout(self) -> float:
+        """Seconds that the agents wait for each other."""
+        match = re.search(r"(?:^|,)(?:join_)?timeout=(\d{1,7})", self.rdzv_conf)
+        return float(match[1]) if match else _JOIN_TIMEOUT
+
+
+def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptions:
+    """The options, as torchrun reads them: its own words end where the script's begin."""
+    given: dict[str, str] = {}
+    words = list(_own_words(command))
+    while words:
+        name, equals, value = words.pop(0).partition("=")
+        if not name.startswith("-"):
+            break
+        name = "--" + name.lstrip("-").replace("_", "-") if len(name) > 2 else name
+        if not equals and name not in _FLAGS and words:
+            value = words.pop(0)
+        given[name] = value or "true"
+
+    def told(setting: Setting, default: str) -> str:
+        return given.get(setting.flag) or variables.get(setting.pet) or default
+
+    return AgentOptions(
+        nnodes=told(NNODES, "1"),
+        nproc_per_node=told(NPROC_PER_NODE, "1"),
+        node_rank=told(NODE_RANK, ""),
+        master_addr=told(MASTER_ADDR, ""),
+        master_port=told(MASTER_PORT, ""),
+        rdzv_backend=told(RDZV_BACKEND, "static"),
+        rdzv_endpoint=told(RDZV_ENDPOINT, ""),
+        rdzv_id=told(RDZV_ID, "none"),
+        rdzv_conf=told(RDZV_CONF, ""),
+        standalone=STANDALONE.flag in given or STANDALONE.pet in variables,
+    )
+
+
+def _own_words(command: Sequence[str]) -> Sequence[str]:
+    """What stands behind the name of the program."""
+    for place, word in enumerate(command[:8]):
+        if os.path.basename(word) == "torchrun" or word.endswith(("distributed/run.py", "distributed/launch.py")):
+            return command[place + 1 :]
+        if word == "-m" and command[place + 1 : place + 2]:
+            return command[place + 2 :]
+    return ()

@@ -1,0 +1,261 @@
+"""One inspection: the job that is meant is found, looked at twice, and put down as facts. Nothing is changed by it."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from distdoctor.inspection import candidates, jobs, locks, looks, proc_files, stacks, store_view
+from distdoctor.inspection.jobs import Found
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, StoreView
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
+from distdoctor.model.plan import DEFAULT_PORT, Plan
+from distdoctor.probes.identity import identity
+
+APART = 1.5
+"""Seconds between the two looks."""
+_ARP_COMPLETE = 0x02
+"""ATF_COM in include/uapi/linux/if_arp.h."""
+STORE_SECONDS = 1.4
+"""How long the stores are asked at most, meanwhile."""
+
+
+class NoJob(Exception):
+    """There is nothing to look at, or it cannot be told what is meant; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be looked at, and how."""
+
+    pid: int | None = None
+    run_id: str | None = None
+    store: str | None = None
+    """``HOST:PORT`` of the job's store."""
+    stacks: str = "auto"
+    apart: float = APART
+
+
+def inspect(wanted: Wanted) -> NodeFacts:
+    """The facts of the job that is meant. Raises NoJob."""
+    started = time.time()
+    scan = candidates.scan()
+    try:
+        found = _chosen(jobs.find(scan, wanted.pid), wanted, scan)
+    except NoJob:
+        if wanted.store is None or wanted.pid is not None:
+            raise
+        found = Found(wanted.store, "")  # from a host without any process of the job
+    job = _looked_at(found, wanted, scan)
+    return NodeFacts(
+        identity(),
+        _plan(job),
+        variables=dict(job.ranks[0].variables) if job.ranks else {},
+        node_rank=job.node_rank,
+        ranks=tuple(RankFacts(one.rank, one.local_rank or 0, one.pid) for one in job.ranks if one.rank is not None),
+        jobs=(job,),
+        started_at=started,
+        until="",
+    )
+
+
+def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Found:
+    """The one job that is meant. Raises NoJob."""
+    if wanted.pid is not None:
+        theirs = [job for job in found if wanted.pid in job.members]
+        if theirs:
+            return theirs[0]
+        raise NoJob(f"--pid {wanted.pid}: {_no_such_process(wanted.pid, scan)}")
+    if wanted.run_id is not None:
+        found = [job for job in found if job.run_id == wanted.run_id]
+        if not found:
+            raise NoJob(f"--run-id {wanted.run_id}: no job of this host has it")
+    if wanted.store is not None:
+        port = split_endpoint(wanted.store)[1]
+        found = [job for job in found if (place := _store_place(job, Wanted())) and place[1] == port]
+    here, elsewhere = jobs.of_namespace(found, proc_files.link("self", "ns/net") or "")
+    chosen = here or elsewhere
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        listed = "; ".join(f"{job.id}: --pid {min(job.members)} ({_said(job)})" for job in chosen[:8])
+        raise NoJob(f"{len(chosen)} jobs run here; say which: {listed}")
+    if scan.unreadable:
+        users = ", ".join(sorted({one.user for one in scan.unreadable}))
+        pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
+        raise NoJob(f"what looks like a job here belongs to {users} (pid {pids}): run this as that user or as root")
+    raise NoJob("no process of a PyTorch job is here; run this on one of its nodes, or give --pid")
+
+
+def _no_such_process(pid: int, scan: candidates.Scan) -> str:
+    if pid not in scan.parents:
+        return "there is no such process here"
+    if any(one.pid == pid for one in scan.unreadable):
+        return "it belongs to another user: run this as that user or as root"
+    return "it has not loaded torch, and belongs to no job"
+
+
+def _said(job: Found) -> str:
+    ranks = len(job.ranks)
+    return f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet"
+
+
+def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
+    traced = [pid for pid, (_, role) in found.members.items() if role != "child"]
+    reason = stacks.why_not() if wanted.stacks != "off" else ""
+    traced = traced if wanted.stacks != "off" and not reason else []
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(_stores, found, wanted)
+        first_stacks = stacks.read(traced)
+        began = time.monotonic()
+        first = {pid: looks.look(pid, began) for pid in found.members}
+        time.sleep(max(0.0, wanted.apart))
+        second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
+        apart = time.monotonic() - began
+        tables = SocketTables()
+        notes = [reason] if reason else []
+        processes = []
+        last = {
+            pid: looks.process(one, role, tables)
+            for pid, (one, role) in found.members.items()
+            if second[pid] is not None
+        }
+        last_stacks = stacks.read(last.keys() & set(traced), native=wanted.stacks == "on")
+        for pid, seen in last.items():
+            before, after = first[pid], second[pid]
+            if before is None or after is None:
+                continue
+            seen = replace(seen, moved=looks.moved(before, after))
+            processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid)))
+        gone = [pid for pid in found.members if pid not in last]
+        if gone:
+            notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
+        views, found_notes = asked.result()
+    if scan.unreadable:
+        pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
+        notes.append(f"not looked at: processes of other users ({pids}); run this as root")
+    if not found.members:
+        notes.append("no process of the job was looked at: only what its store holds is known here")
+    job = _facts(found, processes, apart, [*notes, *found_notes])
+    return replace(job, stores=views, locks=locks.look(found))
+
+
+def with_stacks(
+    one: JobProcess, before: tuple[stacks.Stack, str] | None, after: tuple[stacks.Stack, str] | None
+) -> JobProcess:
+    """The process with its stacks, and whether that of its main thread changed."""
+    if after is None:
+        return one
+    frames, error = after
+    threads = tuple(replace(thread, frames=frames.get(thread.tid, ())) for thread in one.threads)
+    if before is not None and one.moved is not None and one.pid in before[0] and one.pid in frames:
+        python = [tuple(f for f in stack[one.pid] if f.file.endswith(".py")) for stack in (before[0], frames)]
+        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1]))
+    return replace(one, threads=threads, stack_error=error)
+
+
+def _stores(found: Found, wanted: Wanted) -> tuple[tuple[StoreView, ...], list[str]]:
+    """What the stores hold, and why nothing is known of them."""
+    place = _store_place(found, wanted)
+    if place is None:
+        return (), []
+    if found.netns and not wanted.store and found.netns != proc_files.link("self", "ns/net"):
+        return (), ["its store was not asked: its processes are in another network namespace; run this inside it"]
+    host, port = place
+    worlds = [number for one in found.ranks if (number := one.variables.get(WORLD_SIZE.variables[0], "")).isdecimal()]
+    by_agent = found.variable("TORCHELASTIC_USE_AGENT_STORE") == "True" or found.options is not None
+    views = store_view.views(
+        host,
+        port,
+        timeout=STORE_SECONDS,
+        expected_world=int(max(worlds, key=worlds.count)) if worlds else None,
+        run_id=found.run_id or "none",
+        hosted_by="agent" if by_agent else "rank 0" if found.ranks else "",
+        hosts=[found.variable(MASTER_ADDR.variables[0]), platform.node()],
+    )
+    return tuple(map(_unreachable, views)), []
+
+
+def _unreachable(view: StoreView) -> StoreView:
+    """The view, where nobody answered the kernel's question who has the address: it asks longer than we wait."""
+    contact = view.contact
+    if contact is None or contact.outcome != "no-answer":
+        return view
+    rows = (row.split() for row in (proc_files.text("self", "net/arp") or "").splitlines()[1:])
+    silent = {row[0] for row in rows if len(row) > 3 and int(row[2], 16) & _ARP_COMPLETE == 0}
+    return replace(view, contact=replace(contact, outcome="unreachable")) if contact.address in silent else view
+
+
+def _store_place(found: Found, wanted: Wanted) -> tuple[str, int] | None:
+    """Where the job's ranks, or its agents, meet."""
+    if wanted.store:
+        host, port = split_endpoint(wanted.store)
+        return host, port if port is not None else DEFAULT_PORT
+    address, port_text = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
+    if found.options is not None and found.options.rdzv_backend == "c10d" and found.options.endpoint:
+        return found.options.endpoint
+    if address and port_text.isdecimal():
+        return address, int(port_text)
+    if found.options is not None and found.options.endpoint:
+        return found.options.endpoint
+    return found.seen_store()
+
+
+def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:
+    ranks = [one for one in processes if one.role == "rank"]
+    options = found.options
+    launcher = "torchrun" if options or found.variable("TORCHELASTIC_RUN_ID") else "env"
+    if launcher == "env" and not any(one.rank is not None for one in ranks):
+        launcher = "fork"
+    address, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
+    if not address and options and options.rdzv_backend == "static" and options.endpoint:
+        address, port = options.endpoint[0], str(options.endpoint[1])
+    nodes = options.nodes if options else None
+    world = next((one.world_size for one in ranks if one.world_size is not None), None)
+    local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
+    return JobFacts(
+        id=found.id,
+        launcher=launcher,
+        run_id=found.run_id,
+        master_addr=address,
+        master_port=int(port) if port.isdecimal() else DEFAULT_PORT if address else None,
+        rdzv_backend=options.rdzv_backend if options else "",
+        rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
+        join_timeout=options.join_timeout if options and options.rdzv_backend == "c10d" else None,
+        nnodes=nodes[0] if nodes else -(-world // local) if world and local else None,
+        node_rank=next((one.node_rank for one in ranks if one.node_rank is not None), None),
+        world_size=world,
+        netns=found.netns,
+        processes=tuple(sorted(processes, key=_order)),
+        seconds=round(apart, 2),
+        notes=tuple(notes),
+    )
+
+
+def _order(one: JobProcess) -> tuple[int, int, int]:
+    roles = ("agent", "launcher", "rank", "loader", "child")
+    return roles.index(one.role), one.rank if one.rank is not None else 1 << 30, one.pid
+
+
+def _plan(job: JobFacts) -> Plan:
+    """What the job was to be, as its processes were told."""
+    ranks = job.ranks
+    local = next((one.local_world_size for one in ranks if one.local_world_size), None)
+    return Plan(
+        nnodes=job.nnodes,
+        nproc_per_node=local or len(ranks) or None,
+        node_rank=job.node_rank,
+        world_size=job.world_size,
+        master_addr=job.master_addr or None,
+        master_port=job.master_port if job.master_port is not None else DEFAULT_PORT,
+        agent_store=any(one.variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True" for one in ranks),
+        run_id=job.run_id or "none",
+        rdzv_backend=job.rdzv_backend or "static",
+        restart=max((one.restart for one in ranks), default=0),
+        sources={},
+    )

@@ -1,0 +1,164 @@
+"""Which job each process belongs to, and what it is there: an agent, a rank, a worker of its data loader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from distdoctor.inspection import proc_files
+from distdoctor.inspection.candidates import DATA_WORKER, Candidate, Scan
+from distdoctor.inspection.command_line import AgentOptions, of_agent
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.facts.job import Role
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
+
+_OUTGOING = ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")
+_RUN_ID = "TORCHELASTIC_RUN_ID"
+_LAUNCHERS = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+
+
+@dataclass
+class Found:
+    """One job on this host."""
+
+    id: str
+    netns: str
+    members: dict[int, tuple[Candidate, Role]] = field(default_factory=dict)
+    options: AgentOptions | None = None
+    """torchrun's, where an agent of it is here."""
+
+    @property
+    def ranks(self) -> list[Candidate]:
+        """Those of its processes that are ranks."""
+        return [one for one, role in self.members.values() if role == "rank"]
+
+    def variable(self, name: str) -> str:
+        """What most of its ranks have for a variable; empty where none has it."""
+        values = [value for one in self.ranks if (value := one.variables.get(name))]
+        return max(values, key=values.count) if values else ""
+
+    @property
+    def run_id(self) -> str:
+        """Its run id: torchrun's, or empty."""
+        return self.variable(_RUN_ID) or (self.options.rdzv_id if self.options else "")
+
+    def seen_store(self) -> tuple[str, int] | None:
+        """Where its store is by the sockets of its ranks, where no variable says so: one of them serves it, or most of
+        them are connected, or try to be, to one and the same port."""
+        tables = SocketTables()
+        dialled: list[tuple[str, int]] = []
+        for one in self.ranks:
+            sockets = tables.of(one.pid) or ()
+            listening = {s.local_port for s in sockets if s.state == "LISTEN"}
+            if any(name.startswith("pt_tcpstore") for name in one.thread_names):
+                served = [s for s in sockets if s.remote_port in listening and s.state == "ESTABLISHED"]
+                if served:
+                    return served[0].remote, served[0].remote_port
+            dialled += [
+                (s.remote, s.remote_port) for s in sockets if s.state in _OUTGOING and s.local_port not in listening
+            ]
+        return max(dialled, key=dialled.count) if dialled else None
+
+
+def find(scan: Scan, wanted: int | None = None) -> list[Found]:
+    """The jobs of which processes are here; ``wanted`` is a process that belongs to one, whatever it looks like."""
+    roles = _roles(scan, wanted)
+    found: dict[tuple[str, str], Found] = {}
+    for pid, role in roles.items():
+        one = scan.candidates[pid]
+        key = _job_id(one, roles, scan)
+        job = found.setdefault((key, one.netns), Found(key, one.netns))
+        job.members[pid] = (one, role)
+        if role == "agent" and job.options is None:
+            job.options = of_agent(one.command, one.variables)
+    _with_children(found.values(), scan)
+    return [job for job in found.values() if job.ranks or job.options]
+
+
+def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
+    """What each candidate is; those that belong to no job are left out."""
+    roles: dict[int, Role] = {}
+    loose: list[Candidate] = []
+    for pid in sorted(scan.candidates, key=lambda pid: len(scan.above(pid))):
+        one = scan.candidates[pid]
+        above = _nearest(scan, pid, roles)
+        if one.is_agent and not _is_rank(one):
+            roles[pid] = "agent"
+        elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
+            roles[pid] = "loader" if one.name == DATA_WORKER else "child"
+        elif _is_rank(one) or one.is_distributed or pid == wanted:
+            roles[pid] = "rank"
+        else:
+            loose.append(one)
+    # Beside a rank, started by the same process: a rank that has not come so far that one sees it.
+    for one in loose:
+        beside = [pid for pid, role in roles.items() if role == "rank" and scan.parents.get(pid) == one.parent]
+        if one.torch is not None and beside and one.parent in scan.candidates and one.name != DATA_WORKER:
+            roles[one.pid] = "rank"
+        elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
+            roles[one.pid] = "launcher"
+    return roles
+
+
+def _is_rank(one: Candidate) -> bool:
+    """Whether its variables make it one: they are those at its start, and a child inherits them."""
+    told = RANK.variables[0] in one.variables and WORLD_SIZE.variables[0] in one.variables
+    return told or (one.torch is not None and any(name in one.variables for name in _LAUNCHERS))
+
+
+def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
+    """Whether it is a rank though one is above it: its number is another one, or it has a group of its own."""
+    name = RANK.variables[0]
+    if one.variables.get(name) != scan.candidates[above].variables.get(name):
+        return True
+    return one.is_distributed and not scan.candidates[above].is_distributed
+
+
+def _nearest(scan: Scan, pid: int, roles: dict[int, Role]) -> int | None:
+    return next((above for above in scan.above(pid) if above in roles), None)
+
+
+def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
+    """What its job is called: by its agent, else by where the ranks meet, else by the process that started them."""
+    chain = [one.pid, *(pid for pid in scan.above(one.pid) if pid in roles)]
+    agent = next((pid for pid in chain if roles[pid] == "agent"), None)
+    if agent is not None:
+        found = scan.candidates[agent]
+        options = of_agent(found.command, found.variables)
+        where = endpoint(*options.endpoint) if options.endpoint else f"pid {agent}"
+        return f"{options.rdzv_id} at {where}" if options.rdzv_id != "none" else where
+    rank = next((scan.candidates[pid] for pid in reversed(chain) if roles[pid] == "rank"), one)
+    address, port = rank.variables.get(MASTER_ADDR.variables[0]), rank.variables.get(MASTER_PORT.variables[0])
+    if address and port and _is_rank(rank):
+        return f"{address}:{port}"
+    if _is_rank(rank):
+        return f"pid {rank.pid}"
+    return f"pid {_first_above(rank, roles, scan)}"
+
+
+def _first_above(one: Candidate, roles: dict[int, Role], scan: Scan) -> int:
+    """The process that started this rank and those beside it."""
+    return one.parent if one.parent in scan.candidates else one.pid
+
+
+def _with_children(jobs: Iterable[Found], scan: Scan) -> None:
+    """With what else runs below ranks: compilers, writers, loaders that have not loaded torch."""
+    jobs = list(jobs)
+    ranks = {one.pid: job for job in jobs for one in job.ranks}
+    known = {pid for job in jobs for pid in job.members}
+    for pid in scan.parents:
+        if pid in known:
+            continue
+        job = next((ranks[above] for above in scan.above(pid) if above in ranks), None)
+        stat = proc_files.stat(pid) if job is not None else None
+        if job is None or stat is None:
+            continue
+        name = (proc_files.text(pid, "comm", 64) or "").strip()
+        one = Candidate(pid, stat.parent, stat.started, stat.state, name, (), {}, True, None, job.netns)
+        job.members[pid] = (one, "child")
+
+
+def of_namespace(jobs: Sequence[Found], netns: str) -> tuple[list[Found], list[Found]]:
+    """Those of this network namespace, and the others: containers, or hosts of a cluster on one machine."""
+    return [job for job in jobs if job.netns == netns], [job for job in jobs if job.netns != netns]

@@ -1,0 +1,147 @@
+"""Looking at the processes of a job: twice, some seconds apart, and what moved between the looks."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from distdoctor.inspection import proc_files
+from distdoctor.inspection.candidates import Candidate
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.inspection.syscalls import FUTEX, WITH_FILE, name_of, restarted
+from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
+from distdoctor.model.facts.job import Role
+from distdoctor.model.launch_settings import (
+    LOCAL_RANK,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    WORLD_SIZE,
+    Setting,
+)
+from distdoctor.model.sanitize import encodable, environment
+from distdoctor.probes.identity import variables
+
+MOST_THREADS = 64
+_SCHEDULERS = {
+    RANK.name: (RANK.slurm, "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
+    WORLD_SIZE.name: (WORLD_SIZE.slurm, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
+    LOCAL_RANK.name: (LOCAL_RANK.slurm, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
+}
+"""What other launchers call them."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is counted of one process at one time."""
+
+    at: float
+    cpu: float = 0.0
+    main_cpu: float = 0.0
+    read: int = 0
+    written: int = 0
+    switches: int = 0
+    call: str = ""
+    frames: tuple[Frame, ...] = ()
+
+
+def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
+    """A look at a process; None where it is gone."""
+    whole, main = proc_files.stat(pid), proc_files.stat(f"{pid}/task/{pid}")
+    if whole is None:
+        return None
+    io, status = proc_files.numbers(pid, "io"), proc_files.numbers(f"{pid}/task/{pid}", "status")
+    return Look(
+        at,
+        whole.cpu,
+        main.cpu if main else 0.0,
+        io.get("rchar", 0),
+        io.get("wchar", 0),
+        status.get("voluntary_ctxt_switches", 0),
+        (proc_files.text(pid, "syscall", 400) or "").partition(" 0x7")[0],
+        frames,
+    )
+
+
+def moved(before: Look, after: Look) -> Moved:
+    """What changed from one look to the other."""
+    both = bool(before.frames and after.frames)
+    return Moved(
+        round(after.at - before.at, 3),
+        round(after.cpu - before.cpu, 2),
+        round(after.main_cpu - before.main_cpu, 2),
+        after.read - before.read,
+        after.written - before.written,
+        after.switches - before.switches,
+        before.frames != after.frames if both else None,
+        before.call != after.call if before.call and after.call else None,
+    )
+
+
+def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
+    """What /proc shows of a process now, but for its stack and what moved."""
+    env, stat = one.variables, proc_files.stat(one.pid)
+    readable = one.readable and (role == "child" or os.access(f"/proc/{one.pid}/environ", os.R_OK))
+    return encodable(
+        JobProcess(
+            pid=one.pid,
+            parent=one.parent,
+            role=role,
+            name=one.name,
+            state=stat.state if stat else "",
+            user=one.user,
+            age=round(max(0.0, proc_files.uptime() - one.started), 1),
+            rank=_number(env, RANK) if role == "rank" else None,
+            local_rank=_number(env, LOCAL_RANK) if role == "rank" else None,
+            node_rank=_number(env, NODE_RANK),
+            world_size=_number(env, WORLD_SIZE),
+            local_world_size=_number(env, NPROC_PER_NODE),
+            restart=_int(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,
+            variables=environment(variables(env)) if role in ("rank", "agent") else {},
+            torch=one.torch,
+            threads=threads(one.pid) if role != "child" else threads(one.pid)[:1],
+            sockets=tables.of(one.pid) if role != "child" else None,
+            files=_files(one.pid) if role == "rank" else (),
+            readable=readable,
+        )
+    )
+
+
+def threads(pid: int) -> tuple[JobThread, ...]:
+    """Its threads, the main one first."""
+    tids = sorted((int(name) for name in proc_files.names(pid, "task")), key=lambda tid: (tid != pid, tid))
+    return tuple(_thread(pid, tid) for tid in tids[:MOST_THREADS])
+
+
+def _thread(pid: int, tid: int) -> JobThread:
+    task = f"{pid}/task/{tid}"
+    stat = proc_files.stat(task)
+    words = (proc_files.text(task, "syscall", 400) or "").split()
+    call = name_of(words[0]) if words and words[0].lstrip("-").isdecimal() else ""
+    waits_in = (proc_files.text(task, "wchan", 200) or "").strip()
+    timed = words[4] != "0x0" if call == FUTEX and len(words) > 4 else None
+    if call == "restart_syscall":
+        call, timed = restarted(waits_in)
+    reads = ""
+    if call in WITH_FILE and len(words) > 1:
+        reads = proc_files.link(pid, f"fd/{int(words[1], 16)}") or ""
+    name = (proc_files.text(task, "comm", 64) or "").strip()
+    return JobThread(tid, name, stat.state if stat else "", waits_in.removeprefix("0"), call, timed, reads[:300])
+
+
+def _files(pid: int) -> tuple[str, ...]:
+    """Where its output goes, as far as it goes to files."""
+    links = (proc_files.link(pid, f"fd/{number}") for number in (1, 2))
+    return tuple(dict.fromkeys(path for path in links if path and re.match(r"/(?!dev/)", path)))
+
+
+def _number(env: dict[str, str], setting: Setting) -> int | None:
+    for name in (*setting.variables, *_SCHEDULERS.get(setting.name, ())):
+        if (value := _int(env.get(name))) is not None:
+            return value
+    return None
+
+
+def _int(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text.strip()) else None

@@ -1,0 +1,94 @@
+"""What /proc shows of one process, piece by piece: None or nothing where it is gone or not ours to see. See proc(5)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+MOST = 1 << 20
+"""Bytes that are read of a file at most; maps of a process with torch have some 200 KB."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Stat:
+    """From /proc/PID/stat, or that of a thread. Times in seconds."""
+
+    state: str
+    parent: int
+    cpu: float
+    started: float
+    """Seconds after the start of the system."""
+
+
+def text(pid: int | str, name: str, most: int = MOST) -> str | None:
+    """The text of /proc/PID/NAME; None where it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(most).decode(errors="surrogateescape")
+    except OSError:
+        return None
+
+
+def link(pid: int | str, name: str) -> str | None:
+    """Where the link /proc/PID/NAME leads; None where that cannot be read."""
+    try:
+        return os.readlink(f"/proc/{pid}/{name}")
+    except OSError:
+        return None
+
+
+def names(pid: int | str, folder: str) -> list[str]:
+    """What is in a folder of /proc/PID; [] where it cannot be read."""
+    try:
+        return os.listdir(f"/proc/{pid}/{folder}")
+    except OSError:
+        return []
+
+
+def stat(pid: int | str) -> Stat | None:
+    """The state of a process; ``PID/task/TID`` for that of a thread."""
+    line = text(pid, "stat", 4096)
+    fields = (line or "").rpartition(")")[2].split()  # a process may call itself anything
+    if len(fields) < 20:
+        return None
+    return Stat(fields[0], int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS, int(fields[19]) / TICKS)
+
+
+def environ(pid: int) -> dict[str, str] | None:
+    """The variables with which the process was started; None where they cannot be read."""
+    whole = text(pid, "environ")
+    if whole is None:
+        return None
+    pairs = (entry.partition("=") for entry in whole.split("\0") if "=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def command(pid: int) -> list[str]:
+    """The words of its command line."""
+    return (text(pid, "cmdline", 65536) or "").rstrip("\0").split("\0")
+
+
+def all_pids() -> list[int]:
+    """Every process there is."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def uptime() -> float:
+    """Seconds since the start of the system."""
+    try:
+        with open("/proc/uptime") as file:
+            return float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def numbers(pid: int | str, name: str) -> dict[str, int]:
+    """The lines ``word: number`` of a file, as of /proc/PID/io or status."""
+    found = {}
+    for line in (text(pid, name, 65536) or "").splitlines():
+        word, _, rest = line.partition(":")
+        value = rest.split()
+        if value and value[0].isdecimal():
+            found[word] = int(value[0])
+    return found

@@ -1,0 +1,243 @@
+"""The report on a job that runs, or hangs, now: what the checks found, where each rank is, what is not known here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+from distdoctor.judge.build_report import assemble
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.engine import Judgement, judge
+from distdoctor.knowledge import job_places
+from distdoctor.knowledge.live_job import LiveJob, LiveRank, live_job
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import NodeFacts
+from distdoctor.model.report import Report, ReportNode, Verdict
+
+MOST = 4096
+"""Ranks that are told one by one."""
+APART = 60.0
+"""Seconds between the looks at two nodes from which they may not fit each other."""
+
+
+def report_on_jobs(
+    facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str], *, started_at: str, seconds: float
+) -> Report:
+    """The report on the jobs in the facts of one or more nodes. Raises ValueError without any facts."""
+    cluster = build(facts)
+    judgement = judge(cluster, checks, ignore)
+    job = live_job(cluster)
+    notes = [note for node in cluster.nodes for facts_of in node.facts.jobs for note in facts_of.notes]
+    report = assemble(cluster, judgement, started_at=started_at, seconds=seconds, notes=dict.fromkeys(notes))
+    if job is None:
+        return report
+    state, verdict, told = _state(job, judgement)
+    here = {node.name for node in report.nodes}
+    others = tuple(
+        ReportNode(name, None, True, name) for name in dict.fromkeys(_hosts_elsewhere(job)) if name not in here
+    )
+    return replace(
+        report,
+        verdict=verdict,
+        torch=next((rank.process.torch for rank in job.ranks if rank.process.torch), None),
+        notes=(*told, *report.notes),
+        nodes=tuple(replace(node, ranks=_ranks_on(job, node.name)) for node in (*report.nodes, *others)),
+        details={**report.details, "job": _details(job, state)},
+    )
+
+
+def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str]) -> Report:
+    """The report on what ``hang --save`` kept on one or more nodes: of each node what was seen last."""
+    began = time.monotonic()
+    last: dict[tuple[str, str, str], NodeFacts] = {}
+    for one in sorted((one for one in facts if one.jobs), key=lambda one: one.started_at):
+        last[one.identity.host] = one
+    started = datetime.fromtimestamp(min((one.started_at for one in last.values()), default=0.0), tz=timezone.utc)
+    told = report_on_jobs(
+        [*last.values()],
+        checks,
+        ignore,
+        started_at=started.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - began,
+    )
+    apart = max(one.started_at for one in last.values()) - min(one.started_at for one in last.values())
+    notes = [f"the nodes were looked at {apart:.0f} s apart: one may have gone on meanwhile"] if apart > APART else []
+    if len(last) < len(facts):
+        notes.append("what `distdoctor check` saw, or an earlier look, is left out beside what this one saw of the job")
+    return replace(told, notes=(*told.notes, *notes))
+
+
+def changes(before: Report, after: Report) -> list[str]:
+    """What is different in a later look at the same job, in lines; one that says so where nothing is."""
+    places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
+    told = []
+    for rank in dict.fromkeys((*places[0], *places[1])):
+        was, now = places[0].get(rank), places[1].get(rank)
+        if was != now:
+            told.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
+    if before.verdict != after.verdict:
+        told.append(f"the verdict was {before.verdict} and is {after.verdict}")
+    ids = [{finding.id for finding in report.findings} for report in (before, after)]
+    told += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
+    return told or ["nothing changed"]
+
+
+def _by_rank(job: dict[str, Any]) -> dict[str, str]:
+    rows = (row for row in job.get("processes") or () if row["role"] == "rank")
+    return {f"rank {row['rank']}" if row["rank"] is not None else f"pid {row['pid']}": row["place"] for row in rows}
+
+
+def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
+    here = [number for number, rank in job.numbers.items() if rank.node.name == node]
+    group = job.store.default_group if job.store else None
+    return tuple(sorted(here)) or tuple(m.rank for m in (group.members if group else ()) if m.host == node)
+
+
+def _hosts_elsewhere(job: LiveJob) -> Iterator[str]:
+    """The hosts of ranks that are not here, as far as the store tells."""
+    for number in range(min(job.world or 0, MOST)):
+        if number not in job.numbers and (host := job.host_of(number)):
+            yield host
+
+
+def _state(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
+    """In a word what the job does, the verdict, and what is to be noted."""
+    if judgement.verdict == "fail" or any(f.severity == "fail" for f in judgement.findings):
+        return "hangs", judgement.verdict, []
+    busy = [rank for rank in job.ranks if not rank.waits and rank.works]
+    still = [rank for rank in job.ranks if rank.waits]
+    lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
+    if judgement.verdict == "incomplete":
+        return "unknown", "incomplete", _ask(job)
+    if judgement.findings and any(f.severity == "warn" for f in judgement.findings):
+        return "waits", "warn", []
+    if not job.ranks:
+        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
+    if lost:
+        return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
+    if busy and not still:
+        return "moves", "pass", []
+    if busy:
+        doing = _said(busy)
+        return "moves", "pass", [f"it is slow, not stuck: {doing}, and that moves; the others wait for it"]
+    if job.young and job.in_rendezvous:
+        return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
+    return "unknown", "incomplete", _ask(job)
+
+
+def _said(ranks: Sequence[LiveRank]) -> str:
+    """Where these are, in a clause."""
+    groups: dict[str, list[LiveRank]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.place.said(), []).append(rank)
+    parts = []
+    for place, those in list(groups.items())[:3]:
+        names = ", ".join(rank.called for rank in those[:4]) + (f" and {len(those) - 4} more" if len(those) > 4 else "")
+        parts.append(f"{names} {'is' if len(those) == 1 else 'are'} {place}")
+    return "; ".join(parts)
+
+
+def _ask(job: LiveJob) -> list[str]:
+    """What cannot be known from here, and whom to ask."""
+    elsewhere = list(dict.fromkeys(_hosts_elsewhere(job)))
+    unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
+    here = ", ".join(node.name for node, _ in job.facts)
+    notes = []
+    if elsewhere:
+        notes.append(
+            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(elsewhere[:8])}"
+            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
+        )
+    elif unnamed:
+        shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
+        notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
+    elif job.world and len(job.numbers) >= job.world:
+        notes.append("all ranks wait in the same place, and nothing here tells why; the flight recorder may (see -v)")
+    else:
+        notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
+    return notes
+
+
+# -- what a table is made of -----------------------------------------------------------------------------------------
+
+
+def _details(job: LiveJob, state: str) -> dict[str, Any]:
+    """The job, a row for those ranks that are at the same place, the odd ones first, and one for each process."""
+    first = job.first
+    return {
+        "id": first.id,
+        "launcher": first.launcher,
+        "run_id": first.run_id,
+        "state": state,
+        "world_size": job.world,
+        "apart": first.seconds,
+        "groups": [*_groups(job)],
+        "processes": [*_processes(job)],
+        "stores": [*_stores(job)],
+    }
+
+
+def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
+    rows: dict[tuple[str, bool], list[LiveRank]] = {}
+    for rank in job.ranks:
+        rows.setdefault((rank.place.said(), rank.works or rank.moves_on), []).append(rank)
+    ordered = sorted(rows.items(), key=lambda row: (row[1][0].place.kind in job_places.TOGETHER, len(row[1])))
+    for (place, moves), ranks in ordered:
+        yield {
+            "ranks": [rank.number for rank in ranks if rank.number is not None],
+            "pids": [rank.process.pid for rank in ranks],
+            "nodes": list(dict.fromkeys(rank.node.name for rank in ranks)),
+            "place": place,
+            "moves": moves,
+        }
+    elsewhere: dict[str, list[int]] = {}
+    joined = set(job.store.joined) if job.store else set()
+    for number in range(min(job.world or 0, MOST)):
+        if number not in job.numbers:
+            host, came = job.host_of(number), number in joined
+            elsewhere.setdefault(f"{'joined' if came else 'not joined' if joined else 'not seen'}\0{host}", []).append(
+                number
+            )
+    for key, numbers in elsewhere.items():
+        place, _, host = key.partition("\0")
+        yield {"ranks": numbers, "pids": [], "nodes": [host] if host else [], "place": place, "moves": None}
+
+
+def _processes(job: LiveJob) -> Iterator[dict[str, Any]]:
+    places = {(rank.node.name, rank.process.pid): rank for rank in job.ranks}
+    for node, facts in job.facts:
+        for one in facts.processes:
+            rank, main, moved = places.get((node.name, one.pid)), one.main, one.moved
+            yield {
+                "node": node.name,
+                "pid": one.pid,
+                "parent": one.parent,
+                "role": one.role,
+                "rank": rank.number if rank else None,
+                "place": rank.place.said() if rank else "",
+                "state": one.state,
+                "call": main.call if main else "",
+                "waits_in": main.waits_in if main else "",
+                "stack": [f"{f.function} ({f.file}:{f.line})" for f in main.frames] if main else [],
+                "cpu": moved.cpu if moved else None,
+                "read": moved.read if moved else None,
+                "written": moved.written if moved else None,
+                "age": one.age,
+                "files": list(one.files),
+                "no_stack": one.stack_error,
+            }
+
+
+def _stores(job: LiveJob) -> Iterator[dict[str, Any]]:
+    for view in job.stores:
+        yield {
+            "host": view.host,
+            "port": view.port,
+            "state": view.state,
+            "joined": list(view.joined),
+            "missing": list(view.missing),
+            "problems": list(view.problems),
+        }

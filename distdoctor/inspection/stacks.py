@@ -1,0 +1,119 @@
+"""Python's stacks of other processes, by py-spy where it is installed and the kernel allows it.
+
+py-spy stops a process for as long as it reads it (some milliseconds; with native frames some 30), and changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from distdoctor.model.facts import Frame
+from distdoctor.model.sanitize import clean, encodable
+
+SECONDS = 5.0
+"""How long one stack may take; without native frames it takes milliseconds, on a busy machine more."""
+MOST_FRAMES = 60
+_MOST_BYTES = 4 << 20
+_PTRACE_SEIZE = 0x4206
+Stack = dict[int, tuple[Frame, ...]]
+"""Thread id -> its frames, the innermost first."""
+
+
+def program() -> str | None:
+    """py-spy's path: beside this Python, else on PATH; None where it is not installed."""
+    beside = Path(sys.executable).parent / "py-spy"
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+def why_not() -> str:
+    """Why there can be no stacks, and what to do about it; empty where there can."""
+    if program() is None:
+        return "no Python stacks: py-spy is not installed here (pip install 'distdoctor[hang]', or py-spy)"
+    if not may_trace():
+        return (
+            "no Python stacks: the kernel lets this user trace no process (kernel.yama.ptrace_scope, or a container "
+            "without CAP_SYS_PTRACE); run this as root, or start the container with --cap-add SYS_PTRACE"
+        )
+    return ""
+
+
+def may_trace() -> bool:
+    """Whether this process may trace another of the same user that is no child of it, tried on one of our own."""
+    # Its parent ends at once: kernel.yama.ptrace_scope = 1 lets everyone trace their own children.
+    command = [sys.executable, "-S", "-c", "import os,time\nif os.fork(): os._exit(0)\nprint(os.getpid(), flush=True)\n"
+               "time.sleep(20)"]  # fmt: skip
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
+            pid = int((started.stdout.readline() if started.stdout else "") or 0)
+            started.wait(SECONDS)
+            if pid <= 0:
+                return False
+            allowed = bool(ctypes.CDLL(None).ptrace(_PTRACE_SEIZE, pid, None, None) == 0)
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            if allowed:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, getattr(os, "__WALL", 0x40000000))
+            return allowed
+    except (OSError, ValueError, AttributeError, subprocess.SubprocessError):
+        return False
+
+
+def read(pids: Iterable[int], native: bool = False) -> dict[int, tuple[Stack, str]]:
+    """Of each process its threads' frames, and why there are none."""
+    path, wanted = program(), list(pids)
+    if path is None or not wanted:
+        return {}
+    with ThreadPoolExecutor(max(2, min(len(wanted), os.cpu_count() or 2, 16))) as pool:
+        return dict(zip(wanted, pool.map(lambda pid: _dump(path, pid, native), wanted), strict=True))
+
+
+def _dump(path: str, pid: int, native: bool) -> tuple[Stack, str]:
+    command = [path, "dump", "--json", "--pid", str(pid), *(["--native"] if native else [])]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired:
+        return {}, f"py-spy gave no stack within {SECONDS:g} s"
+    except OSError as err:
+        return {}, f"py-spy cannot be run: {err.strerror or err}"
+    if done.returncode:
+        if native:
+            return _dump(path, pid, native=False)
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        reason = next((line for line in lines if "ermission" in line or line.startswith("Error")), "no reason given")
+        return {}, f"py-spy: {clean(reason)[:200]}"
+    try:
+        return _threads(json.loads(done.stdout[:_MOST_BYTES])), ""
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}, "py-spy's answer makes no sense"
+
+
+def _threads(document: Any) -> Stack:
+    found = {}
+    for thread in document:
+        tid = thread.get("os_thread_id") or thread.get("thread_id")
+        if isinstance(tid, int):
+            found[tid] = tuple(_frame(frame) for frame in thread["frames"][:MOST_FRAMES])
+    return found
+
+
+def _frame(frame: dict[str, Any]) -> Frame:
+    whole = str(frame.get("filename") or "")
+    line = frame.get("line")
+    own = whole.endswith(".py") and "/site-packages/" not in whole and "/dist-packages/" not in whole
+    own = own and not whole.startswith("<") and "/lib/python3" not in whole
+    short = str(frame.get("short_filename") or whole)
+    return encodable(
+        Frame(clean(frame.get("name") or "?")[:120], clean(short)[-200:], line if isinstance(line, int) else 0, own)
+    )

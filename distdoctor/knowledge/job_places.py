@@ -1,0 +1,243 @@
+"""Where in a job a rank is, told from what /proc and py-spy show of its process.
+
+Sources: torch/distributed/rendezvous.py and distributed_c10d.py (the functions named here are the same in 2.1 to 2.13),
+c10d/TCPStore.cpp, ProcessGroupGloo.cpp. Without stacks gloo's threads tell: ``pt_gloo_runloop`` are begun with the
+first group that is whole; one that runs a collective waits for its peers with a time limit (gloo/transport/tcp,
+``UnboundBuffer::waitRecv``), one that has nothing to do waits without (``ProcessGroupGloo::runLoop``), as was seen in
+runs of torch 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from distdoctor.model.facts.job import Frame, JobProcess, JobThread, Socket
+
+STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
+MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the store"
+PEERS, GROUP = "connecting to peers", "making a group"
+COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
+COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
+TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE)
+"""Where a rank waits for others, and nothing moves in it meanwhile."""
+_POLLS = 10.0
+"""Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
+looks every 10 ms who has come (TCPStore::waitForWorkers)."""
+_COMPILERS = frozenset(
+    ["cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++", "nvcc", "cicc", "ptxas", "ninja", "as"]
+)
+_PIECES: dict[str, tuple[str, ...]] = {
+    LOCK: ("utils/file_baton.py",),
+    COMPILING: ("torch/_inductor/", "torch/_dynamo/", "torch/utils/cpp_extension.py", "triton/"),
+    SAVING: ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
+    LOADER: ("torch/utils/data/",),
+}
+"""Parts of the names of files that tell what a rank does while it is in one of their functions."""
+_GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
+_STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
+_BARRIER = "_store_based_barrier"
+_LEAVING = frozenset(["destroy_process_group"])
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank is."""
+
+    kind: str
+    call: str = ""
+    """The collective, or the function of torch.distributed."""
+    frame: Frame | None = None
+    """The innermost line of the job's own code."""
+    why: str = ""
+    """What it waits for there, as far as it is seen: ``reads /mnt/x``, ``sleeps``."""
+    sure: bool = True
+    """False where only /proc told, and other places look the same."""
+
+    def said(self) -> str:
+        """In words."""
+        parts = [f"in {self.call}" if self.call and self.kind in (COLLECTIVE, GROUP) else self.kind]
+        if self.frame is not None:
+            parts.append(f"at {self.frame.file}:{self.frame.line}")
+        if self.why:
+            parts.append(f"({self.why})")
+        return " ".join(parts)
+
+
+def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[int] = ()) -> Place:
+    """Where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    if one.state in ("T", "t"):
+        return Place(STOPPED, why="by a debugger" if one.state == "t" else "by a signal", frame=own_frame(one.main))
+    if one.state in ("Z", "X"):
+        return Place(ENDED)
+    main = one.main
+    if main is None:
+        return Place(CODE, sure=False)
+    if main.frames:
+        return _by_stack(one, main, list(below), set(ports))
+    return _by_system(one, main, list(below), set(ports))
+
+
+def own_frame(thread: JobThread | None) -> Frame | None:
+    """The innermost line of the job's own code in which the thread is."""
+    return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
+
+
+# -- by Python's stack -----------------------------------------------------------------------------------------------
+
+
+def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
+    frames, own = main.frames, own_frame(main)
+    c10d = [frame for frame in frames if _is_c10d(frame)]
+    outer = next((frame.function for frame in reversed(c10d) if not frame.function.startswith("_exception")), "")
+    names = {frame.function for frame in frames if "torch/distributed" in frame.file}
+    if main.state == "D":
+        return Place(DEVICE, frame=own, why=waiting(main))
+    if names & _STORE:
+        kind = _in_rendezvous(one, ports)
+        tcp = "_tcp_rendezvous_handler" in names
+        return Place(kind, "tcp://" if tcp else "init_process_group", own)
+    if _BARRIER in names or names & _GROUPS:
+        kind = PEERS if any(True for _ in dialling(one, ports)) or _is_futex(main) else GROUP
+        name = next((frame.function for frame in reversed(frames) if frame.function in _GROUPS), _BARRIER)
+        return Place(kind, name, own)
+    if outer and outer not in _LEAVING:
+        return Place(COLLECTIVE, outer, own)
+    for kind, pieces in _PIECES.items():
+        if any(piece in frame.file for frame in frames for piece in pieces):
+            return Place(kind, frame=own, why=waiting(main))
+    if any(frame.file.startswith("<frozen importlib") for frame in frames) and not threads_of(one, "pt_gloo_runloop"):
+        return Place(STARTING, frame=own, why="imports modules")
+    if _compiles(below):
+        return Place(COMPILING, frame=own)
+    if _is_futex(main) and in_flight(one) and _waits_for_work(frames):
+        return Place(COLLECTIVE, "wait", own)
+    return Place(CODE, frame=own, why=waiting(main))
+
+
+def _is_c10d(frame: Frame) -> bool:
+    return frame.file.endswith(("torch/distributed/distributed_c10d.py", "torch/distributed/nn/functional.py"))
+
+
+def _waits_for_work(frames: tuple[Frame, ...]) -> bool:
+    """Whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a backward pass
+    with DDP; not in a lock of Python's own."""
+    inner = frames[0]
+    return inner.own or "torch/" in inner.file
+
+
+def _in_rendezvous(one: JobProcess, ports: set[int]) -> str:
+    if hosts_store(one):
+        return HOSTING
+    connected = any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in one.sockets or ())
+    return STORE if connected and not any(s.state == "SYN_SENT" for s in one.sockets or ()) else MASTER
+
+
+# -- by the system alone ---------------------------------------------------------------------------------------------
+
+
+def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
+    if main.state == "D":
+        return Place(DEVICE, why=waiting(main))
+    if one.torch is None:
+        return Place(STARTING, why="has not loaded torch", sure=False)
+    sockets = one.sockets or ()
+    if any(s.state == "SYN_SENT" and s.remote_port in ports for s in sockets):
+        return Place(MASTER)
+    whole, begun = threads_of(one, "pt_gloo_runloop"), threads_of(one, "gloo_tcp_loop")
+    if any(True for _ in dialling(one, ports)) and begun and not whole:
+        return Place(PEERS)
+    if _compiles(below):
+        return Place(COMPILING)
+    connected = any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in sockets)
+    if _polls_store(main) and connected:
+        return Place(GROUP, sure=bool(begun))
+    if whole:
+        if _is_futex(main) and in_flight(one):
+            return Place(COLLECTIVE)
+        return Place(CODE, why=waiting(main))
+    if begun:
+        return Place(PEERS) if _is_futex(main) else Place(CODE, why=waiting(main), sure=_of_its_own(main))
+    switches = one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
+    sleeps = main.call in ("clock_nanosleep", "nanosleep")
+    if hosts_store(one) and (sleeps or switches > _POLLS):
+        return Place(HOSTING) if switches > _POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
+    if sleeps and not sockets and switches > 0:
+        return Place(MASTER, sure=False)
+    return Place(CODE, why=waiting(main), sure=_of_its_own(main) or (sleeps and switches == 0))
+
+
+def _of_its_own(main: JobThread) -> bool:
+    """Whether the call is none in which torch.distributed waits: a file, a pipe, a lock on a file, another process."""
+    if main.call in ("wait4", "waitid", "flock", "fsync", "fdatasync", "openat", "pause"):
+        return True
+    return main.call in ("read", "readv", "pread64", "write") and not main.reads.startswith("socket:")
+
+
+def _polls_store(main: JobThread) -> bool:
+    return main.call in ("poll", "ppoll") or (main.call in ("recvfrom", "read") and main.reads.startswith("socket:"))
+
+
+# -- what is seen of threads and sockets -----------------------------------------------------------------------------
+
+
+def threads_of(one: JobProcess, name: str) -> list[JobThread]:
+    """Its threads of this name."""
+    return [thread for thread in one.threads if thread.name.startswith(name)]
+
+
+def hosts_store(one: JobProcess) -> bool:
+    """Whether a TCPStore is served by this process."""
+    return bool(threads_of(one, "pt_tcpstore"))
+
+
+def in_flight(one: JobProcess) -> bool:
+    """Whether gloo runs a collective in it."""
+    return any(_is_futex(thread) and thread.timed for thread in threads_of(one, "pt_gloo_runloop"))
+
+
+def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
+    """Its connections that are not answered, but for those to the stores."""
+    return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
+
+
+def _is_futex(thread: JobThread) -> bool:
+    return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
+
+
+def _compiles(below: Iterable[JobProcess]) -> bool:
+    return any(one.name in _COMPILERS for one in below)
+
+
+def waiting(main: JobThread) -> str:
+    """What the system call says of what a thread waits for."""
+    if main.call in ("clock_nanosleep", "nanosleep"):
+        return "sleeps"
+    if main.reads and main.call:
+        return f"{main.call} on {main.reads}"
+    if main.call in ("wait4", "waitid"):
+        return "waits for a process"
+    if main.call == "flock":
+        return "waits for a lock on a file"
+    if _is_futex(main):
+        return "waits for a lock"
+    if main.waits_in in ("pipe_read", "anon_pipe_read", "fifo_open", "wait_for_partner"):
+        return "waits for a pipe"
+    return main.waits_in or main.call
+
+
+def works(one: JobProcess) -> bool:
+    """Whether anything moved in the process between the looks."""
+    moved = one.moved
+    if moved is None:
+        return False
+    return (
+        moved.cpu >= max(0.02, 0.02 * moved.seconds)
+        or moved.stack is True
+        or moved.read + moved.written > 1 << 16
+        or moved.switches > _MOVES * moved.seconds
+    )
+
+
+_MOVES = 3.0
+"""Times a second that a main thread gave up the processor from which it moves: looking at it stops it once or twice."""

@@ -1,0 +1,176 @@
+"""A job that runs, or hangs, now: its processes on this host, where each of them is, and what moved meanwhile.
+
+All of it was read from /proc and, where it may be used, by py-spy; nothing was sent to a process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distdoctor.model.facts.job_store import StoreView
+
+Role = Literal["agent", "launcher", "rank", "loader", "child"]
+"""torchrun's agent; what else starts ranks (a script that forks or spawns them); a rank; a worker of a DataLoader; any
+other process below one of these."""
+
+
+@dataclass(frozen=True)
+class Socket:
+    """One TCP socket of a process (proc_net_tcp(5))."""
+
+    state: str
+    """As the kernel calls it: ``LISTEN``, ``SYN_SENT``, ``ESTABLISHED``, ``CLOSE_WAIT``, ..."""
+    local: str
+    local_port: int
+    remote: str = ""
+    remote_port: int = 0
+    unacknowledged: int = 0
+    """Bytes in the queue to the other side."""
+    unread: int = 0
+    """Bytes; of one that listens, connections that nobody has accepted yet."""
+    retransmits: int = 0
+    """How often what is sent now was sent again."""
+    timer: str = ""
+    """Which timer runs: ``retransmit``, ``keepalive``, ``time-wait``, ``probe``, or none."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of code in which a thread is."""
+
+    function: str
+    file: str
+    line: int = 0
+    own: bool = False
+    """Whether it is the job's own code, and not torch's, Python's or that of a package that was installed."""
+
+
+@dataclass(frozen=True)
+class JobThread:
+    """One thread of a process."""
+
+    tid: int
+    name: str
+    """What it calls itself, as ``pt_gloo_runloop``."""
+    state: str = ""
+    """The letter of /proc/PID/stat: R runs, S sleeps, D waits for a device, T stopped, Z ended."""
+    waits_in: str = ""
+    """The function of the kernel in which it sleeps (wchan); empty where it does not, or it is not shown."""
+    call: str = ""
+    """The system call in which it is, as ``futex``; empty where it is in none, or it is not shown."""
+    timed: bool | None = None
+    """Of a futex: whether it waits for a limited time. None for anything else."""
+    reads: str = ""
+    """What the file is that it reads, writes or polls, as the link in /proc/PID/fd says."""
+    frames: tuple[Frame, ...] = ()
+    """Python's frames (with py-spy --native also others), the innermost first; empty where they could not be had."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What changed between two looks at a process, ``seconds`` apart."""
+
+    seconds: float
+    cpu: float = 0.0
+    """Seconds of processor time, of all its threads."""
+    main_cpu: float = 0.0
+    """Those of its main thread."""
+    read: int = 0
+    """Bytes that it read, from files, pipes and sockets."""
+    written: int = 0
+    switches: int = 0
+    """How often its main thread gave up the processor to wait."""
+    stack: bool | None = None
+    """Whether the Python stack of its main thread changed; None where there were no two."""
+    calls: bool | None = None
+    """Whether its main thread was in another system call; None where that is not shown."""
+
+
+@dataclass(frozen=True)
+class JobProcess:
+    """One process of the job. What could not be read, for want of rights, is None."""
+
+    pid: int
+    parent: int
+    role: Role
+    name: str = ""
+    state: str = ""
+    """As of :class:`JobThread`."""
+    user: str = ""
+    age: float = 0.0
+    """Seconds since it was started."""
+    rank: int | None = None
+    local_rank: int | None = None
+    node_rank: int | None = None
+    world_size: int | None = None
+    local_world_size: int | None = None
+    restart: int = 0
+    """How often its agent has started it again."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """The launch and backend variables it was started with, by the allow-list of names."""
+    torch: str | None = None
+    """The version of the torch that it has loaded; empty where that is not known; None where it has loaded none."""
+    threads: tuple[JobThread, ...] = ()
+    """The main thread first."""
+    sockets: tuple[Socket, ...] | None = None
+    files: tuple[str, ...] = ()
+    """Where its output goes, and lock files that it has open."""
+    readable: bool = True
+    """False where this user may not look into it: then only its name, state and threads' names are known."""
+    stack_error: str = ""
+    """Why there are no frames, where there are none."""
+    moved: Moved | None = None
+
+    @property
+    def main(self) -> JobThread | None:
+        """Its main thread."""
+        return self.threads[0] if self.threads else None
+
+
+@dataclass(frozen=True)
+class LockFile:
+    """A lock file of torch's builds of extensions, on which ranks wait."""
+
+    path: str
+    age: float
+    """Seconds since it was made."""
+    holder: int | None = None
+    """The process here that has it open; None where none has."""
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What one host shows of one job."""
+
+    id: str
+    """What tells it from the other jobs of this host: its run id, or where its ranks meet."""
+    launcher: str = ""
+    """``torchrun``, ``env`` (the variables were set by hand or by a script), ``fork`` (one script starts the ranks)."""
+    run_id: str = ""
+    master_addr: str = ""
+    master_port: int | None = None
+    rdzv_backend: str = ""
+    """torchrun's ``static`` or ``c10d``; empty without torchrun."""
+    rdzv_endpoint: str = ""
+    join_timeout: float | None = None
+    """Seconds for which its agents wait for each other; None without the c10d rendezvous."""
+    nnodes: int | None = None
+    """How many nodes it is to have, as far as its command lines or variables say."""
+    node_rank: int | None = None
+    world_size: int | None = None
+    netns: str = ""
+    """The network namespace of its processes."""
+    processes: tuple[JobProcess, ...] = ()
+    stores: tuple[StoreView, ...] = ()
+    """What the stores of the job hold: the one at which its agents meet first, where there are two."""
+    locks: tuple[LockFile, ...] = ()
+    seconds: float = 0.0
+    """How far apart the two looks were; 0 where there was one."""
+    notes: tuple[str, ...] = ()
+    """What could not be seen, and what to do about that."""
+
+    @property
+    def ranks(self) -> tuple[JobProcess, ...]:
+        """The processes that are ranks."""
+        return tuple(one for one in self.processes if one.role == "rank")

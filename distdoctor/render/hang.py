@@ -1,0 +1,104 @@
+"""What a report on a job that runs now says that one on ``check`` does not: what it does, and where each rank is."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.render.marks import STYLES
+from distdoctor.render.page import Page
+from distdoctor.render.style import Style
+from distdoctor.render.words import count, fold, ranks
+
+ROWS = 12
+"""Rows of the table without ``-v``."""
+_SAID = {
+    "hangs": "the job hangs",
+    "moves": "the job moves",
+    "waits": "the job waits, and may go on",
+    "starts": "the job is starting",
+    "unknown": "nothing moves here, and why cannot be known from here",
+}
+_WORDS = {"hangs": "HANGS", "moves": "MOVES", "waits": "WAITS", "starts": "STARTS", "unknown": "CANNOT TELL"}
+
+
+def is_on_job(report: Report) -> bool:
+    """Whether it is on a job that runs."""
+    return "job" in report.details
+
+
+def word(report: Report) -> str:
+    """The verdict in one or two words."""
+    return _WORDS.get(report.details["job"].get("state"), report.verdict.upper())
+
+
+def write_head(page: Page, report: Report, dot: str) -> None:
+    """Which job it is, and what it does."""
+    job, plan = report.details["job"], report.plan
+    parts = [f"distdoctor {clean(report.distdoctor)}", f"job {clean(job.get('id') or '?')}"]
+    if job.get("world_size"):
+        parts.append(count(job["world_size"], "rank"))
+    if job.get("launcher"):
+        parts.append(_LAUNCHERS.get(job["launcher"], clean(job["launcher"])))
+    if plan.get("master_addr"):
+        parts.append(f"master {clean(plan['master_addr'])}:{plan.get('master_port')}")
+    if report.torch:
+        parts.append(f"torch {clean(report.torch)}")
+    page.prose((dot.join(parts), "bold"), hang=2)
+    page.line((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"))
+
+
+_LAUNCHERS = {"env": "by variables", "fork": "forked"}
+
+
+def write_table(page: Page, report: Report, verbose: int) -> None:
+    """Where the ranks are, those at the same place together, the odd ones first."""
+    rows = [_row(group) for group in report.details["job"].get("groups") or ()]
+    if not rows:
+        return
+    page.blank()
+    shown = rows if verbose else rows[:ROWS]
+    who, where = (max(len(row[column]) for row in shown) for column in (0, 1))
+    for ranks_of, nodes, place in shown:
+        page.line(f"  {ranks_of:<{who}}  {nodes:<{where}}  {place}".rstrip())
+    if len(shown) < len(rows):
+        page.line((f"  and {count(len(rows) - len(shown), 'row')} more: -v", "dim"))
+    if verbose:
+        _write_stacks(page, report.details["job"])
+
+
+def _row(group: dict[str, Any]) -> tuple[str, str, str]:
+    numbers, pids = group.get("ranks") or [], group.get("pids") or []
+    who = ranks(numbers) if numbers else f"pid {' '.join(map(str, pids[:6]))}"
+    moves = "" if group.get("moves") is None else "moves" if group["moves"] else "does not move"
+    return who, fold(group.get("nodes") or ["?"]), f"{clean(group.get('place') or '')}{f'; {moves}' if moves else ''}"
+
+
+def _write_stacks(page: Page, job: dict[str, Any]) -> None:
+    for one in job.get("processes") or ():
+        rank = f"rank {one['rank']}" if one.get("rank") is not None else clean(one.get("role") or "")
+        page.blank()
+        call = clean(one.get("call") or one.get("waits_in") or "no system call")
+        head = f"{clean(one.get('node') or '')}: {rank}, pid {one.get('pid')}, state {clean(one.get('state') or '')}"
+        page.line((f"{head}, in {call}; {one.get('cpu')} s of processor time meanwhile", "dim"))
+        for frame in one.get("stack") or [one.get("no_stack") or "no stack"]:
+            page.line((f"    {clean(frame)}", "dim"))
+
+
+def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
+    """The one thing to do now, and the line for it."""
+    program, state = style.program, report.details["job"].get("state")
+    again = shlex.join([*program.split(), "hang"])
+    roots = [finding for finding in report.findings if finding.because_of is None]
+    if state == "hangs" and roots:
+        fixes = [fix for fix in roots[0].fixes if fix.commands]
+        if fixes:
+            return f"on {fold(fixes[0].nodes)}" if fixes[0].nodes else "run", list(fixes[0].commands)
+        return "do what is said above; the job goes on, or has to be started again", []
+    if state == "unknown":
+        return "look on the other nodes, too; save each (--save DIR/) and diagnose them together", [
+            f"{again} --save DIR/"
+        ]
+    return "look again where it lasts", [again]
