@@ -1,4 +1,4 @@
-"""Real stores and a real zygote, one of each for all tests."""
+"""Real stores and a real zygote, one of each for all tests; and which tests are only run when they are asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ import pytest
 
 from tests.helpers.running import Running
 from tests.helpers.servers import RealStore
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked ``scoreboard``, but where it is asked for by -m or -k."""
+    if "scoreboard" not in str(config.option.markexpr) and not config.option.keyword:
+        items[:] = [item for item in items if item.get_closest_marker("scoreboard") is None]
 
 
 @pytest.fixture(scope="session", params=["libuv", "legacy"])

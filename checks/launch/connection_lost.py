@@ -51,7 +51,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             summary=f"The check ended on {together(names)} by itself, and told no facts.",
             nodes=names,
             evidence=tuple(seen(call) for call in failed),
-            fixes=(Fix("see what it says there: `distdoctor check` on that host itself.", names),),
+            fixes=(Fix("see what it says on that host itself: `distdoctor check`, after --setup's line.", names),),
         )
 
 

@@ -22,6 +22,7 @@ from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, packe
 from distdoctor.model.facts.calls import CallOutcome, HostCall
 from distdoctor.model.sanitize import clean
 
+SSH_FAILED = 255
 STOP_SECONDS = 2.0
 """How long hosts may take to tell what they know when the run is broken off."""
 TICK_SECONDS = 0.1
@@ -95,7 +96,8 @@ class Line:
             return "absent"
         if any("no command 'remote'" in line for line in self.said):
             return "other-version"
-        return "unreached"
+        # ssh gives the status of what it started, and 255 where it could start nothing (ssh(1), EXIT STATUS).
+        return "failed" if self.target.way == "ssh" and self.status not in (None, SSH_FAILED) else "unreached"
 
 
 class FanOut(EventHandler):  # type: ignore[misc]

@@ -11,10 +11,8 @@ from tests.lab.harness.namespaces import LabUnavailable, why_not
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is only run when asked for, by -m or -k. Skip what is in this folder where no lab can be built."""
+    """Skip what is in this folder where no lab can be built."""
     here = Path(__file__).parent
-    if "scoreboard" not in str(config.option.markexpr) and not config.option.keyword:
-        items[:] = [item for item in items if item.get_closest_marker("scoreboard") is None]
     if any(here in item.path.parents for item in items) and (reason := why_not()):
         for item in items:
             if here in item.path.parents and item.path.name != "test_table.py":  # that one only reads

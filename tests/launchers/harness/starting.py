@@ -31,6 +31,14 @@ def hydra(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
     return [HYDRA, "-launcher", "ssh", "-hosts", hosts, "-ppn", str(nproc), "-n", count, *master, *command]
 
 
+def torchrun(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
+    """torchrun on every node, over ssh. ``command`` begins with how a job is started, then Python and its module."""
+    job, python, *rest = command
+    count = ["--nnodes", str(len(site.nodes)), "--nproc-per-node", str(nproc), "--node-rank", "{rank}"]
+    agent = [job, python, "-m", "torch.distributed.run", *count, "--master-addr", site.names[0]]
+    return by_ssh(site, [*agent, *rest])
+
+
 def by_ssh(site: Site, command: Sequence[str]) -> list[str]:
     """A loop over ssh, the same command everywhere; {rank} in it is the node's number."""
     commands = {name: join(command).replace("{rank}", str(rank)) for rank, name in enumerate(site.names)}
