@@ -110,7 +110,6 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         links=links_to(clients, name),
         evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),
         fixes=fixes,
-        because_of=None if zero else "all met",
     )
 
 
