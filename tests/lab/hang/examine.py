@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.running import Running
+from tests.lab.hang.table_words import MISSING
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.host import Host
 from tests.lab.harness.launch import DISTDOCTOR, Launch
@@ -24,6 +25,8 @@ COMES_WITHIN, QUIET_WITHIN, ENDS_WITHIN, LIMIT = 180.0, 30.0, 180.0, 60.0
 """Seconds: for a job to come to a step, to stand still there, to go on from there, and for one inspection."""
 STILL = 0.2
 """Seconds of processor time per second: a rank that is held uses less, one of a job that works uses more."""
+LATE = 12.0
+"""Seconds after which whoever does not come is missing, and not just late."""
 AGAIN = """
 import sys
 from distdoctor.inspection.hang import Wanted, inspect
@@ -89,6 +92,8 @@ def _through(running: Running, chosen: Collection[str], times: int, results: lis
         mine: list[Result] = []
         if row.name in chosen:
             verify_held(running, row, row.gone)
+            if any(look.check == MISSING for look in row.looks):
+                time.sleep(LATE)
             mine = [_looked(running, row, look, times) for look in row.looks]
             results += mine
         if row.last or (number == last and any(isinstance(r, Row) and r.last for r in job.rows)):
@@ -114,6 +119,8 @@ def _goes_on(running: Running, step: int, results: list[Result]) -> None:
 
 
 def _arrive(running: Running, number: int, row: Row | str, seconds: float) -> None:
+    if isinstance(row, Row) and row.at_once:
+        return
     everyone = range(running.job.world)
     ranks = everyone if isinstance(row, str) or row.held is None else row.held
     running.wait_for(number, set(ranks), seconds)

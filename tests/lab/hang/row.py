@@ -50,6 +50,8 @@ class Row:
     """What lets it go on, beside the key of its step."""
     moves: bool = False
     """It is healthy: it works, or waits for what will come in its time."""
+    at_once: bool = False
+    """It is looked at as soon as it is started."""
     last: bool = False
     """The job cannot be completed any more."""
     held: Sequence[int] | None = None
