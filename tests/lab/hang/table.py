@@ -83,7 +83,7 @@ JOBS = (
     Job(
         "torchrun c10d, 2 hosts of 2",
         (
-            Row("c10d: node 1 comes within its time", "pipe@2:k0", healthy(0), held=(), after=start(1), moves=True),
+            Row("c10d: node 1 comes within its time", "begin", healthy(0), held=(), after=start(1), moves=True),
             Row("c10d: rank 3 never calls init", "pipe@3:k", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, MISSING, (3,), ("host1",)))),
             "init",
             Row("c10d: rank 0 writes a checkpoint", "checkpoint@0:c", (Look(0), Look(1, ask=("host0",))), moves=True),
