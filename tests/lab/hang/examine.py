@@ -98,9 +98,9 @@ def _through(running: Running, chosen: Collection[str], times: int, results: lis
             results += mine
         if row.last or (number == last and any(isinstance(r, Row) and r.last for r in job.rows)):
             return
-        running.release(row.step)
         if row.after:
             row.after(running)
+        running.release(row.step)
         if mine and number + 1 < len(job.rows):
             _goes_on(running, number + 1, mine)
     if wrong := running.ends_well(ENDS_WITHIN):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -177,9 +178,24 @@ class Running:
             self.helpers[key].kill()
         elif kind in PIPES:
             for _ in ranks.split(","):
-                (self.folder / key).write_text("go\n")
+                self._write(self.folder / key)
         elif key and not key.startswith("tcp"):
             (self.folder / key).touch()
+
+    def _write(self, pipe: Path) -> None:
+        """Write to a pipe as soon as somebody reads it. Raises RuntimeError."""
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                file = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as err:
+                if err.errno != errno.ENXIO or time.monotonic() > deadline:
+                    raise RuntimeError(f"nobody reads {pipe.name}: {err}") from None
+                time.sleep(0.1)
+            else:
+                os.write(file, b"go\n")
+                os.close(file)
+                return
 
     def prepare(self, step: str) -> None:
         """What must be there before the step: who holds the lock on a file."""
