@@ -105,8 +105,10 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    contact = live.store_contact(job) if job else None
-    if job is not None and contact is not None and contact.outcome == "unreachable" and (job.waiting or not job.ranks):
+    if job is None or live.silent_links(job):
+        return  # more than the master is out of reach: store/node-lost
+    contact = live.store_contact(job)
+    if contact is not None and contact.outcome == "unreachable" and (job.waiting or not job.ranks):
         yield live.store_finding(
             job, "cannot be reached from here at all", "Look at the cable, the route and that host."
         )

@@ -8,7 +8,7 @@ consequences, the cause is on the node that went.
 Why it happens
 --------------
 Its process was ended (out of memory, a scheduler's limit, a closed terminal, Ctrl-C), the host went down, or the
-network was cut.
+network was cut. In a job that hangs, what its ranks send is then sent again and again, and not acknowledged.
 
 Fix
 ---
@@ -26,7 +26,19 @@ store/nodes-missing, barrier/rank-missing
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, links_to, met_other_run, names_of, node0_name, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    contact_text,
+    links_to,
+    live,
+    met_other_run,
+    names_of,
+    node0_name,
+    together,
+)
 
 SEVERITY = "fail"
 PREVENTS = "store used"
@@ -102,6 +114,42 @@ def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:
                 both,
                 f"Look at what is between {zero.name} and {others} (a cable, a switch, a firewall that forgets "
                 "connections), and whether either was suspended meanwhile.",
+            ),
+        ),
+    )
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is not None and (silent := live.silent_links(job)):
+        yield cut_off(job, silent)
+
+
+def cut_off(job: live.LiveJob, silent: dict[tuple[str, str], str]) -> Finding:
+    """The finding about connections of a job on which nothing comes through any more."""
+    nodes, others = ({pair[side] for pair in silent} for side in (0, 1))
+    contact = live.store_contact(job)
+    evidence = [*silent.values()]
+    if contact is not None and contact.outcome in ("no-answer", "unreachable"):
+        master = live.master_of(job)
+        evidence.append(f"the doctor's own connection to the store at {master}: {contact_text(contact)}")
+        others |= {master}
+    both = (*sorted(nodes), *sorted(others - nodes))
+    alone = nodes if len(others - nodes) > 1 and len(nodes) == 1 else others if len(nodes) > 1 == len(others) else set()
+    blamed = tuple(sorted(alone)) or both
+    return Finding(
+        f"What {together(sorted(nodes))} {'send' if len(nodes) > 1 else 'sends'} to {together(sorted(others))} gets "
+        f"through no more{'' if alone else ': either side may be cut off, or down'}.",
+        nodes=blamed,
+        ranks=tuple(sorted(rank.number for rank in job.ranks if rank.node.name in alone and rank.number is not None)),
+        links=tuple(silent),
+        blame="all" if alone else "one-of",
+        evidence=tuple(evidence[:8]),
+        fixes=(
+            Fix(
+                f"Look at the cable, the switch port and the packet filter of {together(blamed)}, and whether the host "
+                "runs. The job goes on by itself where the way comes back.",
+                blamed,
             ),
         ),
     )

@@ -4,6 +4,7 @@ checks share to tell of them."""
 from distdoctor.check_api.live_master import (
     dialling_store,
     master_of,
+    silent_links,
     sockets_to_store,
     store_contact,
     store_finding,
@@ -23,6 +24,7 @@ __all__ = [
     "others_wait",
     "places",
     "rank_finding",
+    "silent_links",
     "sockets_to_store",
     "store_contact",
     "store_finding",

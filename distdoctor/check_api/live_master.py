@@ -47,6 +47,30 @@ def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:
                 yield f"{node.name}: the agent (pid {agent.pid})", one
 
 
+SENT_AGAIN = 3
+"""How often a job's data was sent again without an answer from which the other side counts as silent: some 3 s."""
+
+
+def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
+    """From which node to which host data of ranks that wait is not acknowledged, each with what shows it."""
+    group = job.store.default_group if job.store else None
+    hosts = {one.address: one.host for one in (group.members if group else ()) if one.host}
+    contact = store_contact(job)
+    if contact is not None and contact.address:
+        hosts.setdefault(contact.address, master_of(job))
+    silent: dict[tuple[str, str], str] = {}
+    for rank in job.waiting:
+        for one in rank.process.sockets or ():
+            if one.state == "ESTABLISHED" and one.unacknowledged and one.retransmits >= SENT_AGAIN:
+                other = hosts.get(one.remote, one.remote)
+                silent.setdefault(
+                    (rank.node.name, other),
+                    f"{rank.node.name}: {one.unacknowledged} bytes of {rank.called} for {other} port {one.remote_port} "
+                    f"were sent {one.retransmits + 1} times and not acknowledged",
+                )
+    return silent
+
+
 def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     """The finding that the store is not reached; ``how`` says how it fails."""
     master, view = master_of(job), asked_store(job)

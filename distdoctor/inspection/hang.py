@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from distdoctor.inspection import candidates, jobs, locks, looks, proc_files, stacks, store_view
 from distdoctor.inspection.jobs import Found
@@ -169,15 +170,18 @@ def _stores(found: Found, wanted: Wanted) -> tuple[tuple[StoreView, ...], list[s
     host, port = place
     worlds = [number for one in found.ranks if (number := one.variables.get(WORLD_SIZE.variables[0], "")).isdecimal()]
     by_agent = found.variable("TORCHELASTIC_USE_AGENT_STORE") == "True" or found.options is not None
-    views = store_view.views(
-        host,
-        port,
+    ask = partial(
+        store_view.views,
         timeout=STORE_SECONDS,
         expected_world=int(max(worlds, key=worlds.count)) if worlds else None,
         run_id=found.run_id or "none",
         hosted_by="agent" if by_agent else "rank 0" if found.ranks else "",
         hosts=[found.variable(MASTER_ADDR.variables[0]), platform.node()],
     )
+    views = ask(host, port)
+    seen = None if wanted.store or any(view.known for view in views) else found.seen_store()
+    if seen is not None and seen[1] != port and found.serves():  # the job's own code made another
+        views = (*views, *ask(*seen))
     return tuple(map(_unreachable, views)), []
 
 

@@ -43,6 +43,10 @@ class Found:
         """Its run id: torchrun's, or empty."""
         return self.variable(_RUN_ID) or (self.options.rdzv_id if self.options else "")
 
+    def serves(self) -> bool:
+        """Whether one of its ranks here serves a store."""
+        return any(name.startswith("pt_tcpstore") for one in self.ranks for name in one.thread_names)
+
     def seen_store(self) -> tuple[str, int] | None:
         """Where its store is by the sockets of its ranks, where no variable says so: one of them serves it, or most of
         them are connected, or try to be, to one and the same port."""

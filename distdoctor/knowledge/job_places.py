@@ -112,6 +112,8 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(COMPILING, frame=own)
     if _is_futex(main) and in_flight(one) and _waits_for_work(frames):
         return Place(COLLECTIVE, "wait", own)
+    if hosts_store(one) and _sleeps(main) and _switches(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
+        return Place(HOSTING, "TCPStore", own, sure=False)  # made by the job's own code
     return Place(CODE, frame=own, why=waiting(main))
 
 
@@ -158,8 +160,7 @@ def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports:
         return Place(CODE, why=waiting(main))
     if begun:
         return Place(PEERS) if _is_futex(main) else Place(CODE, why=waiting(main), sure=_of_its_own(main))
-    switches = one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
-    sleeps = main.call in ("clock_nanosleep", "nanosleep")
+    switches, sleeps = _switches(one), _sleeps(main)
     if hosts_store(one) and (sleeps or switches > _POLLS):
         return Place(HOSTING) if switches > _POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
     if sleeps and not sockets and switches > 0:
@@ -201,6 +202,15 @@ def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
     return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
 
 
+def _sleeps(thread: JobThread) -> bool:
+    return thread.call in ("clock_nanosleep", "nanosleep")
+
+
+def _switches(one: JobProcess) -> float:
+    """How often in a second its main thread gave up the processor."""
+    return one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
+
+
 def _is_futex(thread: JobThread) -> bool:
     return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
 
@@ -211,7 +221,7 @@ def _compiles(below: Iterable[JobProcess]) -> bool:
 
 def waiting(main: JobThread) -> str:
     """What the system call says of what a thread waits for."""
-    if main.call in ("clock_nanosleep", "nanosleep"):
+    if _sleeps(main):
         return "sleeps"
     if main.reads and main.call:
         return f"{main.call} on {main.reads}"
@@ -229,7 +239,7 @@ def waiting(main: JobThread) -> str:
 def works(one: JobProcess) -> bool:
     """Whether anything moved in the process between the looks."""
     moved = one.moved
-    if moved is None:
+    if moved is None or _only_looks_again(one):
         return False
     return (
         moved.cpu >= max(0.02, 0.02 * moved.seconds)
@@ -237,6 +247,15 @@ def works(one: JobProcess) -> bool:
         or moved.read + moved.written > 1 << 16
         or moved.switches > _MOVES * moved.seconds
     )
+
+
+def _only_looks_again(one: JobProcess) -> bool:
+    """Whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it looks
+    every now and then whether something has come, which is no progress."""
+    moved, main = one.moved, one.main
+    if moved is None or main is None or moved.stack or not _sleeps(main):
+        return False
+    return moved.read + moved.written == 0 and moved.cpu < 0.05 * moved.seconds
 
 
 _MOVES = 3.0

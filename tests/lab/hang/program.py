@@ -77,6 +77,12 @@ def log_metrics(key: str) -> None:
         pass
 
 
+def wait_for_file(key: str) -> None:
+    """Look every now and then whether a file is there."""
+    while not (FOLDER / key).exists():
+        time.sleep(0.1)
+
+
 def lock_cache(key: str) -> None:
     """Wait for a lock on a file that another process holds."""
     with open(FOLDER / key, "w") as file:
@@ -169,6 +175,7 @@ def compute_alone(key: str) -> None:
 HOLDS: dict[str, Callable[[str], None]] = {
     "sleep": cool_down,
     "pipe": read_configuration,
+    "poll": wait_for_file,
     "lock": log_metrics,
     "flock": lock_cache,
     "child": run_evaluation,
@@ -345,6 +352,15 @@ def join_worker(mine: bool) -> None:
         worker.join()
 
 
+def flush_queue(mine: bool) -> None:
+    """A rank ends a queue from which nobody reads what it has put there (pytorch-lightning#6106)."""
+    if mine:
+        queue: multiprocessing.Queue[bytes] = multiprocessing.get_context("fork").Queue()
+        queue.put(bytes(1 << 22))
+        queue.close()
+        queue.join_thread()
+
+
 TOGETHER: dict[str, Callable[[bool], None]] = {
     "order": groups_in_turn,
     "other": other_collective,
@@ -358,6 +374,7 @@ TOGETHER: dict[str, Callable[[bool], None]] = {
     "fail": fail_with_helper,
     "forked": fork_with_lock,
     "join": join_worker,
+    "queue": flush_queue,
 }
 
 

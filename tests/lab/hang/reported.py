@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from tests.lab.faults.links import docker0
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import MISMATCH, MISSING, USER_CODE
 
@@ -47,11 +46,9 @@ REPORTED = (
         short=1,
     ),
     Job(
-        "pytorch/pytorch#81704",
-        (Row("reported: an address that every host has", "init", (Look(0, "network/wrong-interface", None, ("host0", "host1")),), last=True),),
-        fault=docker0(0, 1),
+        "Lightning-AI/pytorch-lightning#6106",
+        ("init", Row("reported: rank 1 ends a queue that nobody empties", "queue@1", (Look(1, USER_CODE, (1,), ("host1",)), Look(0, ask=("host1",))), last=True)),
         nproc=1,
-        env=(("GLOO_SOCKET_IFNAME", "docker0"),),
     ),
 )  # fmt: skip
 """All of them; the names are those of the repositories and issues."""

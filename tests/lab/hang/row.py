@@ -75,8 +75,6 @@ class Job:
     late: Sequence[int] = ()
     """The hosts that a row starts."""
     subnets: Sequence[str] = ("10.77.0.0/24",)
-    env: tuple[tuple[str, str], ...] = ()
-    """Variables of all its ranks."""
     short: int = 0
     """By how much the first rank of each further host is too small."""
     worlds: Sequence[int] = ()

@@ -62,7 +62,6 @@ class Running:
             worlds = job.worlds or [job.world] * job.hosts
             told = [
                 threads
-                | dict(job.env)
                 | {
                     "RANK": str(host * (job.nproc - job.short) + local),
                     "LOCAL_RANK": str(local),

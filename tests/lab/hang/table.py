@@ -10,6 +10,7 @@ from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import master_port, only_master_port
 from tests.lab.hang.reported import REPORTED
 from tests.lab.hang.row import Act, Job, Look, Row
+from tests.lab.hang.running import Running
 from tests.lab.hang.table_words import FILTERED, MISMATCH, MISSING, PEERS, STOPPED, USER_CODE
 
 
@@ -38,6 +39,16 @@ def link(host: int, state: str) -> Act:
     return lambda running: [running.cluster.in_switch(f"ip link set lan-p{host + 1} {state}")].clear()
 
 
+def back(host: int, late: int) -> Act:
+    """The cable of a host is back, and another host is started."""
+
+    def act(running: Running) -> None:
+        link(host, "up")(running)
+        running.start(late)
+
+    return act
+
+
 def unfiltered(*hosts: int) -> Act:
     """The packet filter of these hosts is emptied."""
     return lambda running: [running.cluster[host].inside("nft flush ruleset") for host in hosts].clear()
@@ -56,6 +67,7 @@ JOBS = (
             Row("env: it trains", "train:t1", healthy(0, 1), moves=True),
             Row("env: rank 3 sleeps", "sleep@3:s", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, ask=("host1",)))),
             Row("env: rank 1 is stopped", "train:t2", (Look(0, STOPPED, (1,), ("host0",)), Look(1, ask=("host0",))), before=stop(1), after=go_on(1)),
+            Row("env: rank 2 looks for a file again and again", "poll@2:p", (Look(1, USER_CODE, (2,), ("host1",)), Look(0, ask=("host1",)))),
             Row("env: rank 2 loads data", "shard@2:d", (Look(1), Look(0, ask=("host1",))), moves=True),
             Row("env: rank 0 waits for a program of its own", "child@0:c", (Look(0, USER_CODE, (0,), ("host0",)), Look(1, ask=("host0",)))),
         ),
@@ -184,7 +196,7 @@ JOBS = (
     ),
     Job(
         "store host dead",
-        (Row("rank 0, which hosts the store, is killed", "init", (Look(1, "process/rank0-died", (0,)),), before=kill(0), held=(0, 1), gone=(0,), last=True),),
+        (Row("the host of the store is cut off", "init", (Look(1, "network/master-unreachable", (), ("host0",)),), before=link(0, "down"), after=back(0, 2), held=(0, 1)),),
         hosts=3,
         nproc=1,
         late=(2,),
