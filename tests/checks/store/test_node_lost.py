@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Limits, NodeFacts
+from distdoctor.model.facts import Limits, NodeFacts, Socket
 from distdoctor.model.findings import Finding
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing
 from tests.facts_builder import failing, healthy, judged, with_host, with_meeting, with_network
+from tests.job_builder import job, rank
 
 CHECK = "store/node-lost"
 
@@ -26,12 +27,25 @@ def found_lost(*facts: NodeFacts) -> list[Finding]:
     return [f for f in judged(*facts).findings if f.check == CHECK]
 
 
+def sending(remote: str, again: int) -> Socket:
+    return Socket("ESTABLISHED", "10.0.0.10", 40000, remote, 41000, 4096, 0, again, "retransmit")
+
+
+def unacknowledged(*remotes: str, again: int = 5) -> Facts:
+    return (job(rank(0, sockets=[sending(remote, again) for remote in remotes])),)
+
+
 ROWS = [
+    Row(
+        "a job's data is not acknowledged", lambda: unacknowledged("10.0.0.11"), ("host0", "10.0.0.11"), blame="one-of"
+    ),
+    Row("a job's data is not acknowledged anywhere", lambda: unacknowledged("10.0.0.11", "10.0.0.12"), ("host0",)),
     Row("node lost", lost, ("host1",), together=True),
     Row("store lost", host_lost, ("host0",)),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
     LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
 ]
 

@@ -1,0 +1,43 @@
+"""Where a rank is, and whether anything moves in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.knowledge import job_places
+from distdoctor.knowledge.job_places import place_of, works
+from distdoctor.model.facts import Frame, Moved
+from tests.job_builder import TRAIN, rank
+
+POLLS = Moved(1.5, cpu=0.01, switches=15, stack=False)
+"""It sleeps for 0.1 s at a time."""
+
+
+@pytest.mark.parametrize("stack", [False, None])
+def test_who_only_looks_again_and_again_does_not_work(stack: bool | None) -> None:
+    assert not works(rank(1, [TRAIN], call="clock_nanosleep", moved=replace(POLLS, stack=stack)))
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        replace(POLLS, stack=True),
+        replace(POLLS, cpu=0.2),
+        replace(POLLS, read=400, written=400),
+    ],
+    ids=["at another line", "it computes", "it exchanges data"],
+)
+def test_who_sleeps_between_steps_works(moved: Moved) -> None:
+    assert works(rank(1, [TRAIN], call="clock_nanosleep", moved=moved))
+
+
+def test_a_store_that_the_jobs_own_code_makes_is_waited_at() -> None:
+    """TCPStore(..., is_master=True) looks every 10 ms who has come, and shows no frame of torch."""
+    own = [Frame("perform", "train.py", 12, own=True)]
+    polls = Moved(1.5, cpu=0.02, switches=140, read=5184, written=1440, stack=False)
+    alone = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv"])
+    assert place_of(alone).kind == job_places.HOSTING
+    later = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv", "gloo_tcp_loop"])
+    assert place_of(later).kind == job_places.CODE
