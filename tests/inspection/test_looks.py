@@ -1,0 +1,132 @@
+"""What is read of processes: real ones, that wait in known places."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from distdoctor.inspection import candidates, looks, stacks
+from distdoctor.inspection.command_line import of_agent
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.inspection.syscalls import restarted
+from distdoctor.knowledge.job_places import waiting
+from distdoctor.model.facts import JobThread
+
+
+@contextmanager
+def python(code: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python that has run the code up to where it prints."""
+    started = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert started.stdout is not None and started.stdout.readline()
+        time.sleep(0.1)
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def main_thread(pid: int) -> JobThread:
+    return looks.threads(pid)[0]
+
+
+def test_one_that_sleeps() -> None:
+    with python("import time; print(1, flush=True); time.sleep(60)") as process:
+        thread = main_thread(process.pid)
+        before = looks.look(process.pid, 0.0)
+        after = looks.look(process.pid, 1.0)
+    assert (thread.state, waiting(thread)) == ("S", "sleeps")
+    assert before and after and looks.moved(before, after).main_cpu == 0.0
+
+
+def test_one_that_reads_a_pipe() -> None:
+    with python("import sys; print(1, flush=True); sys.stdin.read()") as process:
+        assert waiting(main_thread(process.pid)).startswith("read on pipe:[")
+
+
+def test_one_that_computes_moves() -> None:
+    with python("print(1, flush=True)\nwhile True: pass") as process:
+        before = looks.look(process.pid, 0.0)
+        time.sleep(0.5)
+        after = looks.look(process.pid, 0.5)
+    assert before and after and looks.moved(before, after).main_cpu > 0.02
+
+
+def test_one_that_is_gone() -> None:
+    with python("print(1, flush=True)") as process:
+        process.wait()
+        pid = process.pid
+    assert looks.look(pid, 0.0) is None
+
+
+def test_sockets_with_their_states() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        accepted.close()  # the client's side of it is closed by its peer
+        port = server.getsockname()[1]
+        mine = [s for s in SocketTables().of(os.getpid()) or () if port in (s.local_port, s.remote_port)]
+        states = {s.state: s for s in mine}
+        assert {"LISTEN", "CLOSE_WAIT"} <= states.keys()
+        assert states["LISTEN"].local == "127.0.0.1"
+        assert states["CLOSE_WAIT"].local_port == client.getsockname()[1]
+        assert states["CLOSE_WAIT"].remote_port == port
+
+
+def test_sockets_of_another_namespace_are_those_of_the_process() -> None:
+    """Each process's own table is read, and only what it has open counts."""
+    with socket.create_server(("127.0.0.1", 0)) as server, python("print(1, flush=True); input()") as other:
+        assert not [s for s in SocketTables().of(other.pid) or () if s.local_port == server.getsockname()[1]]
+
+
+def test_whether_tracing_is_allowed_is_tried_and_nothing_is_left() -> None:
+    assert stacks.may_trace() in (True, False)
+    assert not [pid for pid in candidates.scan().candidates if pid == os.getpid()]
+
+
+@pytest.mark.skipif(bool(stacks.why_not()), reason="py-spy is not here, or may not be used")
+def test_the_stack_of_another_process() -> None:
+    with python("import time\ndef held():\n    time.sleep(60)\nprint(1, flush=True)\nheld()") as process:
+        frames, error = stacks.read([process.pid])[process.pid]
+    assert error == ""
+    assert [frame.function for frame in frames[process.pid]] == ["held", "<module>"]
+
+
+def test_stacks_of_a_process_that_is_gone_are_an_error_in_words() -> None:
+    if stacks.program() is None:
+        pytest.skip("py-spy is not here")
+    with python("print(1, flush=True)") as process:
+        process.wait()
+        frames, error = stacks.read([process.pid])[process.pid]
+    assert frames == {} and error.startswith("py-spy")
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "endpoint", "nodes", "run_id"),
+    [
+        ("torchrun --nnodes 2 --master-addr a --master_port=5 t.py --nnodes 9", {}, ("a", 5), (2, 2), "none"),
+        ("torchrun --rdzv-backend=c10d --rdzv_endpoint h:7 --rdzv-id r --nnodes 1:4 t.py", {}, ("h", 7), (1, 4), "r"),
+        ("python -m torch.distributed.run --standalone -m mod", {}, ("127.0.0.1", 29500), (1, 1), "none"),
+        ("torchrun t.py", {"PET_NNODES": "3", "PET_MASTER_ADDR": "m"}, ("m", 29500), (3, 3), "none"),
+        ("torchrun --rdzv-backend c10d --rdzv-endpoint h t.py", {}, ("h", 29400), (1, 1), "none"),
+    ],
+)
+def test_what_torchrun_was_told(
+    command: str, variables: dict[str, str], endpoint: tuple[str, int], nodes: tuple[int, int], run_id: str
+) -> None:
+    told = of_agent(command.split(), variables)
+    assert (told.endpoint, told.nodes, told.rdzv_id) == (endpoint, nodes, run_id)
+
+
+def test_a_call_that_a_debugger_interrupted() -> None:
+    assert restarted("futex_do_wait") == ("futex", True)
+    assert restarted("hrtimer_nanosleep") == ("clock_nanosleep", None)
+    assert restarted("poll_schedule_timeout") == ("poll", None)
