@@ -1,0 +1,219 @@
+"""What is found in jobs that run, and what is left alone: on facts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distdoctor.inspection.report import changes, report_on_jobs
+from distdoctor.model.facts import Contact, GroupView, LockFile, Member, NodeFacts, Socket, StoreView
+from distdoctor.model.report import Report
+from tests.facts_builder import CHECKS
+from tests.inspection.live_facts import (
+    MAKING,
+    RENDEZVOUS,
+    WORKS,
+    call,
+    frames,
+    node,
+    process,
+    store,
+    syn_sent,
+)
+
+ALL = store((0, 1, 2, 3))
+REDUCE = call("all_reduce")
+CODE, FIFO = frames(), {"call": "read", "reads": "/data/x"}
+NO_ANSWER = StoreView("host0", 29500, "unreached", Contact("10.0.0.1", 29500, "no-answer"))
+REFUSED = StoreView("host0", 29500, "unreached", Contact("10.0.0.1", 29500, "refused", 111))
+FAR = StoreView("host0", 29500, "unreached", Contact("10.0.0.1", 29500, "unreachable", 113))
+WAITING_HOST = process(0, RENDEZVOUS, threads=("pt_tcpstore_uv",), call="clock_nanosleep")
+SILENT = syn_sent("10.0.0.1", 29500)
+BEGUN = ("gloo_tcp_loop",)
+BATON = frames("torch/utils/file_baton.py:wait", "torch/utils/cpp_extension.py:load")
+
+
+def judged(*facts: NodeFacts) -> Report:
+    return report_on_jobs(facts, CHECKS, (), started_at="", seconds=0.0)
+
+
+def roots(report: Report) -> list[tuple[str, tuple[int, ...], tuple[str, ...]]]:
+    return [(f.check, f.ranks, f.nodes) for f in report.findings if f.because_of is None and f.severity == "fail"]
+
+
+def local(*ranks: Any, **more: Any) -> NodeFacts:
+    """A whole job of four on one host, rank by rank: its stack, or its process."""
+    made = [one if not isinstance(one, tuple) else process(number, one) for number, one in enumerate(ranks)]
+    return node(*made, stores=(ALL,), **more)
+
+
+FOUND = {
+    "stopped": (
+        node(process(0, REDUCE, state="T"), process(1, REDUCE), stores=(ALL,)),
+        ("process/stopped", (0,), ("host0",)),
+    ),
+    "code": (
+        node(process(0, REDUCE), process(1, CODE, **FIFO), stores=(ALL,)),
+        ("process/waiting-in-user-code", (1,), ("host0",)),
+    ),
+    "never calls init": (
+        node(WAITING_HOST, process(1, CODE, threads=(), **FIFO), stores=(store((2, 3), clients=3),)),
+        ("process/waiting-in-user-code", (1,), ("host0",)),
+    ),
+    "device": (
+        node(process(0, REDUCE), process(1, CODE, state="D"), stores=(ALL,)),
+        ("host/filesystem-stalled", (1,), ("host0",)),
+    ),
+    "other calls": (
+        local(REDUCE, call("barrier"), REDUCE, REDUCE),
+        ("collective/mismatch", (1,), ("host0",)),
+    ),
+    "other order": (
+        local(call("all_reduce", 9), REDUCE, REDUCE, REDUCE),
+        ("collective/mismatch", (0,), ("host0",)),
+    ),
+    "all receive": (
+        local(*(call("recv", line) for line in (4, 4, 4, 4))),
+        ("collective/mismatch", (0, 1, 2, 3), ("host0",)),
+    ),
+    "node missing": (
+        node(WAITING_HOST, process(1, MAKING, threads=BEGUN, call="poll"), stores=(store((1,), clients=2),)),
+        ("collective/rank-missing", (2, 3), ()),
+    ),
+    "filtered": (
+        node(process(2, RENDEZVOUS, threads=(), sockets=(SILENT,)), stores=(NO_ANSWER,), name="host1"),
+        ("network/port-filtered", (), ("host0",)),
+    ),
+    "refused": (
+        node(process(2, RENDEZVOUS, threads=(), call="clock_nanosleep"), stores=(REFUSED,), name="host1"),
+        ("network/port-refused", (), ("host0",)),
+    ),
+    "cut off": (
+        node(process(2, REDUCE), stores=(FAR,), name="host1"),
+        ("network/master-unreachable", (), ("host0",)),
+    ),
+    "peers": (
+        node(
+            process(2, MAKING, threads=BEGUN, sockets=(syn_sent("10.0.0.1", 4000),)),
+            process(3, MAKING, threads=BEGUN),
+            stores=(ALL,),
+            name="host1",
+        ),
+        ("mesh/peer-ports-blocked", (), ("host0",)),
+    ),
+    "loopback": (
+        node(
+            process(2, MAKING, threads=BEGUN, call="poll", sockets=(Socket("LISTEN", "127.0.1.1", 4002),)),
+            stores=(REFUSED,),
+            name="host1",
+        ),
+        ("gloo/loopback-address", (2,), ("host1",)),
+    ),
+    "store's host dead": (
+        node(
+            process(2, MAKING, threads=BEGUN, call="poll",
+                    sockets=(Socket("CLOSE_WAIT", "10.0.0.2", 5000, "10.0.0.1", 29500),)),
+            stores=(REFUSED,),
+            name="host1",
+        ),
+        ("process/rank0-died", (0,), ("host0",)),
+    ),
+    "gone": (
+        node(process(0, REDUCE), stores=(ALL,)),
+        ("process/gone", (1,), ("host0",)),
+    ),
+    "lock": (
+        local(BATON, BATON, BATON, BATON, locks=(LockFile("/cache/x/lock", 900.0),)),
+        ("host/extension-lock-stale", (0, 1, 2, 3), ("host0",)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_found(name: str) -> None:
+    facts, expected = FOUND[name]
+    report = judged(facts)
+    assert not [note for note in report.notes if "crashed" in note]
+    assert roots(report) == [expected]
+    assert report.verdict == "fail"
+    assert report.details["job"]["state"] == "hangs"
+
+
+LEFT = {
+    "it trains": (local(*(process(r, REDUCE, moved=WORKS) for r in range(4))), "pass", ""),
+    "one loads data": (
+        local(REDUCE, REDUCE, REDUCE, process(3, frames("torch/utils/data/dataloader.py:__next__"), moved=WORKS)),
+        "pass",
+        "slow, not stuck: rank 3 is waiting for data",
+    ),
+    "the other node has it": (
+        node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,)),
+        "incomplete",
+        "distdoctor hang on host1",
+    ),
+    "groups of their own": (
+        node(
+            process(0, REDUCE),
+            process(1, call("barrier")),
+            stores=(replace(ALL, groups=(*ALL.groups, GroupView("default_pg/0//1"))),),
+        ),
+        "incomplete",
+        "distdoctor hang on host1",
+    ),
+    "roots on lines of their own": (
+        local(call("broadcast", 3), call("broadcast", 5), call("broadcast", 5), call("broadcast", 5)),
+        "incomplete",
+        "all ranks wait",
+    ),
+    "just started": (
+        node(
+            replace(WAITING_HOST, age=3.0),
+            process(1, MAKING, threads=BEGUN, call="poll", age=3.0),
+            stores=(store((1,), clients=2),),
+        ),
+        "warn",
+        "",
+    ),
+    "somebody builds": (
+        local(
+            BATON, BATON, BATON, process(3, frames("torch/utils/cpp_extension.py:load"), moved=WORKS),
+            locks=(LockFile("/cache/x/lock", 900.0, holder=103),),
+        ),
+        "incomplete",
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_no_failure(name: str) -> None:
+    facts, verdict, said = LEFT[name]
+    report = judged(facts)
+    assert roots(report) == []
+    assert report.verdict == verdict
+    assert any(said in note for note in report.notes) or not said
+
+
+def test_two_worlds() -> None:
+    members = (Member(0, "host0", "10.0.0.1", 1, 2), Member(1, "host1", "10.0.0.2", 2, 3))
+    view = replace(store((0, 1), 2), groups=(GroupView("default_pg/0", joined=(0, 1), members=members),))
+    report = judged(node(process(0, MAKING, world_size=2), stores=(view,), world_size=2))
+    assert [f.check for f in report.findings if f.because_of is None] == ["environment/world-size-mismatch"]
+
+
+def test_two_nodes_together_know_what_one_does_not() -> None:
+    first = node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,))
+    second = node(process(2, REDUCE), process(3, CODE, **FIFO), stores=(ALL,), name="host1")
+    assert judged(first).verdict == "incomplete"
+    assert roots(judged(first, second)) == [("process/waiting-in-user-code", (3,), ("host1",))]
+
+
+def test_what_changed_between_two_looks() -> None:
+    before = judged(local(REDUCE, REDUCE, REDUCE, process(3, CODE, **FIFO)))
+    after = judged(local(REDUCE, REDUCE, REDUCE, REDUCE))
+    assert changes(before, before) == ["nothing changed"]
+    told = changes(before, after)
+    assert any(line.startswith("rank 3: in its own code") for line in told)
+    assert "no longer found: process/waiting-in-user-code" in told
