@@ -1,0 +1,83 @@
+"""srun, for real: one report of every step, however its tasks are placed, and a refusal where nothing starts them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from tests.launchers.harness.site import Site, python_module
+
+CHECK = ("check", "--json", "--wait", "60", "--timeout", "60")
+
+
+def check(*flags: str) -> list[str]:
+    return python_module("distdoctor", *CHECK, *flags)
+
+
+def told(site: Site, *srun: str, flags: tuple[str, ...] = (), status: int = 0) -> dict[str, Any]:
+    """The one document that srun's output is."""
+    done = site.run(["srun", *srun, *check(*flags)])
+    assert done.returncode == status, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def shape(report: dict[str, Any]) -> dict[str, list[int]]:
+    return {node["name"]: node["ranks"] for node in report["nodes"]}
+
+
+def test_uneven_tasks(with_slurm: Site) -> None:
+    report = told(with_slurm, "-N2", "-n3")
+    assert (report["verdict"], shape(report)) == ("pass", {"host0": [0, 1], "host1": [2]})
+    assert (report["plan"]["launcher"], report["plan"]["ranks_per_node"]) == ("SLURM", [2, 1])
+
+
+def test_what_starts_nothing_on_the_other_nodes_is_refused(with_slurm: Site) -> None:
+    """A shell of salloc, and a node's flags on several tasks of a node."""
+    alone = with_slurm.run(["salloc", "-Q", "-N2", *check()])
+    assert alone.returncode == 2 and alone.stderr.count("type `srun distdoctor check`") == 1
+    several = with_slurm.run(["srun", "-N2", "--ntasks-per-node=2", *check("--nproc-per-node", "2")])
+    assert several.returncode == 2 and several.stderr.count("--ntasks-per-node=1") == 1
+    assert json.loads(alone.stdout)["verdict"] == json.loads(several.stdout)["verdict"] == "incomplete"
+
+
+@pytest.mark.scoreboard
+@pytest.mark.parametrize(
+    ("srun", "flags", "ranks"),
+    [
+        (["-N2", "-n4", "-m", "cyclic"], (), None),
+        (["-N1", "-n1", ":", "-N1", "-n2"], (), {"host0": [0], "host1": [1, 2]}),
+        (["-N2", "--ntasks-per-node=1"], ("--nproc-per-node", "2"), {"host0": [0, 1], "host1": [2, 3]}),
+        (["-n3", "-m", "arbitrary"], (), {"host0": [1], "host2": [0, 2]}),
+    ],
+)
+def test_other_shapes(
+    with_slurm: Site, srun: list[str], flags: tuple[str, ...], ranks: dict[str, list[int]] | None
+) -> None:
+    if "arbitrary" in srun:
+        with_slurm.cluster.put("places", "host2\nhost0\nhost2\n")
+        srun = [*srun, "-w", "/mnt/places"]
+    if ":" in srun:
+        command = ["srun", *srun[:2], *check(), *srun[2:], *check()]
+        done = with_slurm.run(command)
+        report = json.loads(done.stdout)
+    else:
+        report = told(with_slurm, *srun, flags=flags)
+    assert report["verdict"] == "pass"
+    assert ranks is None or {name: sorted(held) for name, held in shape(report).items()} == ranks
+    assert sum(map(len, shape(report).values())) == report["plan"]["world_size"]
+
+
+@pytest.mark.scoreboard
+@pytest.mark.parametrize(("dead", "name"), [(2, "host2"), (0, "host0")])
+def test_a_task_that_ends_at_once_is_named_in_one_report(with_slurm: Site, dead: int, name: str) -> None:
+    """Where it is the first, the second tells."""
+    script = f'[ "$SLURM_PROCID" = {dead} ] && exit 127; exec "$@"'
+    waiting = [sys.executable, "-m", "distdoctor", "check", "--json", "--wait", "12"]
+    done = with_slurm.run(["srun", "-N3", "/mnt/job", "sh", "-c", script, "sh", *waiting])
+    report = json.loads(done.stdout)
+    assert report["verdict"] == "incomplete"
+    assert {node["name"] for node in report["nodes"] if not node["arrived"]} == {name}
