@@ -32,7 +32,9 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
-DECLARED = ("--node-rank", "PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
+VARIABLES = ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
+UNCLAIMED = ("", "default", "assigned at the meeting")
+"""Sources of a node rank that nobody has given."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -41,7 +43,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         source = node.plan.sources.get("node_rank", "")
         if node.plan.problems:
             continue  # its rank may be a consequence of them
-        if node.plan.started == "node" and node.plan.node_rank is not None and source in (*DECLARED, "no master known"):
+        if node.plan.started == "node" and node.plan.node_rank is not None and source not in UNCLAIMED:
             claims.setdefault(node.plan.node_rank, []).append(node)
     for rank, nodes in sorted(claims.items()):
         if len(nodes) > 1:
@@ -99,6 +101,6 @@ def fix(node: Node, missing: tuple[int, ...]) -> Fix:
         return Fix.on(node, "Give each node its own node rank from 0 to nnodes - 1.", unknown=("--node-rank",))
     text = f"Make {node.name} node {missing[0]}."
     source = node.plan.sources.get("node_rank", "")
-    if source.startswith("--") or source not in DECLARED:
+    if source not in VARIABLES:
         return Fix.on(node, text, flags={"--node-rank": str(missing[0])})
     return Fix.on(node, text, env={source: str(missing[0])})

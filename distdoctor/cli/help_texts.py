@@ -14,6 +14,7 @@ Examples:
   distdoctor check --nnodes 2                 first node: prints the line for the other one, then waits
   torchrun --nnodes 2 --nproc-per-node 8 --master-addr A --node-rank 0 -m distdoctor check
                                               the ranks that torchrun starts, as the job would be
+  srun distdoctor check                       every task of a SLURM step, in one report; mpirun alike
   distdoctor check --nnodes 4 --master-addr A && torchrun ...
                                               in the prolog of a cluster job, on every node
   distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:

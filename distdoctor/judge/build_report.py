@@ -53,10 +53,28 @@ def assemble(
         stages=stages,
         findings=judgement.findings,
         ignored=judgement.ignored,
-        notes=(*dict.fromkeys((*notes, *unexplained, *crashed)),),
+        notes=(*dict.fromkeys((*notes, *_twice(cluster), *unexplained, *crashed)),),
         details=_details(cluster),
         checks=tuple(coverage(cluster, judgement, nodes, stages)),
     )
+
+
+def _twice(cluster: Cluster) -> Iterator[str]:
+    """A note for each host that is several of the nodes where others are one: nobody has numbered them, and one may be
+    left over from another run."""
+    of_host: dict[tuple[str, str, str], list[Node]] = {}
+    for node in cluster.nodes:
+        if node.plan.started == "node" and node.plan.node_rank is None:
+            of_host.setdefault(node.host, []).append(node)
+    if len(cluster.hosts) == 1 or len({len(nodes) for nodes in of_host.values()}) < 2:
+        return
+    for nodes in of_host.values():
+        if len(nodes) > 1:
+            pids = ", ".join(str(node.identity.pid) for node in nodes)
+            yield (
+                f"{nodes[0].identity.hostname} is {len(nodes)} of the {len(cluster.nodes)} nodes (pids {pids}): where "
+                "that is not meant, one of these was started twice or is left over from an earlier run"
+            )
 
 
 def plan_summary(cluster: Cluster) -> dict[str, Any]:

@@ -209,3 +209,16 @@ def test_a_link_that_a_check_of_another_stage_explains_is_no_riddle(facts: Facts
     report = assemble(build([host0, host1]), judged(host0, host1), started_at="t", seconds=1.0)
     assert (report.verdict, report.notes) == ("warn", ())
     assert statuses(report, "mesh") == {"host0": "warn", "host1": "pass"}
+
+
+def test_a_host_that_is_two_nodes_where_others_are_one_is_noted() -> None:
+    """Nobody has numbered them: one of the two may be left over from an earlier run."""
+    a, b, c = healthy(3)
+    again = replace(b, identity=replace(b.identity, pid=4711), node_rank=2)
+    (note,) = made(a, b, again).notes
+    assert note.startswith("host1 is 2 of the 3 nodes (pids 1001, 4711)")
+    assert made(a, b, c).notes == ()
+    # two on each host, all on one host, or numbered by who started them: that is meant
+    also = replace(a, identity=replace(a.identity, pid=4712), node_rank=3)
+    for meant in ((a, also, b, again), (b, again), (a, with_plan(b, node_rank=1), with_plan(again, node_rank=2))):
+        assert made(*meant).notes == ()

@@ -73,3 +73,11 @@ def test_where_a_rank_is_free_two_nodes_on_one_host_may_be_meant() -> None:
 def test_the_same_rank_on_two_hosts_is_as_it_was() -> None:
     (root,) = judged(*two_node_1()).roots
     assert [fix.flags for fix in root.fixes] == [{"--node-rank": "2"}]
+
+
+def test_a_launcher_s_number_counts_as_much_as_a_flag() -> None:
+    """Two prologs, or two doctors of one task, have the same number."""
+    a, b = (node(f"host{n}", n, declared=True) for n in range(2))
+    for source, same_number in (("SLURM_PROCID", True), ("assigned at the meeting", False)):
+        same = [with_plan(one, node_rank=1, sources={"node_rank": source}) for one in (a, b)]
+        assert (CHECK in [one.check for one in judged(*same).findings]) is same_number
