@@ -36,7 +36,7 @@ NEXT = (
 LOG = (
     Line(
         "flight recorder: ",
-        r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? called .{1,300}, the others ",
+        r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? (?:called .{1,800}, the others |differ: )",
     ),
     Line(
         "Detected mismatch between collectives",

@@ -40,6 +40,18 @@ LOG = (
         r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called ",
     ),
     Line(
+        "flight recorder: ",
+        r"number \d+; (?:no dump of ranks? |who else is in the group )",
+        shows="symptom",
+        why="the ranks of which nothing is recorded may be in it, too",
+    ),
+    Line(
+        "flight recorder: ",
+        r"number \d+; all have called it",
+        shows="symptom",
+        why="every rank is in the same collective: what keeps it is between them, or the dumps are of a job that works",
+    ),
+    Line(
         "join collective #",
         r"\[(?P<ranks>(?P<missing>[\d, ]+))\] finished collective #\d+, but didn.?t join collective",
     ),

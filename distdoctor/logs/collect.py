@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from distdoctor.logs import attribution, ending, error_file, flight_recorder, reader, tracebacks
+from distdoctor.logs import attribution, dump_comparison, ending, error_file, flight_recorder, reader, tracebacks
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.files import BadFile, read
@@ -25,6 +25,8 @@ _ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
 ROW = 700
 """Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
+OWN_VIEWER = b"torch/distributed/debug/_"
+"""What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
 ROOT = "Root Cause (first observed failure)"
 
 
@@ -87,7 +89,8 @@ class _Collector:
         """What the flight recorders of all ranks say together, as a log that they wrote."""
         if self.dumps:
             name = f"{len(self.dumps)} flight-recorder dump{'s' if len(self.dumps) > 1 else ''}"
-            lines = [*flight_recorder.compare(self.dumps), *(dump.name for dump in self.dumps)]
+            lines = [*dump_comparison.compare(self.dumps), *(dump.name for dump in self.dumps)]
+            self.notes += dump_comparison.by_rank(self.dumps)[1]
             self._blocks(name, "flight-recorder", ["".join(f"{line}\n" for line in lines).encode()])
 
     def _blocks(self, name: str, kind: str, blocks: Iterable[bytes]) -> None:
@@ -125,6 +128,8 @@ class _Collector:
     def _block(self, name: str, file: Who, block: bytes, before: bytes, lines: int) -> None:
         counted, number = 0, lines + 1
         for start, end, _, known in self.scanner.lines(block):
+            if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
+                continue
             number += block.count(b"\n", counted, start)
             counted = start
             who, text = attribution.split(attribution.readable(block[start:end]))

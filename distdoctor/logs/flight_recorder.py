@@ -1,4 +1,4 @@
-"""Flight-recorder dumps of torch 2.5 to 2.13: which rank did not start, or differs at, which collective.
+"""Reading flight-recorder dumps of torch 2.5 to 2.13: what each rank recorded of its collectives.
 
 Nothing in a dump is run: a pickle is read only where it holds plain data, with no class or function in it.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import pickletools
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 MAX_BYTES = 256 << 20
 MAX_ENTRIES = 200_000
+DEFAULT = "0"
+"""The name of the default group."""
+_RANK = re.compile(r"rank[._-]?(\d{1,6})")
+_LAST_NUMBER = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl|txt|gz|zst))*$")
 _ALLOWED = frozenset(
     [
         "PROTO",
@@ -76,15 +79,25 @@ class BadDump(Exception):
     """A dump that cannot be read; the text says why."""
 
 
+DEEPEST, WIDEST = 4, 64
+"""How far a value of a dump is looked into: one can hold the same list many times over."""
+MOST = 1 << 62
+"""No number of a dump is larger."""
+MOST_RANKS = 200_000
+
+
 @dataclass(frozen=True)
 class Step:
     """One collective of one group, as one rank recorded it."""
 
     operation: str
     sizes: str
-    state: str
+    elements: str
+    """How many elements of which type go in and come out: this must agree, the shapes need not."""
     done: bool
     frame: str = ""
+    created: int = 0
+    """When, in nanoseconds since the epoch by that host's clock."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,15 @@ class Dump:
     rank: int | None
     groups: dict[str, dict[int, Step]] = field(default_factory=dict)
     members: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    enqueued: dict[str, int] | None = None
+    """The last collective of each group that was called; None where the dump does not say."""
+    whole: bool = True
+    """Whether finished collectives are in it, too: a dump can be asked to leave them out."""
+
+    @property
+    def latest(self) -> int:
+        """When its last collective was called, 0 where it holds none."""
+        return max((step.created for steps in self.groups.values() for step in steps.values()), default=0)
 
 
 class _Plain(pickle.Unpickler):
@@ -111,25 +132,36 @@ def load(name: str, data: bytes) -> Dump:
     content = _json(data) if data.lstrip()[:1] == b"{" else _pickle(data)
     if not isinstance(content, dict):
         raise BadDump("not a flight-recorder dump")
-    match = re.search(r"(\d{1,6})(?:\.(?:json|pickle|pkl|gz|zst))*$", name)
-    rank = content.get("rank")
-    number = rank if isinstance(rank, int) else int(match[1]) if match else None
+    match = _RANK.search(name.rpartition("/")[2]) or _LAST_NUMBER.search(name)
+    told = _number(content.get("rank"))
+    rank = told if told is not None else int(match[1]) if match else None
     groups: dict[str, dict[int, Step]] = {}
+    numbers: dict[str, str] = {}
     entries = content.get("entries")
-    for entry in entries[:MAX_ENTRIES] if isinstance(entries, list) else ():
+    entries = entries[:MAX_ENTRIES] if isinstance(entries, list) else []
+    for entry in entries:
         if not isinstance(entry, dict) or entry.get("is_p2p"):
             continue
-        group, sequence = _group(entry.get("process_group")), entry.get("collective_seq_id")
-        if isinstance(sequence, int):
+        group, sequence = _group(entry.get("process_group")), _number(entry.get("collective_seq_id"))
+        if sequence is not None:
             groups.setdefault(group, {})[sequence] = _step(entry)
-    return Dump(name, number, groups, _members(content.get("pg_config")))
+            numbers[str(_number(entry.get("pg_id")))] = group
+    steps = [step for found in groups.values() for step in found.values()]
+    return Dump(
+        name,
+        rank if rank is not None and rank < MOST_RANKS else None,
+        groups,
+        _members(content.get("pg_config")),
+        _enqueued(content.get("pg_status"), numbers),
+        any(step.done for step in steps),
+    )
 
 
 def _json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as err:
-        raise BadDump(f"not whole JSON: {err}") from None
+        raise BadDump(f"not whole JSON: {str(err)[:200]}") from None
 
 
 def _pickle(data: bytes) -> Any:
@@ -140,81 +172,85 @@ def _pickle(data: bytes) -> Any:
         return _Plain(io.BytesIO(data)).load()
     except BadDump:
         raise
-    except Exception as err:
+    except (Exception, RecursionError) as err:
         raise BadDump(f"not a whole pickle: {type(err).__name__}") from None
 
 
 def _group(value: Any) -> str:
     """The name of a group; of the default one, whatever it is called (gloo leaves it out of pg_config)."""
     name = value[0] if isinstance(value, (list, tuple)) and value else value
-    return str(name) if name not in (None, "") else "0"
+    return _told(name) if name not in (None, "") else DEFAULT
+
+
+def _number(value: Any) -> int | None:
+    """A number of a dump, also where JSON has it as a text."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        return int(value)
+    return value if isinstance(value, int) and 0 <= value < MOST else None
+
+
+def _told(value: Any, depth: int = DEEPEST) -> str:
+    """A value in a text of bounded length."""
+    if isinstance(value, (list, tuple)):
+        if depth == 0:
+            return "[...]"
+        shown = ", ".join(_told(one, depth - 1) for one in value[:WIDEST])
+        return f"[{shown}{', ...' if len(value) > WIDEST else ''}]"
+    if isinstance(value, str):
+        return value[:400]
+    return str(value) if value is None or isinstance(value, (bool, float)) or _number(value) is not None else "?"
 
 
 def _step(entry: dict[str, Any]) -> Step:
     frames = entry.get("frames")
-    frame = (
-        next((f for f in frames if isinstance(f, dict) and "torch/" not in str(f.get("filename"))), None)
-        if isinstance(frames, list)
-        else None
+    own = (one for one in frames[:WIDEST] if isinstance(one, dict)) if isinstance(frames, list) else iter(())
+    frame = next((one for one in own if "torch/" not in _told(one.get("filename"))), None)
+    told = f"{_told(frame.get('filename'))}:{_told(frame.get('line'))} in {_told(frame.get('name'))}" if frame else ""
+    sides = [
+        f"{_told(entry.get(f'{side}_sizes'))} {_told(entry.get(f'{side}_dtypes'))}" for side in ("input", "output")
+    ]
+    return Step(
+        operation=_told(entry.get("profiling_name", "?")).rpartition(":")[2],
+        sizes=" -> ".join(sides),
+        elements=" -> ".join(
+            f"{_elements(entry.get(f'{side}_sizes'))} {_told(entry.get(f'{side}_dtypes'))}"
+            for side in ("input", "output")
+        ),
+        done=entry.get("retired") is True or entry.get("state") == "completed",
+        frame=told,
+        created=_number(entry.get("time_created_ns")) or 0,
     )
-    told = f"{frame.get('filename')}:{frame.get('line')} in {frame.get('name')}" if frame else ""
-    done = bool(entry.get("retired")) or entry.get("state") == "completed"
-    sizes = f"{entry.get('input_sizes')} -> {entry.get('output_sizes')}"
-    return Step(str(entry.get("profiling_name", "?")).rpartition(":")[2], sizes, str(entry.get("state")), done, told)
+
+
+def _elements(sizes: Any) -> str:
+    if not isinstance(sizes, (list, tuple)):
+        return _told(sizes)
+    counts = [
+        math.prod(_number(size) or 0 for size in one[:WIDEST]) if isinstance(one, (list, tuple)) else 0
+        for one in sizes[:WIDEST]
+    ]
+    return str([count if count < MOST else -1 for count in counts])
 
 
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
+    """The ranks of each group; gloo's have none, or those of another group under an empty name."""
     found = {}
     for name, values in config.items() if isinstance(config, dict) else ():
         listed = values.get("ranks") if isinstance(values, dict) else None
-        numbers = re.findall(r"\d+", listed) if isinstance(listed, str) else listed if isinstance(listed, list) else []
-        found[str(name) or "0"] = tuple(int(number) for number in numbers if str(number).isdecimal())
+        numbers = re.findall(r"\d{1,9}", listed) if isinstance(listed, str) else listed
+        if name and isinstance(numbers, list):
+            found[_told(name)] = tuple(rank for rank in map(_number, numbers) if rank is not None)
     return found
 
 
-def compare(dumps: Sequence[Dump]) -> Iterator[str]:
-    """For each group, a line about the first collective at which its ranks part."""
-    ranked = {dump.rank: dump for dump in dumps if dump.rank is not None}
-    for group in dict.fromkeys(name for dump in ranked.values() for name in dump.groups):
-        here = {rank: dump.groups[group] for rank, dump in ranked.items() if group in dump.groups}
-        known = (dump.members[group] for dump in ranked.values() if dump.members.get(group))
-        members = next(known, tuple(sorted(here)))
-        absent = [rank for rank in members if rank in ranked and rank not in here]
-        yield from _parting(group, {**here, **{rank: {} for rank in absent}})
-
-
-def _parting(group: str, here: dict[int, dict[int, Step]]) -> Iterator[str]:
-    if len(here) < 2:
-        return
-    first = max((min(steps) for steps in here.values() if steps), default=0)
-    for number in sorted({number for steps in here.values() for number in steps if number >= first}):
-        at = {rank: steps[number] for rank, steps in here.items() if number in steps}
-        without = sorted(set(here) - set(at))
-        if without:
-            step = next(iter(at.values()))
-            yield (
-                f"flight recorder: group {group}: {_ranks(without)} never called {step.operation} number {number}, in "
-                f"which {_ranks(sorted(at))} wait{'s' if len(at) == 1 else ''}"
-                f"{f' ({step.frame})' if step.frame else ''}"
-            )
-            return
-        kinds = Counter((step.operation, step.sizes) for step in at.values())
-        if len(kinds) > 1 and not _may_differ(kinds):
-            rare, usual = min(kinds, key=lambda kind: kinds[kind]), max(kinds, key=lambda kind: kinds[kind])
-            those = sorted(rank for rank, step in at.items() if (step.operation, step.sizes) == rare)
-            yield (
-                f"flight recorder: group {group}, number {number}: {_ranks(those)} called {rare[0]} {rare[1]}, "
-                f"the others {usual[0]} {usual[1]}"
-            )
-            return
-
-
-def _may_differ(kinds: Iterable[tuple[str, str]]) -> bool:
-    """Whether it is one collective whose sizes may differ from rank to rank: what is gathered or scattered."""
-    operations = {operation.replace("_", "") for operation, _ in kinds}
-    return len(operations) == 1 and not operations & {"allreduce", "broadcast", "reduce"}
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:8])) + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
-    return f"rank{'s' if len(numbers) > 1 else ''} {shown}"
+def _enqueued(status: Any, groups: dict[str, str]) -> dict[str, int] | None:
+    """What pg_status says of groups, by their numbers; the number of one that nothing is recorded of is its name."""
+    if not isinstance(status, dict):
+        return None
+    found = {}
+    for number, values in status.items():
+        last = _number(values.get("last_enqueued_collective")) if isinstance(values, dict) else None
+        if last is not None:
+            name = _told(number)
+            found[groups.get(name, name)] = last
+    return found

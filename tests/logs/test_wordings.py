@@ -27,6 +27,11 @@ def judged(path: Path, *texts: str) -> LogJudgement:
     return judge_logs(collect(names, LOGS).logs, CHECKS)
 
 
+def judged_files(folder: Path) -> LogJudgement:
+    """What is said of all that lies in ``folder``."""
+    return judge_logs(collect([folder], LOGS).logs, CHECKS)
+
+
 @pytest.mark.parametrize(("check", "line"), CAUSES, ids=[check for check, _ in CAUSES])
 def test_a_line_that_proves_it(tmp_path: Path, check: str, line: str) -> None:
     found = judged(tmp_path, f"starting\n{line}\n")
