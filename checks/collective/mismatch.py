@@ -40,7 +40,8 @@ LOG = (
     ),
     Line(
         "Detected mismatch between collectives",
-        "Detected mismatch between collectives on ranks",
+        r"Detected mismatch between collectives on ranks(?:\. Rank (?P<ranks>\d{1,6}) is running collective.{0,1500}?"
+        r" but Rank (?P<and_rank>\d{1,6}) is running)?",
     ),
     Line(
         "op.preamble.length <= op.nbytes",

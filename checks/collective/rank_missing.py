@@ -76,6 +76,11 @@ LOG = (
         shows="symptom",
         why="a slow rank, and packets that are lost, show the same",
     ),
+    Line(
+        ("Some NCCL operations have failed or timed out", "taking the entire process down"),
+        shows="symptom",
+        why="the watchdog says so after a time-out and after an error of NCCL",
+    ),
 )
 
 

@@ -34,6 +34,11 @@ LOG = (
         "File already exists",
         "(?:RuntimeError|FileStore|c10d).{0,120}File already exists",
     ),
+    Line(
+        "worker_count=",
+        shows="hint",
+        why="only where worker_count is above world_size; a restart after an earlier failure shows the same",
+    ),
 )
 PREVENTS = "all met"
 LOOKS_AT = ("host",)

@@ -33,6 +33,13 @@ LOG = (
         ("ibv_reg_mr", "ibv_create_qp", "ibv_create_cq"),
         r"ibv_(?:reg_mr\w*|create_[qc]p?q?\w*)\b.{0,80}Cannot allocate memory",
     ),
+    Line(
+        ("ibv_create_qp", "ibv_create_cq", "ibv_reg_mr"),
+        r"ibv_(?:create_[qc]p?q?\w*|reg_mr\w*)\b.{0,40}failed",
+        shows="symptom",
+        why="it does not say why: ulimit -l, or the adapter's own limit",
+        unless="Cannot allocate memory|Bad address|not supported",
+    ),
 )
 MATTERS = "NCCL over InfiniBand or RoCE may fail to register its buffers; over sockets the job runs"
 LOOKS_AT = ("host.limits",)

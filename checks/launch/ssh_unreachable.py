@@ -33,7 +33,8 @@ NEXT = (
 LOG = (
     Line(
         "returned non-zero exit status 255",
-        r"ssh\b.{0,400}returned non-zero exit status 255",
+        r"ssh (?:-o \S{1,80} |-p \d{1,5} ){0,4}(?P<host>[\w.:@-]{1,253}) hostname.{0,400}status 255"
+        r"|ssh\b.{0,400}returned non-zero exit status 255",
     ),
     Line(
         "Permission denied (publickey",

@@ -54,6 +54,18 @@ LOG = (
         why="an address of the wrong network, which no firewall keeps, shows the same",
         unless=r"remote=\[?(?:127\.|172\.17\.|169\.254|fe80)",
     ),
+    Line(
+        ("ocketPollConnect", "ocketStartConnect", "Call to connect", "Net : Connect to", "connectFullMesh failed"),
+        r"[Cc]onnection refused|No route to host|timed out",
+        shows="symptom",
+        why="a peer that died, or that never listened, shows the same",
+    ),
+    Line(
+        "gloo/transport",
+        r"connect.{0,200}(?:Connection refused|No route to host|timed out)",
+        shows="symptom",
+        why="a peer that died, or that never listened, shows the same",
+    ),
 )
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"

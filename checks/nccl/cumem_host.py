@@ -31,4 +31,9 @@ LOG = (
         "transport/shm",
         r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure",
     ),
+    Line(
+        ("uda failure 'invalid argument'", "uda failure 1 'invalid argument'"),
+        shows="symptom",
+        why="many calls of CUDA say so; NCCL_CUMEM_HOST_ENABLE=0 shows whether it is this",
+    ),
 )

@@ -63,7 +63,7 @@ LOG = (
     ),
     Line(
         "Out Of Memory",
-        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? [\d,-]{1,200}: Out Of Memory",
+        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",
     ),
     Line(
         ("low on resource: memory", "MemoryPressure"),
@@ -74,7 +74,7 @@ LOG = (
     ),
     Line(
         "due to memory pressure (OOM)",
-        "killed due to memory pressure",
+        r"killed due to memory pressure(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
     ),
     Line(
         "due to the node running low on memory",

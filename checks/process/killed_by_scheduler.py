@@ -34,7 +34,6 @@ NEXT = (
 LOG = (
     Line(
         "DUE TO ",
-        r"(?:ON (?P<host>\S{1,64}) CANCELLED AT \S{1,40} )?"
         r"DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE|DEADLINE|NODE_?FAIL)",
         final=True,
     ),

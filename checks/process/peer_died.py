@@ -178,4 +178,9 @@ LOG = (
         shows="symptom",
         why="the reason is above it",
     ),
+    Line(
+        "successfully reached monitoredBarrier, but received errors",
+        shows="symptom",
+        why="the rank that it names has the reason, or knows whose it is",
+    ),
 )

@@ -41,4 +41,10 @@ LOG = (
         shows="noise",
         why="torchrun tells so at the end of every run",
     ),
+    Line(
+        "in _exit_barrier",
+        shows="symptom",
+        why="the agents of the other nodes ended long before or after: what their workers did says why",
+        source=True,
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
@@ -39,9 +39,21 @@ def read(logs: LogFacts) -> Reading:
     if symptoms:
         symptoms += [match for match in left if match.shows == "hint"]
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
-    root = _first(blamed, ends) or _exception(raised, ends) or _end(ends, symptoms)
+    rows = _first_rows((*ends, *symptoms))
+    root = _first(blamed, rows) or _exception(raised, rows) or _end(ends, symptoms)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
-    return Reading(root, others, tuple(symptoms), tuple(noise))
+    if root is None:
+        symptoms += ends
+    return Reading(root and _of_row(root, rows), others, tuple(symptoms), tuple(noise))
+
+
+def _first_rows(told: Iterable[Match]) -> list[Match]:
+    """The rows of torchrun's tables that say who failed first. An exit code of an exception's says so only where nobody
+    else failed: of those that torchrun sees at once, it takes the lowest rank for the first."""
+    rows = [match for match in told if match.values.get("row") and match.check != "process/terminated"]
+    first = [match for match in rows if match.values.get("first")]
+    sole = {match.source for match in first} - {match.source for match in rows if match not in first}
+    return [match for match in first if match.shows == "end" or match.source in sole]
 
 
 def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Match]:
@@ -105,23 +117,23 @@ def _moment(match: Match) -> tuple[bool, float, int]:
     return (match.who.time is None, match.who.time or 0.0, match.order)
 
 
-def _first(causes: Sequence[Match], ends: Sequence[Match]) -> Match | None:
+def _first(causes: Sequence[Match], rows: Sequence[Match]) -> Match | None:
     """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first."""
     if not causes:
         return None
-    named = {match.who.rank for match in ends if match.values.get("first")} - {None}
+    named = {match.who.rank for match in rows} - {None}
     those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
     if all(match.who.time is not None for match in those):
         return min(those, key=_moment)
     return min(those, key=lambda match: match.order)
 
 
-def _exception(raised: Sequence[Match], ends: Sequence[Match]) -> Match | None:
+def _exception(raised: Sequence[Match], rows: Sequence[Match]) -> Match | None:
     """Of exceptions that no check knows: the last of those that the first rank to fail raised."""
     traced = [match for match in raised if match.values.get("traced")] or [*raised]
     if not traced:
         return None
-    named = {match.who.rank for match in ends if match.values.get("first")} - {None}
+    named = {match.who.rank for match in rows} - {None}
     those = [match for match in traced if match.who.rank in named] or traced
     cluster = [those[-1]]
     for match in reversed(those[:-1]):
@@ -135,6 +147,15 @@ def _exception(raised: Sequence[Match], ends: Sequence[Match]) -> Match | None:
             break
         root = match
     return root
+
+
+def _of_row(root: Match, rows: Sequence[Match]) -> Match:
+    """``root`` with the rank and the host of the process that failed first, where nothing else tells whose it is."""
+    whose = {(row.who.rank, row.who.local_rank, row.who.host) for row in rows if row.source == root.source}
+    if len(whose) != 1 or root.who.rank is not None or root.ranks:
+        return root
+    rank, local_rank, host = whose.pop()
+    return replace(root, who=replace(root.who, rank=rank, local_rank=local_rank, host=root.who.host or host))
 
 
 def _speaker(match: Match) -> tuple[object, ...]:

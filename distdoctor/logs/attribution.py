@@ -20,9 +20,8 @@ _PREFIXES = tuple(
         r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?",  # mpirun --tag-output
         r"\((?:[\w.:=/-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,64}))?\) ?",  # Ray
         r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?",
-        r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] (?=NCCL|[a-z_]+/|[a-z_]+\.cc)",  # NCCL
-        r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,3}\] ",
-        r"(?P<host>[A-Za-z][\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)",
+        r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] ",  # NCCL
+        r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)",
         r"(?P<task>\d{1,6}): (?=\S)",  # srun --label: a rank, or a node's launcher
         # glog, as torch writes it: E1121 12:00:00.123456 1234 torch/x.py:1] with [host], [rank] where they are
         r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
@@ -33,6 +32,10 @@ _PREFIXES = tuple(
         r"(?:Z|[+-]\d\d:?\d\d)?\]?,? ?(?:[-|] ?)?",
         r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?",  # vLLM
         r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",  # Horovod
+        r"(?:<\d{1,3}>)?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>[A-Za-z0-9][\w.-]{0,63}) "
+        r"(?=[\w./-]{1,32}(?:\[\d{1,9}\])?: )",  # syslog's and the journal's
+        # Open MPI
+        r"\[(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9})\] (?=\*\*\*|Signal|Failing|\[|mca|PMIX)",
         r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
         r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
         r"\[(?:std(?:out|err))\]:? ?",
@@ -43,9 +46,11 @@ _PREFIXES = tuple(
 )
 _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")
 """What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
-_NO_HOST = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration)$|^(?:sm|step|epoch|v)\d", re.I)
+_NO_HOST = re.compile(
+    r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|\.(?:py|sh|cc?|cpp|cu|log|out))$|^(?:sm|step|epoch|v)\d", re.I
+)
 _TEXT_RANK = re.compile(
-    r"\[(?:PG (?:ID )?[\w() :-]{1,80} )?[Rr]ank:? (?P<rank>\d{1,6})\]|\bon rank (?P<also>\d{1,6})\b|"
+    r"\[(?:PG (?:ID )?[\w() :-]{1,80} )?[Rr]ank:? ?(?P<rank>\d{1,6})\]|\bon rank (?P<also>\d{1,6})\b|"
     r"(?<![Ll]ocal )(?<![Ll]ocal_)\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)"
 )
 _PATHS = tuple(

@@ -149,9 +149,12 @@ class _Collector:
                 continue
             found = True
             who = _about(line.who, values)
-            ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", values.get("ranks", "")))
+            ranks = tuple(
+                int(number)
+                for number in re.findall(r"\d{1,6}", f"{values.get('ranks', '')} {values.get('and_rank', '')}")
+            )
             if "xit" in text and _EXIT.search(text):
-                who = _of_row(who, context, at)
+                who, values["row"] = _of_row(who, context, at)
                 row = context[max(at - ROW, 0) : at]
                 if row.rfind(ROOT.encode()) > row.rfind(b"exitcode"):
                     values["first"] = "yes"
@@ -222,12 +225,14 @@ def _about(who: Who, values: Mapping[str, str]) -> Who:
     )
 
 
-def _of_row(who: Who, context: bytes, at: int) -> Who:
+def _of_row(who: Who, context: bytes, at: int) -> tuple[Who, str]:
+    """Whom an exit code is of, where it stands in torchrun's table, and whether it does."""
     row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
     ranks, hosts = _ROW_RANK.findall(row), _ROW_HOST.findall(row)
     if not ranks:
-        return who
-    return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=hosts[-1] if hosts else who.host)
+        return who, ""
+    host = hosts[-1] if hosts else who.host
+    return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=host), "yes"
 
 
 @lru_cache(maxsize=1)
