@@ -57,6 +57,7 @@ LOG = (
         r"NCCL INFO \S{1,80}\.cc:\d{1,5} -> [1-9]",
         shows="symptom",
         why="it tells which calls of NCCL failed; the NCCL WARN before it says why",
+        unless=r"INFO transport\.cc:",  # also where SHARP or NVLS cannot be had and NCCL does without
     ),
     Line(
         "NCCL error",

@@ -50,7 +50,7 @@ def read(logs: LogFacts) -> Reading:
 def _first_rows(told: Iterable[Match]) -> list[Match]:
     """The rows of torchrun's tables that say who failed first. An exit code of an exception's says so only where nobody
     else failed: of those that torchrun sees at once, it takes the lowest rank for the first."""
-    rows = [match for match in told if match.values.get("row") and match.check != "process/terminated"]
+    rows = [match for match in told if match.values.get("row")]
     first = [match for match in rows if match.values.get("first")]
     sole = {match.source for match in first} - {match.source for match in rows if match not in first}
     return [match for match in first if match.shows == "end" or match.source in sole]

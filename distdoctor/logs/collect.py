@@ -21,6 +21,8 @@ MOST = 20_000
 SHOWN = 400
 """Characters of a line that are kept."""
 _EXIT = re.compile(r"exit ?code")
+_ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
+"""Torchrun ends the other ranks so after one has failed."""
 _ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
 ROW = 700
@@ -154,7 +156,9 @@ class _Collector:
                 for number in re.findall(r"\d{1,6}", f"{values.get('ranks', '')} {values.get('and_rank', '')}")
             )
             if "xit" in text and _EXIT.search(text):
-                who, values["row"] = _of_row(who, context, at)
+                who, in_table = _of_row(who, context, at)
+                if in_table and not _ENDED.search(text):
+                    values["row"] = "yes"
                 row = context[max(at - ROW, 0) : at]
                 if row.rfind(ROOT.encode()) > row.rfind(b"exitcode"):
                     values["first"] = "yes"
@@ -225,14 +229,14 @@ def _about(who: Who, values: Mapping[str, str]) -> Who:
     )
 
 
-def _of_row(who: Who, context: bytes, at: int) -> tuple[Who, str]:
+def _of_row(who: Who, context: bytes, at: int) -> tuple[Who, bool]:
     """Whom an exit code is of, where it stands in torchrun's table, and whether it does."""
     row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
     ranks, hosts = _ROW_RANK.findall(row), _ROW_HOST.findall(row)
     if not ranks:
-        return who, ""
+        return who, False
     host = hosts[-1] if hosts else who.host
-    return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=host), "yes"
+    return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=host), True
 
 
 @lru_cache(maxsize=1)

@@ -277,3 +277,9 @@ def test_a_failure_of_nobody_is_of_the_one_that_failed(tmp_path: Path) -> None:
 def test_the_host_of_a_line(tmp_path: Path, line: str, host: str | None) -> None:
     found = judged(tmp_path, f"starting\n{line}\n")
     assert found.findings[0].nodes == ((host,) if host else ())
+
+
+def test_transports_that_nccl_does_without(tmp_path: Path) -> None:
+    lines = "n1:1:2 [0] NCCL INFO include/coll_net.h:21 -> 3\nn1:1:2 [0] NCCL INFO transport.cc:222 -> 2\n"
+    assert judged(tmp_path, lines).candidates == ()
+    assert judged(tmp_path, f"{lines}n1:1:2 [0] NCCL INFO init.cc:1012 -> 2\n").candidates
