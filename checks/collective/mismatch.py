@@ -25,7 +25,7 @@ collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said
 
 SEVERITY = "fail"
 PREVENTS = "results right"
@@ -75,7 +75,9 @@ PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait"
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    if job is None or len(job.waiting) < len(job.ranks):
+    if job is not None:
+        yield from recorded(job)
+    if job is None or job.servers or len(job.waiting) < len(job.ranks):
         return  # somebody is not in it: that is the reason
     inside = [rank for rank in job.waiting if rank.place.kind == live.places.COLLECTIVE and rank.place.call]
     whole = job.world is not None and len(inside) == job.world
@@ -92,6 +94,26 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         are = "is" if len(odd) == 1 else "are"
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
         yield found(odd, summary, inside)
+
+
+def recorded(job: live.LiveJob) -> Iterator[Finding]:
+    """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
+    for one in live.recorded.differing(job.servers):
+        ranks = tuple(sorted(one.others))
+        nodes = tuple(dict.fromkeys(host for rank in ranks if (host := job.host_of(rank))))
+        other = one.others[ranks[0]]
+        yield Finding(
+            f"{ranks_said(ranks)} called {other.operation} {other.sizes} as number {one.number} of group {one.group}, "
+            f"the others {one.usual.operation} {one.usual.sizes}.",
+            nodes=nodes,
+            ranks=ranks,
+            blame="one-of" if len(ranks) * 2 >= len(job.servers) else "all",
+            evidence=tuple(
+                f"flight recorder of rank {server.rank}: {live.recorded.said(server, one.group)}"
+                for server in sorted(job.servers, key=lambda server: server.rank not in ranks)[:8]
+            ),
+            fixes=(Fix("Call the same collectives in the same order, with the same sizes, on all ranks."),),
+        )
 
 
 def _are(ranks: list[live.LiveRank]) -> str:

@@ -24,12 +24,16 @@ collective/mismatch, collective/slow-rank, barrier/rank-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said, together
 
 SEVERITY = "fail"
 PREVENTS = "results right"
 SYMPTOM_OF = "results right"
+FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
 MATTERS = "the job was started only now: they may still come"
+LATE = 10.0
+"""Seconds of waiting in a collective up to which a rank may just be slower."""
+SHOWN = 8
 NEXT = (
     "the flight recorder's dumps of all ranks, or the log of the rank without a timeout",
     "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
@@ -88,6 +92,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     if job is None:
         return
+    yield from not_called(job)
     store, alone = job.store, not job.first.processes
     if not job.ranks and not (alone and store is not None and store.joined):
         yield from agents_missing(job)
@@ -107,8 +112,39 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
                 *live.others_wait(job, []),
             ),
             fixes=(Fix("Look on the other nodes whether their ranks run (distdoctor hang there)."),),
-            severity="warn" if job.young else None,
-            matters=MATTERS if job.young else "",
+            severity="warn" if perhaps_late(job) else None,
+            matters=perhaps_late(job),
+        )
+
+
+def perhaps_late(job: live.LiveJob) -> str:
+    """Why it may be that they only have not come yet; empty where they had the time."""
+    return FROM_OUTSIDE if not job.first.processes else MATTERS if job.young else ""
+
+
+def not_called(job: live.LiveJob) -> Iterator[Finding]:
+    """What the flight recorders show, which the worker servers of torch.distributed.debug tell also of other hosts."""
+    for one in live.recorded.absent(job.servers):
+        if any(rank in job.numbers and job.numbers[rank].moves_on for rank in one.absent):
+            continue
+        nodes = tuple(dict.fromkeys(host for rank in one.absent if (host := job.host_of(rank))))
+        late = one.call.age is not None and one.call.age < LATE
+        yield Finding(
+            f"{ranks_said(one.absent)} {'has' if len(one.absent) == 1 else 'have'} not called {one.call.operation} "
+            f"number {one.call.number} of group {one.group}, in which {ranks_said(one.waiting).lower()} "
+            f"wait{'s' if len(one.waiting) == 1 else ''}.",
+            nodes=nodes,
+            ranks=one.absent,
+            evidence=(
+                *(
+                    f"flight recorder of rank {server.rank}: {live.recorded.said(server, one.group)}"
+                    for server in sorted(job.servers, key=lambda server: server.rank not in one.absent)[:SHOWN]
+                ),
+                *live.where_ranks_are(job.numbers[rank] for rank in one.absent if rank in job.numbers),
+            ),
+            fixes=(Fix("Look what these ranks do instead: distdoctor hang on their nodes, with py-spy there.", nodes),),
+            severity="warn" if late else None,
+            matters="the others wait only since a moment" if late else "",
         )
 
 
@@ -137,17 +173,21 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
                 nodes,
             ),
         ),
-        severity="warn" if job.young else None,
-        matters=MATTERS if job.young else "",
+        severity="warn" if perhaps_late(job) else None,
+        matters=perhaps_late(job),
     )
 
 
 def agents_missing(job: live.LiveJob) -> Iterator[Finding]:
     """torchrun's agents wait for each other: no rank was started yet."""
     planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
-    if view is None or not planned or planned < 2:
+    if view is None:
         return
     rendezvous = next((one for one in view.rendezvous if not one.complete), None)
+    if not planned and rendezvous is not None and rendezvous.agents:
+        yield rendezvous_open(view, rendezvous)
+    if not planned or planned < 2:
+        return
     came = len(rendezvous.agents) if rendezvous else view.clients if not view.rendezvous else None
     if came is None or came >= planned or (rendezvous is None and view.groups):
         return
@@ -163,4 +203,22 @@ def agents_missing(job: live.LiveJob) -> Iterator[Finding]:
         fixes=(Fix("Start the same torchrun line on the nodes that are missing, and look what it says there."),),
         severity="warn" if late or job.young else None,
         matters="they may still come in time" if late or job.young else "",
+    )
+
+
+def rendezvous_open(view: live.StoreView, rendezvous: live.RendezvousView) -> Finding:
+    """Agents wait in it, and how many they are to be is not known."""
+    hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
+    count = len(rendezvous.agents)
+    ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
+    silent = f"; the longest silent of them said so {max(ages):.0f} s ago" if ages else ""
+    return Finding(
+        f"{count} node{'s' if count > 1 else ''} came to torchrun's rendezvous {rendezvous.run_id} ({hosts}), and "
+        f"{'wait' if count > 1 else 'waits'} for more: it is not complete.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came{silent}",),
+        fixes=(
+            Fix("Start the same torchrun line on the nodes that are missing: --nnodes there says how many they are."),
+        ),
+        severity="warn",
+        matters=FROM_OUTSIDE,
     )

@@ -11,12 +11,16 @@ from distdoctor.check_api.live_master import (
 )
 from distdoctor.check_api.live_ranks import called, others_wait, rank_finding, where_ranks_are
 from distdoctor.knowledge import job_places as places
+from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.live_job import LiveJob, LiveRank
 from distdoctor.knowledge.live_job import live_job as job_of
+from distdoctor.model.facts import RendezvousView, StoreView
 
 __all__ = [
     "LiveJob",
     "LiveRank",
+    "RendezvousView",
+    "StoreView",
     "called",
     "dialling_store",
     "job_of",
@@ -24,6 +28,7 @@ __all__ = [
     "others_wait",
     "places",
     "rank_finding",
+    "recorded",
     "silent_links",
     "sockets_to_store",
     "store_contact",

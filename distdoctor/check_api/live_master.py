@@ -76,7 +76,7 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
     master, view = master_of(job), asked_store(job)
     port = view.port if view else job.first.master_port
     trying = dialling_store(job)
-    who = called(trying) if trying else "The agent" if not job.ranks else "The doctor"
+    who = called(trying) if trying else "The agent" if any(job.agents) and not job.ranks else "The doctor"
     tried = f"the doctor's own connection to {view.host} port {view.port}: " if view else ""
     said = contact_text(view.contact) if view and view.contact else "no address" if view else ""
     unanswered = sorted({(who, s.remote, s.remote_port, s.retransmits) for who, s in sockets_to_store(job, "SYN_SENT")})
@@ -95,5 +95,11 @@ def store_finding(job: LiveJob, how: str, fix: str) -> Finding:
         ),
         fixes=(Fix(fix, (master,)),),
         severity="warn" if job.young else None,
-        matters="the job was started only now: what is missing may still come" if job.young else "",
+        matters=_perhaps_late(job) if job.young else "",
     )
+
+
+def _perhaps_late(job: LiveJob) -> str:
+    if not job.first.processes:
+        return "whether the job runs, and since when, is not known here: what is missing may still come"
+    return "the job was started only now: what is missing may still come"

@@ -104,4 +104,5 @@ def _recorders(dump: Dump) -> tuple[RecorderView, ...]:
 
 
 def _call(number: int, step: Step) -> RecordedCall:
-    return RecordedCall(number, fit(step.operation), fit(step.sizes), step.done, fit(step.frame))
+    age = round(time.time() - step.created / 1e9, 1) if step.created > 0 else None
+    return RecordedCall(number, fit(step.operation), fit(step.elements), step.done, fit(step.frame), age)

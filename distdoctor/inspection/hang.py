@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from distdoctor.inspection import candidates, jobs, locks, looks, proc_files, stacks, store_view
+from distdoctor.inspection import candidates, jobs, locks, looks, proc_files, stacks, store_view, told
 from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
@@ -24,6 +24,8 @@ _ARP_COMPLETE = 0x02
 """ATF_COM in include/uapi/linux/if_arp.h."""
 STORE_SECONDS = 1.4
 """How long the stores are asked at most, meanwhile."""
+TOLD_SECONDS = 1.0
+"""How long what the job tells of itself is waited for, where there is something to ask."""
 
 
 class NoJob(Exception):
@@ -108,7 +110,7 @@ def _said(job: Found) -> str:
 
 def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
     traced = [pid for pid, (_, role) in found.members.items() if role != "child"]
-    reason = stacks.why_not() if wanted.stacks != "off" else ""
+    reason = stacks.why_not() if traced and wanted.stacks != "off" else ""
     traced = traced if wanted.stacks != "off" and not reason else []
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(_stores, found, wanted)
@@ -143,6 +145,11 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
     if not found.members:
         notes.append("no process of the job was looked at: only what its store holds is known here")
     job = _facts(found, processes, apart, [*notes, *found_notes])
+    servers = told.by_servers(views, timeout=TOLD_SECONDS, hosts=[platform.node()])
+    if not processes:
+        by_agents = any(view.agents or view.rendezvous for view in views)
+        job = replace(job, launcher="torchrun" if by_agents else "")
+    job = replace(job, servers=servers, ras=told.by_ras(processes, timeout=TOLD_SECONDS))
     return replace(job, stores=views, locks=locks.look(found))
 
 

@@ -110,6 +110,8 @@ def _state(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]
     busy = [rank for rank in job.ranks if not rank.waits and rank.works]
     still = [rank for rank in job.ranks if rank.waits]
     lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
+    if not job.first.processes:
+        return "outside", "incomplete", _from_outside(job)
     if judgement.verdict == "incomplete":
         return "unknown", "incomplete", _ask(job)
     if judgement.findings and any(f.severity == "warn" for f in judgement.findings):
@@ -126,6 +128,26 @@ def _state(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
     return "unknown", "incomplete", _ask(job)
+
+
+def _from_outside(job: LiveJob) -> list[str]:
+    """What is not to be known from a store alone, and whom to ask."""
+    store = job.store
+    notes = []
+    if store is not None and store.clients == 1 and not store.groups and not store.agents:
+        notes.append(
+            "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
+            "torchrun's first node"
+        )
+    if store is not None and store.restarted:
+        notes.append("more ranks came to the store than the job has: it was restarted, and what is there may be old")
+    if any(view.known for view in job.stores):
+        hosts = list(dict.fromkeys([*_hosts_elsewhere(job), *(view.host for view in job.stores)]))
+        notes.append(
+            "what its ranks do, and since when, cannot be known from the store: run distdoctor hang on "
+            + ", ".join(hosts[:8])
+        )
+    return notes
 
 
 def _said(ranks: Sequence[LiveRank]) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.job_places import Place, place_of
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import JobFacts, JobProcess, StoreView
+from distdoctor.model.facts import JobFacts, JobProcess, StoreView, WorkerServer
 
 YOUNG = 10.0
 """Seconds after the start of the ranks that are here before which others may just be late."""
@@ -74,6 +74,12 @@ class LiveJob:
         """The store at which the ranks meet, where it answered: of several views that with the most in it."""
         known = [view for view in self.stores if view.known and not (view.rendezvous and not view.groups)]
         return max(known, key=lambda view: (len(view.joined), view.keys or 0), default=None)
+
+    @property
+    def servers(self) -> tuple[WorkerServer, ...]:
+        """Its ranks' worker servers, each as it was first seen."""
+        found = {one.rank: one for _, job in reversed(self.facts) for one in job.servers}
+        return tuple(found[rank] for rank in sorted(found))
 
     @cached_property
     def worlds(self) -> dict[int, tuple[int, ...]]:

@@ -19,9 +19,17 @@ _SAID = {
     "moves": "the job moves",
     "waits": "the job waits, and may go on",
     "starts": "the job is starting",
+    "outside": "only its store was looked at: who is there, not what they do",
     "unknown": "nothing moves here, and why cannot be known from here",
 }
-_WORDS = {"hangs": "HANGS", "moves": "MOVES", "waits": "WAITS", "starts": "STARTS", "unknown": "CANNOT TELL"}
+_WORDS = {
+    "hangs": "HANGS",
+    "moves": "MOVES",
+    "waits": "WAITS",
+    "starts": "STARTS",
+    "outside": "CANNOT TELL",
+    "unknown": "CANNOT TELL",
+}
 
 
 def is_on_job(report: Report) -> bool:
@@ -97,6 +105,8 @@ def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         if fixes:
             return f"on {fold(fixes[0].nodes)}" if fixes[0].nodes else "run", list(fixes[0].commands)
         return "do what is said above; the job goes on, or has to be started again", []
+    if state == "outside":
+        return "look on its nodes", [again]
     if state == "unknown":
         return "look on the other nodes, too; save each (--save DIR/) and diagnose them together", [
             f"{again} --save DIR/"

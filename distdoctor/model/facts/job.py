@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distdoctor.model.facts.job_debug import RasView, WorkerServer
 from distdoctor.model.facts.job_store import StoreView
 
 Role = Literal["agent", "launcher", "rank", "loader", "child"]
@@ -164,6 +165,10 @@ class JobFacts:
     processes: tuple[JobProcess, ...] = ()
     stores: tuple[StoreView, ...] = ()
     """What the stores of the job hold: the one at which its agents meet first, where there are two."""
+    servers: tuple[WorkerServer, ...] = ()
+    """What the servers of torch.distributed.debug told, where the job has them."""
+    ras: RasView | None = None
+    """What NCCL's RAS told, where it listens here."""
     locks: tuple[LockFile, ...] = ()
     seconds: float = 0.0
     """How far apart the two looks were; 0 where there was one."""

@@ -19,6 +19,8 @@ class RecordedCall:
     done: bool = False
     frame: str = ""
     """The line of code that called it, where that was recorded."""
+    age: float | None = None
+    """Seconds since it was called, by two hosts' clocks; None where that was not recorded."""
 
 
 @dataclass(frozen=True)
