@@ -207,7 +207,8 @@ def _errors(cluster: Cluster) -> tuple[str, ...]:
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    if job is None or not job.in_rendezvous or job.world is None or job.world <= len(job.ranks):
+    alone = job is not None and not job.first.processes
+    if job is None or not (job.in_rendezvous or alone) or job.world is None or job.world <= len(job.ranks):
         return
     here = [rank for rank in job.ranks if listens_on_loopback(rank)]
     if here and not is_loopback(job.first.master_addr):
@@ -239,6 +240,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             ranks=tuple(member.rank for member in bad),
             evidence=tuple(f"{m.host}: rank {m.rank} wrote {m.address} port {m.port} into the store" for m in bad[:8]),
             fixes=(Fix("Set GLOO_SOCKET_IFNAME there to the interface that reaches the other nodes.", names),),
+            severity="warn" if alone else None,
+            matters="it works by luck where no other node connects to them, and hangs else" if alone else "",
         )
 
 

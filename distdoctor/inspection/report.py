@@ -35,6 +35,7 @@ def report_on_jobs(
     if job is None:
         return report
     state, verdict, told = _state(job, judgement)
+    told += _ras_says(job)
     here = {node.name for node in report.nodes}
     others = tuple(
         ReportNode(name, None, True, name) for name in dict.fromkeys(_hosts_elsewhere(job)) if name not in here
@@ -128,6 +129,18 @@ def _state(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
     return "unknown", "incomplete", _ask(job)
+
+
+def _ras_says(job: LiveJob) -> Iterator[str]:
+    """What NCCL's RAS told, on each host where it was asked."""
+    for node, facts in job.facts:
+        view = facts.ras
+        if view is None or not view.answers:
+            continue
+        said = [*view.errors, *view.warnings]
+        yield from (f"NCCL's RAS on {node.name}: {one}" for one in said[:8])
+        if not said:
+            yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
 
 
 def _from_outside(job: LiveJob) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +13,10 @@ import pytest
 
 from distdoctor.inspection.debug_endpoints import servers
 from distdoctor.inspection.store_view import view, views
+from distdoctor.knowledge.recorded_calls import absent
 from distdoctor.model.facts import StoreView
 from tests.helpers.jobs import Job, Jobs
+from tests.helpers.namespaces import ENV, entry
 from tests.helpers.servers import unused_port
 
 pytestmark = pytest.mark.timeout(400)
@@ -111,5 +116,25 @@ def test_a_rank_that_is_absent_from_a_collective(real: Jobs, tmp_path: Path) -> 
     assert (missed.operation, missed.done) == ("all_reduce", False)
     assert all(call.done for call in groups[1])
     for _ in range(20):
-        assert servers(view("127.0.0.1", port, timeout=15), timeout=3) == found
+        again = servers(view("127.0.0.1", port, timeout=15), timeout=3)
+        assert [[call.number for call in one.recorders[0].calls] for one in again] == [[1, 2], [1]]
+    assert [one.absent for one in absent(found)] == [(1,)]
     assert job.results(2) == [["rank", rank, 2.0] for rank in range(2)]
+
+
+def test_a_store_is_looked_into_from_where_no_process_of_the_job_is(real: Jobs, tmp_path: Path) -> None:
+    port, job = unused_port(), Job(real, tmp_path, late=(2,))
+    for rank in (0, 1, 2):
+        job.rank(port, rank, 4)
+    until(lambda: view("127.0.0.1", port, timeout=15), lambda seen: len(seen.joined) == 2)
+    elsewhere = entry("--pid", "--fork", "--mount-proc")
+    for _ in range(2):
+        command = [*elsewhere, sys.executable, "-m", "distdoctor", "hang", "--store", f"127.0.0.1:{port}", "-o", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, env=ENV, timeout=60, check=False)
+        assert done.returncode == 3, done.stderr
+        told = json.loads(done.stdout)
+        (finding,) = told["findings"]
+        assert (finding["id"], finding["severity"], finding["ranks"]) == ("collective/rank-missing", "warn", [2, 3])
+        assert any("cannot be known from the store" in note for note in told["notes"])
+    job.rank(port, 3, 4)
+    assert job.results(4) == [["rank", rank, 6.0] for rank in range(4)]
