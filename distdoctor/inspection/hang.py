@@ -7,23 +7,27 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 
-from distdoctor.inspection import candidates, jobs, locks, looks, proc_files, stacks, store_view, told
+from distdoctor.inspection import (
+    candidates,
+    job_stores,
+    jobs,
+    locks,
+    looks,
+    proc_files,
+    stacks,
+    told,
+)
 from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
-from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, StoreView
-from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
+from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 from distdoctor.probes.identity import identity
 
 APART = 1.5
 """Seconds between the two looks."""
-_ARP_COMPLETE = 0x02
-"""ATF_COM in include/uapi/linux/if_arp.h."""
-STORE_SECONDS = 1.4
-"""How long the stores are asked at most, meanwhile."""
 TOLD_SECONDS = 1.0
 """How long what the job tells of itself is waited for, where there is something to ask."""
 
@@ -80,7 +84,7 @@ def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Fo
             raise NoJob(f"--run-id {wanted.run_id}: no job of this host has it")
     if wanted.store is not None:
         port = split_endpoint(wanted.store)[1]
-        found = [job for job in found if (place := _store_place(job, Wanted())) and place[1] == port]
+        found = [job for job in found if (place := job_stores.place_of(job)) and place[1] == port]
     here, elsewhere = jobs.of_namespace(found, proc_files.link("self", "ns/net") or "")
     chosen = here or elsewhere
     if len(chosen) == 1:
@@ -113,7 +117,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
     reason = stacks.why_not() if traced and wanted.stacks != "off" else ""
     traced = traced if wanted.stacks != "off" and not reason else []
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(_stores, found, wanted)
+        asked = pool.submit(job_stores.ask, found, wanted.store)
         first_stacks = stacks.read(traced)
         began = time.monotonic()
         first = {pid: looks.look(pid, began) for pid in found.members}
@@ -165,56 +169,6 @@ def with_stacks(
         python = [tuple(f for f in stack[one.pid] if f.file.endswith(".py")) for stack in (before[0], frames)]
         one = replace(one, moved=replace(one.moved, stack=python[0] != python[1]))
     return replace(one, threads=threads, stack_error=error)
-
-
-def _stores(found: Found, wanted: Wanted) -> tuple[tuple[StoreView, ...], list[str]]:
-    """What the stores hold, and why nothing is known of them."""
-    place = _store_place(found, wanted)
-    if place is None:
-        return (), []
-    if found.netns and not wanted.store and found.netns != proc_files.link("self", "ns/net"):
-        return (), ["its store was not asked: its processes are in another network namespace; run this inside it"]
-    host, port = place
-    worlds = [number for one in found.ranks if (number := one.variables.get(WORLD_SIZE.variables[0], "")).isdecimal()]
-    by_agent = found.variable("TORCHELASTIC_USE_AGENT_STORE") == "True" or found.options is not None
-    ask = partial(
-        store_view.views,
-        timeout=STORE_SECONDS,
-        expected_world=int(max(worlds, key=worlds.count)) if worlds else None,
-        run_id=found.run_id or "none",
-        hosted_by="agent" if by_agent else "rank 0" if found.ranks else "",
-        hosts=[found.variable(MASTER_ADDR.variables[0]), platform.node()],
-    )
-    views = ask(host, port)
-    seen = None if wanted.store or any(view.known for view in views) else found.seen_store()
-    if seen is not None and seen[1] != port and found.serves():  # the job's own code made another
-        views = (*views, *ask(*seen))
-    return tuple(map(_unreachable, views)), []
-
-
-def _unreachable(view: StoreView) -> StoreView:
-    """The view, where nobody answered the kernel's question who has the address: it asks longer than we wait."""
-    contact = view.contact
-    if contact is None or contact.outcome != "no-answer":
-        return view
-    rows = (row.split() for row in (proc_files.text("self", "net/arp") or "").splitlines()[1:])
-    silent = {row[0] for row in rows if len(row) > 3 and int(row[2], 16) & _ARP_COMPLETE == 0}
-    return replace(view, contact=replace(contact, outcome="unreachable")) if contact.address in silent else view
-
-
-def _store_place(found: Found, wanted: Wanted) -> tuple[str, int] | None:
-    """Where the job's ranks, or its agents, meet."""
-    if wanted.store:
-        host, port = split_endpoint(wanted.store)
-        return host, port if port is not None else DEFAULT_PORT
-    address, port_text = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
-    if found.options is not None and found.options.rdzv_backend == "c10d" and found.options.endpoint:
-        return found.options.endpoint
-    if address and port_text.isdecimal():
-        return address, int(port_text)
-    if found.options is not None and found.options.endpoint:
-        return found.options.endpoint
-    return found.seen_store()
 
 
 def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:

@@ -35,7 +35,7 @@ def report_on_jobs(
     if job is None:
         return report
     state, verdict, told = _state(job, judgement)
-    told += _ras_says(job)
+    told += [*_stores_say(job), *_ras_says(job)]
     here = {node.name for node in report.nodes}
     others = tuple(
         ReportNode(name, None, True, name) for name in dict.fromkeys(_hosts_elsewhere(job)) if name not in here
@@ -131,6 +131,27 @@ def _state(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]
     return "unknown", "incomplete", _ask(job)
 
 
+_NO_STORE = {
+    "silent": "takes connections and does not answer: its process is stopped, or it waits for its name servers",
+    "closed": "hangs up on whoever asks it",
+    "foreign": "is no store of torch",
+    "partly": "was not read whole",
+}
+
+
+def _stores_say(job: LiveJob) -> Iterator[str]:
+    """Why a store that takes connections did not tell who is there."""
+    for view in job.stores:
+        if view.state in _NO_STORE:
+            more = "; ".join([*view.problems, *([f"it says {view.sample!r}"] if view.sample else [])])
+            yield f"the store at {view.host} port {view.port} {_NO_STORE[view.state]}{f' ({more})' if more else ''}"
+        elif view.restarted:
+            yield (
+                f"{view.arrived} ranks came to the store at {view.host} port {view.port}, more than the job has: some "
+                "were started again, and what is there may be old"
+            )
+
+
 def _ras_says(job: LiveJob) -> Iterator[str]:
     """What NCCL's RAS told, on each host where it was asked."""
     for node, facts in job.facts:
@@ -152,8 +173,6 @@ def _from_outside(job: LiveJob) -> list[str]:
             "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
             "torchrun's first node"
         )
-    if store is not None and store.restarted:
-        notes.append("more ranks came to the store than the job has: it was restarted, and what is there may be old")
     if any(view.known for view in job.stores):
         hosts = list(dict.fromkeys([*_hosts_elsewhere(job), *(view.host for view in job.stores)]))
         notes.append(

@@ -74,7 +74,7 @@ def test_all_came_and_that_clears_nothing() -> None:
 def test_after_a_restart_nothing_is_said_of_who_is_missing() -> None:
     told = report(store(0, 2, 3, clients=8, agents=AGENTS, hosted_by="agent"))
     assert found(told) == {}
-    assert any("restarted" in note for note in told.notes)
+    assert any("started again" in note for note in told.notes)
 
 
 def test_one_client_alone_may_be_either() -> None:
