@@ -211,7 +211,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None or not (job.in_rendezvous or alone) or job.world is None or job.world <= len(job.ranks):
         return
     here = [rank for rank in job.ranks if listens_on_loopback(rank)]
-    if here and not is_loopback(job.first.master_addr):
+    if here and not is_loopback(live.master_of(job)):
         nodes = list(dict.fromkeys(rank.node for rank in here))
         yield live.rank_finding(
             here,
