@@ -181,8 +181,15 @@ def test_it_costs_nothing_and_accuses_nobody(handle: Callable[[socket.socket], N
     assert all(problem.isprintable() for problem in first.problems)
 
 
+def half_a_list(opened: socket.socket) -> None:
+    opened.sendall(opened.recv(100)[6:10])
+    opened.recv(100)
+    opened.sendall(number(100) + text(RANK % 1) * 3)
+    opened.recv(100)
+
+
 def test_what_is_cut_short_is_not_taken_for_the_whole() -> None:
-    with serving(endless_list) as port:
+    with serving(half_a_list) as port:
         seen = view("127.0.0.1", port, timeout=LIMIT)
     assert seen.state == "partly" and seen.problems and not seen.tells_missing
 
