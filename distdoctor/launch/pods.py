@@ -24,6 +24,8 @@ from distdoctor.model.launch_settings import (
 
 _RANK, _WORLD = RANK.variables[0], WORLD_SIZE.variables[0]
 _VOLCANO = ("VC_TASK_INDEX", "VK_TASK_INDEX")
+_POD = "KUBERNETES_SERVICE_HOST"
+"""Set in every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
 _JOBSET, _MPI = "JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE"
 
 
@@ -51,7 +53,7 @@ def pytorch_job(env: Mapping[str, str]) -> Launched | None:
     """A pod of a PyTorchJob without nprocPerNode: WORLD_SIZE is pods times ranks of each, RANK the pod's number."""
     pods, world = number_of(env.get(NNODES.pet)), number_of(env.get(_WORLD))
     ranked = _RANK in env and NODE_RANK.pet in env and not any(name in env for name in LOCAL_RANK.variables)
-    if not pods or not world or world % pods or not ranked or env.get(NPROC_PER_NODE.pet):
+    if _POD not in env or not pods or not world or world % pods or not ranked or env.get(NPROC_PER_NODE.pet):
         return None
     found = {"nproc_per_node": Found(world // pods, _WORLD)}
     return Launched("PyTorchJob", {}, found, (), per_node=True)

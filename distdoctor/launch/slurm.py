@@ -42,7 +42,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     if len(nodes) != len(per_node) or sum(per_node) != tasks:
         nodes = per_node = ()
     here = number_of(env.get(NODE_RANK.slurm))
-    found = dict(jobs.port(env))
+    found = _port(env)
     if per_node and here is not None and here < len(per_node):
         found["nproc_per_node"] = Found(per_node[here], NPROC_PER_NODE.slurm)
         found["nnodes"] = Found(len(per_node), MASTER_ADDR.slurm)
@@ -99,6 +99,18 @@ def refuse_outside_step(env: Mapping[str, str]) -> None:
         f"this is {what} of SLURM job {env[JOB]}, which has {number} nodes, and would check one machine: type `{line}` "
         "(or add --standalone for this machine alone)"
     )
+
+
+def _port(env: Mapping[str, str]) -> dict[str, Found]:
+    """The job's port; that of a later step is another one, so that a check beside the job (srun --overlap) is in
+    nobody's way."""
+    found = jobs.port(env)
+    step = number_of(env.get(STEP))
+    if found and step:
+        first, count = next((first, count) for name, first, count in jobs.PORTS if name == JOB)
+        number = (int(found["master_port"].value) - first + step) % count
+        return {"master_port": Found(first + number, f"{JOB} and {STEP}")}
+    return found
 
 
 def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> Found | None:

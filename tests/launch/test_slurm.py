@@ -78,6 +78,12 @@ def test_the_port_is_the_job_s_and_a_given_one_stays() -> None:
     assert plan_in(STEP | {"MASTER_PORT": "29511"}).master_port == 29511
 
 
+def test_a_step_beside_the_job_has_a_port_of_its_own() -> None:
+    beside = STEP | {"SLURM_JOB_ID": "9998", "SLURM_STEP_ID": "3"}
+    assert plan_in(beside).master_port == plan_in(beside | {"SLURM_PROCID": "0"}).master_port == 15001
+    assert plan_in(beside | {"MASTER_PORT": "29511"}).master_port == 29511
+
+
 def test_the_first_task_knows_all_nodes() -> None:
     plan = plan_in(UNEVEN | {"SLURM_PROCID": "0"})
     assert (plan.roster, plan.tasks, plan.task) == (("sn0", "sn1", "sn2"), (4, 1, 1), 0)
