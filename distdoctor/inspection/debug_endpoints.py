@@ -71,7 +71,7 @@ async def _ask(rank: int, url: str, known: Mapping[str, str], hosts: set[str], e
         dump = load("", body)
     except (NoAnswer, BadDump) as err:
         return WorkerServer(rank, url, answers=True, problem=fit(str(err)))
-    return WorkerServer(rank, url, answers=True, recorders=_recorders(dump))
+    return WorkerServer(rank, url, answers=True, recorders=recorders_of(dump))
 
 
 async def _address(host: str, end: float) -> str:
@@ -96,7 +96,8 @@ async def _post(address: str, port: int, handler: str, end: float) -> tuple[int,
     return int(status[1]), body
 
 
-def _recorders(dump: Dump) -> tuple[RecorderView, ...]:
+def recorders_of(dump: Dump) -> tuple[RecorderView, ...]:
+    """The newest calls of each group in a dump."""
     return tuple(
         RecorderView(fit(group), tuple(_call(number, steps[number]) for number in sorted(steps)[-_CALLS:]))
         for group, steps in list(dump.groups.items())[:_GROUPS]

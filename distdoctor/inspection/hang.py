@@ -15,6 +15,7 @@ from distdoctor.inspection import (
     locks,
     looks,
     proc_files,
+    recorder_files,
     stacks,
     told,
 )
@@ -150,6 +151,8 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
         notes.append("no process of the job was looked at: only what its store holds is known here")
     job = _facts(found, processes, apart, [*notes, *found_notes])
     servers = told.by_servers(views, timeout=TOLD_SECONDS, hosts=[platform.node()])
+    asked_already = {server.rank for server in servers if server.recorders}
+    servers = (*servers, *(one for one in recorder_files.read(found) if one.rank not in asked_already))
     if not processes:
         by_agents = any(view.agents or view.rendezvous for view in views)
         job = replace(job, launcher="torchrun" if by_agents else "")

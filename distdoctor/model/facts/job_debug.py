@@ -37,6 +37,7 @@ class WorkerServer:
 
     rank: int
     url: str
+    """Of a flight recorder that the rank wrote to a file: ``file:`` and its path."""
     answers: bool = False
     """It answered a ping: the process runs, whatever its main thread does."""
     recorders: tuple[RecorderView, ...] = ()
