@@ -19,6 +19,7 @@ Examples:
                                               in the prolog of a cluster job, on every node
   distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:
   distdoctor diagnose DIR                     one verdict for nodes that cannot talk to each other
+  distdoctor hang                             on a node of a job that hangs now: who waits for whom, and where
 
 \b
 Exit status:

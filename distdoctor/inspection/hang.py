@@ -103,7 +103,7 @@ def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Fo
 def _no_such_process(pid: int, scan: candidates.Scan) -> str:
     if pid not in scan.parents:
         return "there is no such process here"
-    if any(one.pid == pid for one in scan.unreadable):
+    if proc_files.environ(pid) is None:
         return "it belongs to another user: run this as that user or as root"
     return "it has not loaded torch, and belongs to no job"
 

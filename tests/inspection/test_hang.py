@@ -149,6 +149,29 @@ def test_what_there_is_not_is_said_in_a_line(job: Job) -> None:
         assert said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to look as somebody else")
+def test_another_users_job_is_said_to_be_one(job: Job) -> None:
+    """Without rights to see into it: in a line, with what to do."""
+    program = (
+        "import os, sys\n"
+        "from distdoctor.inspection.hang import NoJob, Wanted, inspect\n"
+        "from distdoctor.inspection import jobs, stacks\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "for wanted in (Wanted(pid=int(sys.argv[1])), Wanted(run_id=None)):\n"
+        "    try:\n"
+        "        inspect(wanted)\n"
+        "    except NoJob as err:\n"
+        "        print(err)\n"
+    )
+    pid = str(job.ranks[2].pid)
+    done = subprocess.run(
+        [sys.executable, "-c", program, pid], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    first, second = done.stdout.splitlines()
+    assert "belongs to another user" in first and "as root" in first
+    assert "looks like a job" in second and pid in second, done.stderr
+
+
 def test_z_it_goes_on_as_if_nobody_had_looked(job: Job) -> None:
     """Last: the job is completed, after all these looks, with the right result."""
     with open(job.folder / "pipe", "w") as pipe:
