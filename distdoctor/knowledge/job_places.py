@@ -192,6 +192,12 @@ def hosts_store(one: JobProcess) -> bool:
     return bool(threads_of(one, "pt_tcpstore"))
 
 
+def may_be_between_tries(one: JobProcess) -> bool:
+    """Whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does that it
+    does not reach."""
+    return one.main is not None and not one.main.frames and _sleeps(one.main) and not one.sockets
+
+
 def in_flight(one: JobProcess) -> bool:
     """Whether gloo runs a collective in it."""
     return any(_is_futex(thread) and thread.timed for thread in threads_of(one, "pt_gloo_runloop"))

@@ -169,7 +169,17 @@ def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveR
     for one in job.ranks:
         below = tuple(_below(one.pid, job.processes))
         number = one.rank if one.rank is not None else _number(one, node, store, ports)
-        yield LiveRank(node, one, number, place_of(one, below, ports), below)
+        place = place_of(one, below, ports)
+        if place.kind == job_places.CODE and job_places.may_be_between_tries(one) and not _answers(job):
+            # Between two tries to connect a client of the store sleeps, for longer each time (c10d's socket.cpp).
+            place = Place(job_places.MASTER, sure=False)
+        yield LiveRank(node, one, number, place, below)
+
+
+def _answers(job: JobFacts) -> bool:
+    """Whether a store of the job, as far as one was asked, took the connection."""
+    asked = [view.contact for view in job.stores if view.contact is not None]
+    return not asked or any(contact.outcome == "open" for contact in asked)
 
 
 def ports_of(job: JobFacts) -> frozenset[int]:

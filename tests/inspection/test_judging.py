@@ -62,6 +62,10 @@ FOUND = {
         node(WAITING_HOST, process(1, CODE, threads=(), **FIFO), stores=(store((2, 3), clients=3),)),
         ("process/waiting-in-user-code", (1,), ("host0",)),
     ),
+    "between two tries, without a stack": (
+        node(process(1, (), threads=(), call="clock_nanosleep"), stores=(REFUSED,)),
+        ("network/port-refused", (), ("host0",)),
+    ),
     "device": (
         node(process(0, REDUCE), process(1, CODE, state="D"), stores=(ALL,)),
         ("host/filesystem-stalled", (1,), ("host0",)),
