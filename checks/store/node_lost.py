@@ -130,8 +130,8 @@ def cut_off(job: live.LiveJob, silent: dict[tuple[str, str], str]) -> Finding:
     nodes, others = ({pair[side] for pair in silent} for side in (0, 1))
     contact = live.store_contact(job)
     evidence = [*silent.values()]
-    if contact is not None and contact.outcome in ("no-answer", "unreachable"):
-        master = live.master_of(job)
+    master = live.master_of(job)
+    if contact is not None and contact.outcome in ("no-answer", "unreachable") and master not in others:
         evidence.append(f"the doctor's own connection to the store at {master}: {contact_text(contact)}")
         others |= {master}
     both = (*sorted(nodes), *sorted(others - nodes))

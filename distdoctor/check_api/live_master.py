@@ -52,7 +52,8 @@ SENT_AGAIN = 3
 
 
 def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
-    """From which node to which host data of ranks that wait is not acknowledged, each with what shows it."""
+    """From which node to which host nothing comes through any more, as ranks that wait are connected to it: their data
+    is not acknowledged, or their store does not answer; each with what shows it."""
     group = job.store.default_group if job.store else None
     hosts = {one.address: one.host for one in (group.members if group else ()) if one.host}
     contact = store_contact(job)
@@ -68,6 +69,10 @@ def silent_links(job: LiveJob) -> dict[tuple[str, str], str]:
                     f"{rank.node.name}: {one.unacknowledged} bytes of {rank.called} for {other} port {one.remote_port} "
                     f"were sent {one.retransmits + 1} times and not acknowledged",
                 )
+    if contact is not None and contact.outcome == "no-answer" and len(job.facts) == 1 and job.waiting:
+        for who, _ in sockets_to_store(job, "ESTABLISHED"):
+            told = f"{who} is connected to the store at {master_of(job)}; the doctor's own connection: "
+            silent.setdefault((job.facts[0][0].name, master_of(job)), f"{told}{contact_text(contact)}")
     return silent
 
 

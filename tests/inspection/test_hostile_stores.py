@@ -232,3 +232,17 @@ def test_one_connection_has_to_do() -> None:
     with serving(handle) as port:
         seen = view("127.0.0.1", port, timeout=5)
     assert seen.state == "read" and seen.joined == (0, 1) and len(came) == 1
+
+
+def test_a_port_that_gives_no_answer_is_told_as_that() -> None:
+    """As one behind a cable that was pulled out: the backlog is full, and further requests are dropped."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        address = server.getsockname()
+        filling = [socket.socket() for _ in range(4)]
+        for one in filling:
+            one.setblocking(False)
+            one.connect_ex(address)
+        found = view(*address, timeout=LIMIT)
+        for one in filling:
+            one.close()
+    assert found.contact is not None and found.contact.outcome == "no-answer"

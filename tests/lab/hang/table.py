@@ -196,7 +196,7 @@ JOBS = (
     ),
     Job(
         "store host dead",
-        (Row("the host of the store is cut off", "init", (Look(1, "network/master-unreachable", (), ("host0",)),), before=link(0, "down"), after=back(0, 2), held=(0, 1)),),
+        (Row("the host of the store is cut off", "init", (Look(1, "store/node-lost", (), ("host0", "host1")),), before=link(0, "down"), after=back(0, 2), held=(0, 1)),),
         hosts=3,
         nproc=1,
         late=(2,),
