@@ -114,7 +114,8 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(COLLECTIVE, "wait", own)
     if hosts_store(one) and _sleeps(main) and _switches(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
         return Place(HOSTING, "TCPStore", own, sure=False)  # made by the job's own code
-    return Place(CODE, frame=own, why=waiting(main))
+    # Who sleeps for a moment again and again may wait for something, or work a little each time.
+    return Place(CODE, frame=own, why=waiting(main), sure=not (_sleeps(main) and _switches(one) > 1))
 
 
 def _is_c10d(frame: Frame) -> bool:
@@ -261,7 +262,7 @@ def _only_looks_again(one: JobProcess) -> bool:
     moved, main = one.moved, one.main
     if moved is None or main is None or moved.stack or not _sleeps(main):
         return False
-    return moved.read + moved.written == 0 and moved.cpu < 0.05 * moved.seconds
+    return moved.read + moved.written == 0 and moved.cpu < 0.02 * moved.seconds
 
 
 _MOVES = 3.0

@@ -67,7 +67,7 @@ JOBS = (
             Row("env: it trains", "train:t1", healthy(0, 1), moves=True),
             Row("env: rank 3 sleeps", "sleep@3:s", (Look(1, USER_CODE, (3,), ("host1",)), Look(0, ask=("host1",)))),
             Row("env: rank 1 is stopped", "train:t2", (Look(0, STOPPED, (1,), ("host0",)), Look(1, ask=("host0",))), before=stop(1), after=go_on(1)),
-            Row("env: rank 2 looks for a file again and again", "poll@2:p", (Look(1, USER_CODE, (2,), ("host1",)), Look(0, ask=("host1",)))),
+            Row("env: rank 2 looks for a file again and again", "poll@2:p", (Look(1, ask=("rank 2",)), Look(0, ask=("host1",)))),
             Row("env: rank 2 loads data", "shard@2:d", (Look(1), Look(0, ask=("host1",))), moves=True),
             Row("env: rank 0 waits for a program of its own", "child@0:c", (Look(0, USER_CODE, (0,), ("host0",)), Look(1, ask=("host0",)))),
         ),
