@@ -53,6 +53,8 @@ class Job:
     then: Literal["", "TERM", "INT", "HUP", "KILL", "cut"] = ""
     """A signal to the launcher of ``signalled``, or cut: the logs are kept as they are while the job runs."""
     signalled: int = 0
+    torch: str = ""
+    """The torch that it is run with, where it is not the one that is installed: on loopback, without the lab."""
     limit: float = 100.0
     """Seconds after which what still runs is ended, and the log with it."""
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -137,12 +138,12 @@ def _torch_version() -> str:
     return version("torch")
 
 
-def save(job: Job, recording: Recording) -> None:
+def save(job: Job, recording: Recording, places: Mapping[str, str] = PLACES) -> None:
     """Keep the logs of ``job``, without what is particular to this machine. Raises OSError."""
     kept = {
         "torch": recording.torch,
-        "lines": [(host, _neutral(line)) for host, line in recording.lines],
-        "trees": {_neutral(path): _neutral(text) for path, text in recording.trees.items()},
+        "lines": [(host, _neutral(line, places)) for host, line in recording.lines],
+        "trees": {_neutral(path, places): _neutral(text, places) for path, text in recording.trees.items()},
     }
     text = json.dumps(kept, separators=(",", ":"))
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -155,8 +156,8 @@ def read(job: Job) -> Recording:
     return Recording(kept["torch"], [(host, line) for host, line in kept["lines"]], kept["trees"])
 
 
-def _neutral(text: str) -> str:
-    for place, other in sorted(PLACES.items(), key=lambda pair: -len(pair[0])):
+def _neutral(text: str, places: Mapping[str, str]) -> str:
+    for place, other in sorted(places.items(), key=lambda pair: -len(pair[0])):
         if place not in ("/usr", "/usr/local"):
             text = text.replace(place, other).replace(place.lstrip("/"), other.lstrip("/"))
     return re.sub(r"0x[0-9a-f]{10,16}", "0x7f0000000000", text)  # addresses, which do not compress
