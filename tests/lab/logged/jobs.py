@@ -102,10 +102,12 @@ WELL = [
 
 OLD = "2.4.1"
 EARLIER = [
-    Job("torch 2.4, raises", "--fail raises --on 1 --timeout 60", RAISED, 1, "host0", hosts=1, nproc=2, torch=OLD),
-    Job("torch 2.4, killed", "--fail killed --on 1 --timeout 60", "process/killed-by-oom", 1, "host0", hosts=1, nproc=2, torch=OLD),
+    Job("torch 2.4, raises", "--fail raises --on 1 --timeout 60", RAISED, 1, "", hosts=1, nproc=2, torch=OLD),
+    Job("torch 2.4, killed", "--fail killed --on 1 --timeout 60", "process/killed-by-oom", 1, "", hosts=1, nproc=2, torch=OLD),
     Job("torch 2.4, by hand, another shape, detail", "--fail other-shape --on 1 --timeout 60", "collective/mismatch", style="env", env=DETAIL, torch=OLD),
     Job("torch 2.4, by hand, a barrier is missed", "--fail barrier-missed --on 1 --timeout 20", "barrier/rank-missing", 1, "", [0], style="env", torch=OLD),
+    Job("torch 2.4, by hand, killed", "--fail killed --on 1 --timeout 60", UNKNOWN, style="env", seen=[0], elsewhere=HEALTHY, may_be=DIED, torch=OLD),
+    Job("torch 2.4, by hand, healthy", "--chatter --timeout 60", style="env", env=INFO, torch=OLD),
 ]  # fmt: skip
 
 JOBS = [*OWN, *LAB, *WELL, *EARLIER]
