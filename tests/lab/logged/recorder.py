@@ -25,6 +25,7 @@ from tests.lab.logged.job import Job
 LOGS = RECORDED / "logs"
 """Where the recorded logs lie."""
 PLACES = {str(ROOT): "/opt/distdoctor", sys.prefix: "/opt/venv", sys.base_prefix: "/opt/python"}
+PLACES |= {str(Path(place).resolve()): other for place, other in PLACES.items()}
 TIMEOUT = 6
 """Seconds of the time limits that the launchers are given."""
 
