@@ -39,6 +39,10 @@ LOG = (
         r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? (?:called .{1,800}, the others |differ: )",
     ),
     Line(
+        "watchdogs: number ",
+        r"number \d+: ranks? (?P<ranks>[\d, ]{1,200})(?: and \d+ more)? called .{1,300}, the others ",
+    ),
+    Line(
         "Detected mismatch between collectives",
         r"Detected mismatch between collectives on ranks(?:\. Rank (?P<ranks>\d{1,6}) is running collective.{0,1500}?"
         r" but Rank (?P<and_rank>\d{1,6}) is running)?",

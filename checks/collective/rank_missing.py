@@ -56,6 +56,16 @@ LOG = (
         why="every rank is in the same collective: what keeps it is between them, or the dumps are of a job that works",
     ),
     Line(
+        "watchdogs: ",
+        r"ranks? (?P<ranks>(?P<missing>[\d, ]{1,200}))(?: and \d+ more)? never called ",
+    ),
+    Line(
+        "watchdogs: ",
+        "nothing is here$",
+        shows="symptom",
+        why="the ranks that are not here may wait as well, in logs that are not here either",
+    ),
+    Line(
         "join collective #",
         r"\[(?P<ranks>(?P<missing>[\d, ]+))\] finished collective #\d+, but didn.?t join collective",
     ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.causes import is_symptom
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 NEAR = 600
@@ -26,12 +28,19 @@ class Reading:
     """What was survived, or proves nothing."""
 
 
-def read(logs: LogFacts) -> Reading:
-    """The root among the lines of ``logs``, where one of them proves what it was."""
+def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
+    """The root among the lines of ``logs``, where one of them proves what it was.
+
+    ``checks`` say what follows from what; without them the order alone does.
+    """
     matches = sorted(logs.matches, key=lambda match: match.order)
-    survived = _survived(logs.sources, matches) + _cleared(matches) + _logged(logs.sources, matches)
-    noise = [match for match in matches if match.shows == "noise" or match in survived]
-    left = [match for match in matches if match.shows != "noise" and match not in survived]
+    by_source: dict[str, list[Match]] = {}
+    for match in matches:
+        by_source.setdefault(match.source, []).append(match)
+    over = (*_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
+    past = {match.order for match in over}
+    noise = [match for match in matches if match.shows == "noise" or match.order in past]
+    left = [match for match in matches if match.shows != "noise" and match.order not in past]
     causes = [match for match in left if match.shows == "cause" and not match.exception]
     raised = [match for match in left if match.exception]
     ends = [match for match in left if match.shows == "end"]
@@ -39,8 +48,11 @@ def read(logs: LogFacts) -> Reading:
     if symptoms:
         symptoms += [match for match in left if match.shows == "hint"]
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
+    said = [match for match in blamed if not match.compared]
     rows = _first_rows((*ends, *symptoms))
-    root = _first(blamed, rows) or _exception(raised, rows) or _end(ends, symptoms)
+    root = _first(said, rows, checks or {}) or _exception(raised, rows) or _end(ends, symptoms)
+    if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
+        root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
     if root is None:
         symptoms += ends
@@ -56,11 +68,11 @@ def _first_rows(told: Iterable[Match]) -> list[Match]:
     return [match for match in first if match.shows == "end" or match.source in sole]
 
 
-def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Match]:
+def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
     """What stands in a log that goes on with its work after the last of it, and ends with it."""
     found: list[Match] = []
     for source in sources:
-        own = [match for match in matches if match.source == source.name and match.shows not in ("noise", "hint")]
+        own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
         last = max((_last_line(match) for match in own), default=0)
         if source.kind == "kernel":
             continue
@@ -74,11 +86,11 @@ def _survived(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Ma
     return found
 
 
-def _logged(sources: Iterable[LogSource], matches: Sequence[Match]) -> list[Match]:
+def _logged(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
     """Exceptions that a program wrote into its log and went on, where nothing says that it ended."""
     found: list[Match] = []
     for source in sources:
-        own = [match for match in matches if match.source == source.name]
+        own = by_source.get(source.name, [])
         if any(match.shows == "end" or (match.shows == "symptom" and _ends(match)) for match in own):
             continue
         raised = [match for match in own if match.exception]
@@ -117,15 +129,24 @@ def _moment(match: Match) -> tuple[bool, float, int]:
     return (match.who.time is None, match.who.time or 0.0, match.order)
 
 
-def _first(causes: Sequence[Match], rows: Sequence[Match]) -> Match | None:
-    """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first."""
+def _first(causes: Sequence[Match], rows: Sequence[Match], checks: Mapping[str, Check]) -> Match | None:
+    """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first; where two
+    logs do not say which was first, by the milestones of a job that they prevent."""
     if not causes:
         return None
     named = {match.who.rank for match in rows} - {None}
     those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
     if all(match.who.time is not None for match in those):
         return min(those, key=_moment)
-    return min(those, key=lambda match: match.order)
+    first = min(those, key=lambda match: match.order)
+    return next((other for other in those if _is_behind(first, other, checks)), first)
+
+
+def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
+    """Whether ``match`` is what is seen wherever ``other``, of another log, did its harm."""
+    if match.source == other.source or not {match.check, other.check} <= checks.keys():
+        return False
+    return is_symptom(checks[match.check], checks[other.check])
 
 
 def _exception(raised: Sequence[Match], rows: Sequence[Match]) -> Match | None:

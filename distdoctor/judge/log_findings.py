@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
+from distdoctor.judge.log_settings import suspicions
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
@@ -27,21 +28,24 @@ class LogJudgement:
     findings: tuple[Finding, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=Reading)
+    """All lines that are known, by what they prove."""
 
 
 def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = ()) -> LogJudgement:
     """The root cause where a line proves one, what followed from it, else what it may be."""
     known = {check.id: check for check in checks}
-    reading = read(logs)
+    reading = read(logs, known)
     notes = _unread(logs)
     if reading.root is not None:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
-        return LogJudgement("fail", (root, *rest), (), tuple(notes))
+        return LogJudgement("fail", (root, *rest), (), tuple(notes), reading)
     if reading.symptoms:
         symptoms = sorted(reading.symptoms, key=lambda match: _says_little(match, known))
-        return LogJudgement("incomplete", (), _candidates(symptoms, known), (_cannot_tell(symptoms), *notes))
-    return _without_failure(logs, notes)
+        candidates = _candidates(symptoms, known, dict(suspicions(logs.settings)))
+        return LogJudgement("incomplete", (), candidates, (_cannot_tell(symptoms), *notes), reading)
+    return replace(_without_failure(logs, notes), reading=reading)
 
 
 def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
@@ -152,13 +156,15 @@ def _says_little(match: Match, known: dict[str, Check]) -> bool:
     return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
 
 
-def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:
+def _candidates(symptoms: Sequence[Match], known: dict[str, Check], suspected: dict[str, str]) -> tuple[Candidate, ...]:
+    """What it may be; first what settings speak for."""
     first: dict[str, Match] = {}
     for match in symptoms:
-        first.setdefault(match.check, match)
-    return tuple(_candidate(known[check], _told(match), match.why) for check, match in first.items() if check in known)[
-        :CANDIDATES
-    ]
+        if match.check not in first or (match.compared and not first[match.check].compared):
+            first[match.check] = match  # what ranks say together says more than what one of them does
+    told = {check: (why, "") for check, why in suspected.items()}
+    told.update({check: (_told(match), match.why) for check, match in first.items() if check not in told})
+    return tuple(_candidate(known[check], *why) for check, why in told.items() if check in known)[:CANDIDATES]
 
 
 def _candidate(check: Check, why: str, against: str) -> Candidate:

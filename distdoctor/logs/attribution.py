@@ -6,6 +6,7 @@ import calendar
 import html
 import re
 from dataclasses import replace
+from time import gmtime
 
 from distdoctor.model.facts.logs import Who
 
@@ -140,6 +141,21 @@ def _time(values: dict[str, str | None]) -> float | None:
     if not (1970 <= year < 2200 and 1 <= month <= 12 and 1 <= day <= 31):
         return None
     return calendar.timegm((year, month, day, int(hours), int(minutes), 0)) + float(seconds)
+
+
+def earlier(time: float, since: float) -> bool:
+    """Whether ``time`` is before ``since``; where one of them is of an unknown year, in whatever year that is."""
+    known = min(time, since) >= _REAL_YEARS
+    return time < since if known else _in_a_year(time) < _in_a_year(since)
+
+
+_REAL_YEARS = calendar.timegm((_YEAR + 1, 1, 1, 0, 0, 0))
+
+
+def _in_a_year(time: float) -> float:
+    """The same day and hour in the year that stands for any."""
+    there = gmtime(time)
+    return calendar.timegm((_YEAR, *there[1:6])) + time % 1
 
 
 def readable(raw: bytes) -> str:

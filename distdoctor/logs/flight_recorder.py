@@ -75,7 +75,7 @@ _ALLOWED = frozenset(
 )
 
 
-class BadDump(Exception):
+class BadDump(ValueError):
     """A dump that cannot be read; the text says why."""
 
 

@@ -30,7 +30,8 @@ def is_log(head: bytes) -> bool:
     """Whether what begins so is such a log."""
     lines = _LINE.findall(head)
     if not lines and b"\n" not in head:  # the first line goes on
-        return head.startswith(b"{") and bool(_KEY.search(head))
+        key = _KEY.search(head)
+        return key is not None and head.startswith(b"{") and head.count(b"{", 0, key.start()) == 1
     return any(text_of(line) is not None for line in lines[:8])
 
 

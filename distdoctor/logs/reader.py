@@ -166,7 +166,7 @@ def kind_of(head: bytes) -> Kind:
 
 def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
     """The bytes of a log in blocks that end with the end of a line, without colours and NUL bytes. Raises OSError."""
-    rest = b""
+    cutter = Cutter()
     while True:
         try:
             block = raw.read1(BLOCK)
@@ -174,21 +174,37 @@ def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
             block = b""
         if not block:
             break
+        if whole := cutter.cut(block):
+            yield whole
+    if rest := cutter.end():
+        yield rest
+
+
+class Cutter:
+    """Makes blocks of whole lines of bytes as they come."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def cut(self, block: bytes) -> bytes:
+        """What is whole by now."""
         if b"\0" in block:
             block = block.replace(b"\0", b"")  # also what makes UTF-16 of plain text
-        block = rest + block
+        block = self._rest + block
         cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
-        if cut == 0:
-            if len(block) < LONGEST:
-                rest = block
-                continue
-            yield _plain(block)
-            rest = block[-OVERLAP:]
-            continue
-        rest = block[cut:]
-        yield _plain(block[:cut])
-    if rest:
-        yield _plain(rest)
+        if cut:
+            self._rest = block[cut:]
+            return _plain(block[:cut])
+        if len(block) < LONGEST:
+            self._rest = block
+            return b""
+        self._rest = block[-OVERLAP:]
+        return _plain(block)
+
+    def end(self) -> bytes:
+        """What is left, where nothing more comes."""
+        rest, self._rest = self._rest, b""
+        return _plain(rest)
 
 
 def _plain(block: bytes) -> bytes:

@@ -54,17 +54,13 @@ class Scanner:
         self.literals = tuple(self._known)
         self._entries = [self._known[literal] for literal in self.literals]
         self._search = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
-        self._seen = [0] * len(self.literals)
 
-    def begin(self) -> None:
-        """A new file."""
-        self._seen = [0] * len(self.literals)
+    def lines(self, block: bytes, seen: dict[int, int]) -> Iterator[tuple[int, int, list[Known]]]:
+        """The lines with a literal in them: where each begins and ends, and what may be known of it.
 
-    def lines(self, block: bytes) -> Iterator[tuple[int, int, int, list[Known]]]:
-        """The lines with a literal in them: where each begins and ends, where the first literal stands, and what may
-        be known of it."""
-        seen = self._seen
-        start = end = place = -1
+        ``seen`` counts, for one file, how often each literal was there; it starts with nothing in it, 0 for each.
+        """
+        start = end = -1
         found: list[Known] = []
         for number, at, _ in self._search.find_matches_as_indexes(block, overlapping=True):
             seen[number] += 1
@@ -72,11 +68,11 @@ class Scanner:
                 continue
             if at >= end:
                 if end >= 0:
-                    yield start, end, place, found
-                start, end, place, found = *_bounds(block, at), at, []
+                    yield start, end, found
+                start, end, found = *_bounds(block, at), []
             found.extend(known for known in self._entries[number] if not any(known is other for other in found))
         if end >= 0:
-            yield start, end, place, found
+            yield start, end, found
 
 
 def _bounds(block: bytes, at: int) -> tuple[int, int]:

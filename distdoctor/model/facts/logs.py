@@ -46,6 +46,8 @@ class Match:
     """Which ranks said the same."""
     count: int = 1
     """How often it stands in the logs."""
+    compared: bool = False
+    """No line of a log: what ranks say together and none of them alone."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class LogSource:
     """The last line near its end that a program's logger wrote, with a time and a level; else 0."""
     starting: bool = False
     """Whether it ends in the middle of starting up: a rendezvous, a process group, a barrier."""
+    who: Who = Who()
+    """Whom all of it is from, where its path says so."""
 
 
 @dataclass(frozen=True)

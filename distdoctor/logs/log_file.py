@@ -1,0 +1,166 @@
+"""One log while it is read: block after block, its known lines put to who said them, and how it ends."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from distdoctor.logs import attribution, ending, tracebacks
+from distdoctor.logs.scanner import Known, Scanner
+from distdoctor.model.facts.logs import LogSource, Match, Who
+from distdoctor.model.sanitize import encodable
+
+_EXIT = re.compile(r"exit ?code")
+_ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
+"""Torchrun ends the other ranks so after one has failed."""
+_ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
+_ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
+ROW = 700
+"""Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
+OWN_VIEWER = b"torch/distributed/debug/_"
+"""What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
+ROOT = "Root Cause (first observed failure)"
+UNTIMED = 200
+"""Lines before one without a time in which the time of it is looked for."""
+
+
+class LogFile:
+    """``keep`` is given each line that is known, ``hear`` each that has a literal in it; ``exceptions`` is the check
+    that takes the exceptions which no wording knows.
+
+    ``since``: nothing that is said before it is kept; what has no time, and none before it, is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        scanner: Scanner,
+        keep: Callable[[Match], None],
+        exceptions: str = "",
+        since: float | None = None,
+        hear: Callable[[Who, str], None] | None = None,
+    ) -> None:
+        self.name, self.kind = encodable(name), kind
+        self.lines = self.size = 0
+        self._scanner, self._keep, self._exceptions = scanner, keep, exceptions
+        self._file, self._tail, self._open = attribution.of_file(self.name), b"", False
+        self._since, self._now = since, None if since is None else -1.0
+        self._seen: dict[int, int] = defaultdict(int)
+        self._hear = hear
+        self._logged = False
+        """Whether the last exception was written by a program's logger."""
+
+    def feed(self, block: bytes) -> None:
+        """What comes next in it, to the end of a line."""
+        counted, number, tail = 0, self.lines + 1, self._tail
+        for start, end, known in self._scanner.lines(block, self._seen):
+            if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
+                continue
+            number += block.count(b"\n", counted, start)
+            context, at = (block, start) if start > tracebacks.BACK else (tail + block, len(tail) + start)
+            who, text = attribution.split(attribution.readable(block[start:end]))
+            if self._since is None or self._is_since(who.time, block[counted:start]):
+                who = attribution.within(attribution.mentioned(who, text), self._file)
+                self._line(Match("", "cause", self.name, number, text, who), known, context, at)
+            counted = start
+        if block:
+            self.lines += block.count(b"\n")
+            self.size += len(block)
+            self._tail = block[-ending.TAIL :] if len(block) >= ending.TAIL else (tail + block)[-ending.TAIL :]
+
+    def source(self) -> LogSource:
+        """What is known of it so far."""
+        tail, whole = self._tail, self._tail.endswith(b"\n") or not self._tail
+        lines = self.lines if whole else self.lines + 1
+        end = ending.judge(tail)
+        first = lines - tail.count(b"\n") - (0 if whole else 1) + 1
+        return LogSource(
+            self.name,
+            self.kind,
+            lines,
+            self.size,
+            encodable(end.last),
+            first + end.progress if end.progress is not None else 0,
+            first + end.finished if end.finished is not None else 0,
+            first + end.record if end.record is not None else 0,
+            end.starting,
+            self._file,
+        )
+
+    def _is_since(self, time: float | None, before: bytes) -> bool:
+        """Whether a line is of the time that is asked for: by its own time, or by that of a line before it."""
+        if time is None:
+            lines = (
+                attribution.split(attribution.readable(raw[:200])) for raw in before.splitlines()[: -UNTIMED - 1 : -1]
+            )
+            time = next((who.time for who, _ in lines if who.time is not None), None)
+        if time is not None:
+            self._now = time
+        assert self._since is not None and self._now is not None
+        return self._now < 0 or not attribution.earlier(self._now, self._since)
+
+    def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
+        text, found = line.text, False
+        quoted = tracebacks.is_source(text)
+        if quoted:
+            known = [one for one in known if one.line.source]
+        elif self._hear is not None:
+            self._hear(line.who, text)
+        for one in known:
+            values = one.values(text)
+            if values is None:
+                continue
+            found = True
+            who = _about(line.who, values)
+            told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
+            ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
+            if "xit" in text and _EXIT.search(text):
+                who, in_table = _of_row(who, context, at)
+                if in_table and not _ENDED.search(text):
+                    values["row"] = "yes"
+                row = context[max(at - ROW, 0) : at]
+                if row.rfind(ROOT.encode()) > row.rfind(b"exitcode"):
+                    values["first"] = "yes"
+            wording = one.line
+            if wording.final:
+                values["final"] = "yes"
+            match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
+            self._keep(replace(match, ranks=ranks))
+        if found or quoted or not self._exceptions:
+            return
+        raised = tracebacks.exception(text)
+        if raised is not None:
+            stack, who = tracebacks.before(context, at), line.who
+            if stack.ignored:
+                return
+            self._logged = stack.logged or (stack.chained and self._logged)
+            marks = {"traced": stack.traced, "logged": self._logged}
+            values = {"message": raised[1], **{name: "yes" for name, true in marks.items() if true}}
+            if who.rank is None and who.local_rank is None:
+                who = replace(who, local_rank=tracebacks.spawned(context, at))
+            line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
+            self._keep(replace(line, frame=stack.frame, chained=stack.chained))
+
+
+def _about(who: Who, values: Mapping[str, str]) -> Who:
+    """Whom a line is about: its own values say more than who wrote it."""
+    rank, local = values.get("rank", ""), values.get("local_rank", "")
+    return replace(
+        who,
+        rank=int(rank) if rank.isdecimal() else who.rank,
+        local_rank=int(local) if local.isdecimal() else who.local_rank,
+        host=values.get("host") or who.host,
+    )
+
+
+def _of_row(who: Who, context: bytes, at: int) -> tuple[Who, bool]:
+    """Whom an exit code is of, where it stands in torchrun's table, and whether it does."""
+    row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
+    ranks, hosts = _ROW_RANK.findall(row), _ROW_HOST.findall(row)
+    if not ranks:
+        return who, False
+    host = hosts[-1] if hosts else who.host
+    return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=host), True

@@ -1,0 +1,73 @@
+"""What NCCL says of itself with NCCL_DEBUG=INFO, and torch: versions, interfaces, transports, by who said it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from distdoctor.model.facts.logs import Who
+
+LITERALS = (
+    "NCCL version ",
+    "NCCL INFO Using network ",
+    "NCCL INFO NET/IB : Using ",
+    "NCCL INFO NET/Socket : Using ",
+    "NCCL INFO Bootstrap : Using ",
+    "NCCL INFO cudaDriverVersion ",
+    "NCCL_SOCKET_IFNAME set by environment to ",
+    "NCCL_IB_HCA set ",
+    "NCCL_IB_DISABLE set by environment to ",
+    "NCCL_P2P_DISABLE set by environment to ",
+    " via P2P/",
+    " via SHM/",
+    " via NET/",
+)
+_SAID = (
+    ("NCCL version", re.compile(r"NCCL version (?P<value>\d[\w.+-]{1,40})")),
+    ("network", re.compile(r"NCCL INFO Using network (?P<value>[\w /.-]{1,40})")),
+    ("InfiniBand", re.compile(r"NCCL INFO NET/IB : Using (?P<value>[^;]{1,120})")),
+    ("interface", re.compile(r"NCCL INFO (?:NET/Socket|Bootstrap) : Using (?:\[0\])?(?P<value>[\w.@-]{1,20}):")),
+    ("CUDA driver", re.compile(r"NCCL INFO cudaDriverVersion (?P<value>\d{1,8})")),
+    ("variable", re.compile(r"(?P<value>NCCL_\w{1,40} set(?: by environment)? to \S{1,60})")),
+    (
+        "transport",
+        re.compile(r" via (?P<value>(?:P2P|SHM|NET)/[\w/.()-]{1,40}?)(?:/\d{1,3})?(?:/(?:Shared|comm)\S*)?(?:\s|$)"),
+    ),
+)
+SHOWN = 4
+"""Values of one kind that are told."""
+MOST = 4096
+"""Speakers of one value that are remembered."""
+
+
+class Settings:
+    """What was said, by kind and value."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, dict[str, set[str]]] = {}
+
+    def take(self, who: Who, text: str) -> None:
+        """A line, where it is one of them."""
+        if "NCCL" not in text:
+            return
+        for kind, pattern in _SAID:
+            found = pattern.search(text)
+            if found is None:
+                continue
+            values = self._said.setdefault(kind, {})
+            speakers = values.setdefault(found["value"].strip(), set()) if len(values) < MOST else set()
+            if len(speakers) < MOST:
+                speakers.add(f"rank {who.rank}" if who.rank is not None else who.host or "")
+
+    def told(self) -> dict[str, str]:
+        """Each kind with its values; where there are several, with who said which."""
+        return {kind: "; ".join(_values(values)) for kind, values in self._said.items()}
+
+
+def _values(values: dict[str, set[str]]) -> Iterator[str]:
+    for value, speakers in list(values.items())[:SHOWN]:
+        known = sorted(filter(None, speakers), key=lambda name: (len(name), name))
+        more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+        yield f"{value} ({', '.join(known[:SHOWN])}{more})" if known and len(values) > 1 else value
+    if len(values) > SHOWN:
+        yield f"and {len(values) - SHOWN} more"

@@ -1,0 +1,61 @@
+"""What NCCL_DEBUG=INFO says: versions, interfaces, transports, by who said it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from distdoctor.judge.log_findings import judge_logs
+from distdoctor.logs.collect import collect
+from tests.facts_builder import CHECKS
+from tests.logs.test_wordings import LOGS
+
+INFO = """\
+gpu0{n}:10:20 [0] NCCL INFO Bootstrap : Using {interface}:10.0.0.{n}<0>
+gpu0{n}:10:20 [0] NCCL INFO cudaDriverVersion 12040
+gpu0{n}:10:20 [0] NCCL INFO NCCL version {version}
+gpu0{n}:10:20 [0] NCCL INFO Using network Socket
+gpu0{n}:10:20 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read
+gpu0{n}:10:20 [0] NCCL INFO Channel 01/0 : 1[0] -> 2[1] [send] via NET/Socket/0
+"""
+
+
+def settings(path: Path, *texts: str) -> dict[str, str]:
+    for number, text in enumerate(texts):
+        (path / f"{number}.log").write_text(text)
+    return collect([path], LOGS).logs.settings
+
+
+def test_what_all_say_is_said_once(tmp_path: Path) -> None:
+    texts = [INFO.format(n=n, interface="eth0", version="2.21.5+cuda12.4") for n in (1, 2)]
+    found = settings(tmp_path, *texts)
+    transport = found.pop("transport")
+    assert transport == "P2P/CUMEM/read (gpu01, gpu02); NET/Socket (gpu01, gpu02)"
+    assert found == {
+        "interface": "eth0",
+        "CUDA driver": "12040",
+        "NCCL version": "2.21.5+cuda12.4",
+        "network": "Socket",
+    }
+
+
+def test_who_says_something_else_is_named(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        INFO.format(n=1, interface="eth0", version="2.21.5+cuda12.4"),
+        INFO.format(n=2, interface="docker0", version="2.18.1+cuda12.1"),
+    )
+    assert found["NCCL version"] == "2.21.5+cuda12.4 (gpu01); 2.18.1+cuda12.1 (gpu02)"
+    assert found["interface"] == "eth0 (gpu01); docker0 (gpu02)"
+    assert found["transport"].startswith("P2P/CUMEM/read (gpu01, gpu02); NET/Socket")
+
+
+def test_versions_that_differ_are_a_candidate_where_something_failed(tmp_path: Path) -> None:
+    one = INFO.format(n=1, interface="eth0", version="2.21.5+cuda12.4")
+    two = INFO.format(n=2, interface="eth0", version="2.18.1+cuda12.1")
+    failed = "gpu02:10:20 [0] NCCL WARN Net : Connection closed by remote peer gpu01<5000>\n"
+    settings(tmp_path, one, two + failed)
+    found = judge_logs(collect([tmp_path], LOGS).logs, CHECKS)
+    assert found.verdict == "incomplete" and found.candidates[0].check == "environment/version-mismatch"
+    assert "2.18.1+cuda12.1 (gpu02)" in found.candidates[0].why
+    settings(tmp_path, one, two)
+    assert judge_logs(collect([tmp_path], LOGS).logs, CHECKS).candidates == ()

@@ -1,0 +1,72 @@
+"""What watchdogs of several ranks prove together, and when they prove nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.test_first_failure import raised
+from tests.logs.test_wordings import judged
+
+CAUGHT = (
+    "[rank{rank}]:[E816 01:45:40.18 ProcessGroupNCCL.cpp:607] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum={number}, OpType={operation}, NumelIn={size}, "
+    "NumelOut={size}, Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n"
+)
+COUNTS = (
+    "[rank{rank}]:[E816 01:45:40.18 ProcessGroupNCCL.cpp:1664] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception "
+    "(either an error or timeout) detected by watchdog at work: {number}, last enqueued NCCL work: {enqueued}, last "
+    "completed NCCL work: 4.\n"
+)
+
+
+def said(rank: int, number: int, enqueued: int, operation: str = "ALLREDUCE", size: int = 1) -> str:
+    values = {"rank": rank, "number": number, "enqueued": enqueued, "operation": operation, "size": size}
+    return CAUGHT.format(**values) + COUNTS.format(**values)
+
+
+def roots(path: Path, *texts: str) -> list[tuple[str, tuple[int, ...]]]:
+    return [(one.check, one.ranks) for one in judged(path, *texts).findings if one.because_of is None]
+
+
+def test_who_is_behind_never_called_it(tmp_path: Path) -> None:
+    texts = [said(0, 7, 9), said(1, 6, 6), said(2, 7, 8)]
+    assert roots(tmp_path, *texts) == [("collective/rank-missing", (1,))]
+    (line, *_) = judged(tmp_path, *texts).findings[0].evidence
+    assert "watchdogs: rank 1 never called ALLREDUCE number 7, in which ranks 0, 2 wait" in line
+
+
+@pytest.mark.parametrize(("operation", "size"), [("BROADCAST", 1), ("ALLREDUCE", 64)])
+def test_who_called_something_else_under_the_same_number(tmp_path: Path, operation: str, size: int) -> None:
+    texts = [said(0, 7, 9), said(1, 7, 9, operation, size), said(2, 7, 8)]
+    assert roots(tmp_path, *texts) == [("collective/mismatch", (1,))]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [said(0, 7, 9), said(1, 7, 7), said(2, 7, 8)],
+        [said(0, 7, 7, "ALLGATHER", 3), said(1, 7, 7, "ALLGATHER", 4)],
+        [said(0, 7, 9)],
+        [text.replace("0(default_pg)", "1(mesh_tp)") for text in (said(0, 7, 9), said(1, 6, 6))],
+        [said(0, 7, 9), said(1, 6, 6).replace("collective operation timeout", "NCCL error: remote process exited")],
+        [said(0, 7, 9), said(1, 6, 6, "SEND")],
+    ],
+    ids=["all wait in one", "sizes that may differ", "one alone", "a part of the ranks", "an error", "point to point"],
+)
+def test_what_proves_nothing(tmp_path: Path, texts: list[str]) -> None:
+    found = judged(tmp_path, *texts)
+    assert (found.verdict, found.findings) == ("incomplete", ())
+
+
+def test_of_whom_nothing_is_here_is_a_candidate(tmp_path: Path) -> None:
+    found = judged(tmp_path, *(said(rank, 7, 7) for rank in (0, 1, 3)))
+    assert found.verdict == "incomplete"
+    (why,) = [one.why for one in found.candidates if one.check == "collective/rank-missing"]
+    assert why.endswith("watchdogs: ranks 0, 1, 3 wait in ALLREDUCE number 7; of rank 2 nothing is here")
+
+
+def test_why_a_rank_is_behind_comes_before_that_it_is(tmp_path: Path) -> None:
+    texts = [said(0, 7, 9), said(1, 6, 6) + raised("[rank1]: ", "KeyError: 'lr'"), said(2, 7, 8)]
+    assert roots(tmp_path, *texts) == [("process/exception", (1,))]
