@@ -20,8 +20,8 @@ import typer
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
 from distdoctor.cli.argv import COMMANDS, REMOTE, did_you_mean, normalized, without_secrets
-from distdoctor.cli.flags import ChecksFlag, HangFlags, HostFlags, JsonFlag, ReportFlags, RunFlags, by_flags
-from distdoctor.cli.help_texts import CHECK_HELP, HELP
+from distdoctor.cli.flags import ChecksFlag, HangFlags, HostFlags, JsonFlag, LogFlags, ReportFlags, RunFlags, by_flags
+from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP
 from distdoctor.interrupts import Interrupted
 from distdoctor.launch.flags import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
@@ -99,19 +99,16 @@ def hang(how: HangFlags, report: ReportFlags) -> int:
     return hang_command(how, report)
 
 
-@app.command(
-    help="Say what killed a job, from whatever it left: logs (files, folders, .gz, .zst, - for stdin), facts that "
-    "`check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.",
-    short_help="Say what killed a job, from its logs.",
-)
+@app.command(help=DIAGNOSE_HELP, short_help="Say what killed a job, from its logs.")
 @by_flags
 def diagnose(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs and facts files, or folders of them.")],
+    which: LogFlags,
     report: ReportFlags,
 ) -> int:
     from distdoctor.cli.diagnose import diagnose_files
 
-    return diagnose_files(files, report)
+    return diagnose_files(files, which, report)
 
 
 @app.command(

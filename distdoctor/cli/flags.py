@@ -80,6 +80,15 @@ class ReportFlags:
     verbose: int = 0
 
 
+@dataclass(frozen=True)
+class LogFlags:
+    """What of logs is asked for."""
+
+    rank: str | None = None
+    since: str | None = None
+    follow: bool = False
+
+
 OPTIONS: dict[str, Any] = {
     # the launch, with torchrun's names
     "nnodes": typer.Option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]"),
@@ -135,6 +144,21 @@ OPTIONS: dict[str, Any] = {
         metavar="|".join(STACKS), help="Stacks by py-spy: Python's where it is there (auto), native ones too (on)."
     ),
     "watch": typer.Option(metavar="[S]", help="Look again every S seconds, and say what changed. [5]"),
+    # logs
+    "rank": typer.Option(
+        metavar="N", help="Only what these ranks said: 3, or 0,8-15. Judged by that alone; facts are not narrowed."
+    ),
+    "since": typer.Option(
+        metavar="TIME",
+        help="Only what was said from then on, by the clock of the logs: 2026-01-31 12:00, or 30m (s, m, h, d) before "
+        "the last time in them. Logs without times are read whole.",
+    ),
+    "follow": typer.Option(
+        "--follow",
+        "-f",
+        help="Go on reading: files that grow, are rotated or appear. A root cause is told on stderr as soon as it is "
+        "seen, the report at Ctrl-C (exit status 130) or at the end of stdin.",
+    ),
     # the report
     "fail_on": typer.Option(
         metavar="|".join(FAIL_ON), help="Findings that make the exit status 1.", autocompletion=completion.floors

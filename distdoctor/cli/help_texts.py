@@ -41,3 +41,23 @@ A check of one node has two ranks where there is no GPU (torchrun: one), so that
 other; give --nproc-per-node as the job does.
 """
 )
+
+DIAGNOSE_HELP = """Say what killed a job, from whatever it left: logs (files, folders, .gz, .zst, - for stdin), facts
+that `check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.
+
+\b
+Examples:
+  distdoctor diagnose train.log               the first failure in it, what proves it, the fix
+  distdoctor diagnose logs/ dmesg.txt facts/  everything of one job, judged together
+  distdoctor diagnose -v --rank 3 logs/       each line of rank 3 that is known, also noise and why it is
+  distdoctor diagnose --since 30m train.log   only the last half hour of it
+  distdoctor diagnose --follow logs/          while the job runs: speaks when a root cause appears
+
+\b
+Verdict and exit status:
+  fail        1  the logs show why the job failed
+  incomplete  3  they show that it failed and not why: what it may be and what to get next; or not all could be read
+  warn        0  no failure in this, but no log says that the job is done: it still runs, or ended unseen in mid-work;
+                 where each log ends and what it did last is told
+  pass        0  no failure in this, and each log ends with the end of the job
+"""

@@ -61,7 +61,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
-    ordered = tuple(_marked_verified(f, cluster) for f in _ordered(linked(kept, {c.id: c for c in checks})))
+    ordered = tuple(_marked_verified(f, cluster) for f in in_order(linked(kept, {c.id: c for c in checks})))
     return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken), tuple(checks))
 
 
@@ -120,7 +120,7 @@ def _numbered(findings: Sequence[Finding]) -> list[Finding]:
     return numbered
 
 
-def _ordered(findings: Sequence[Finding]) -> list[Finding]:
+def in_order(findings: Sequence[Finding]) -> list[Finding]:
     """Roots, gravest and lowest on the ladder first, then all that follows from them, in the order of their roots."""
 
     def rank(finding: Finding) -> tuple[int, int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import groupby
 
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
@@ -56,6 +57,27 @@ def write_candidates(page: Page, report: Report, program: str) -> None:
             page.line((f"      {clean(one.command)}", "bold"))
     if report.candidates:
         page.line(("  more: ", "dim"), f"{program} explain {clean(report.candidates[0].check)}")
+
+
+def write_lines(page: Page, report: Report) -> None:
+    """What ``-v`` adds: what NCCL said of itself, and every line that is known with what it proves."""
+    settings, lines = report.details.get("settings") or {}, report.details.get("lines") or []
+    if settings:
+        page.blank()
+        page.line(("settings, as the logs tell them", "dim"))
+        for name, value in settings.items():
+            page.prose((f"  {clean(name)}: {clean(value)}", "dim"), hang=4)
+    if lines:
+        page.blank()
+        page.line(("lines that are known", "dim"))
+    for (file, number, shows), group in groupby(lines, key=lambda line: (line["file"], line["line"], line["shows"])):
+        same = [*group]
+        one, checks = same[0], ", ".join(dict.fromkeys(line["check"] for line in same))
+        who = f"rank {one['rank']}: " if one["rank"] is not None else f"{one['host']}: " if one["host"] else ""
+        often = f" ({one['count']} times)" if one["count"] > 1 else ""
+        page.prose((f"  {file}:{number}: {shows}, {checks}: {who}{one['text']}{often}", "dim"), hang=4)
+        for why in dict.fromkeys(line["why"] for line in same if line["why"]):
+            page.prose((f"    {'why' if shows == 'noise' else 'but'}: {why}", "dim"), hang=6)
 
 
 def next_step(report: Report, program: str) -> tuple[str, list[str]]:

@@ -73,6 +73,7 @@ class _Writer:
             write_ladder(self.page, self.report, self.marks, whole=bool(self.verbose))
             if self.verbose and not self.on_job:
                 write_details(self.page, self.report)
+                logs.write_lines(self.page, self.report)
         self.page.blank()
         self._tally()
         self._next()

@@ -1,0 +1,188 @@
+"""``distdoctor diagnose`` of logs: read once, or followed, and judged with whatever facts lie beside them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from distdoctor import __version__, interrupts, streams
+from distdoctor.cli.flags import LogFlags
+from distdoctor.interrupts import Interrupted
+from distdoctor.judge.catalog import Check
+from distdoctor.judge.log_findings import LogJudgement, judge_logs
+from distdoctor.judge.log_selection import of_ranks, ranks_of, span_of, time_of
+from distdoctor.logs import reader
+from distdoctor.logs.collect import Collected, Collector
+from distdoctor.logs.follow import Follower
+from distdoctor.logs.last_time import last_time
+from distdoctor.model.errors import UsageError
+from distdoctor.model.facts.logs import LogFacts, Match
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import Report, ReportNode
+from distdoctor.model.sanitize import clean
+
+EVERY = 0.5
+"""Seconds between two looks at files that are followed."""
+MATCHES = 2000
+"""Lines that ``-v`` tells."""
+
+
+class LogCommand:
+    """One ``diagnose`` with logs among the files. ``whole``: the report has all lines that are known."""
+
+    def __init__(
+        self, paths: Sequence[Path], checks: Sequence[Check], ignore: Sequence[str], which: LogFlags, whole: bool
+    ) -> None:
+        self._paths, self._checks, self._ignore, self._whole = paths, checks, ignore, whole
+        self._began = time.monotonic()
+        wordings = {check.id: check.log for check in checks if not any(fnmatchcase(check.id, one) for one in ignore)}
+        try:
+            self._ranks = ranks_of(which.rank) if which.rank is not None else None
+            self._since = self._since_when(which.since) if which.since is not None else None
+        except (ValueError, reader.Unreadable) as err:
+            raise UsageError(str(err)) from None
+        self._follow, self._collector = which.follow, Collector(wordings, self._since)
+
+    def run(self) -> tuple[Report, int | None]:
+        """The report, and the signal that ended the run where one did. Raises UsageError."""
+        number = None
+        try:
+            if self._follow:
+                follower = Follower(self._paths, self._collector)
+                number = self._followed(follower)
+                collected = follower.collected()
+            else:
+                for source in reader.find(self._paths):
+                    self._collector.add(source)
+                collected = self._collector.collected()
+        except reader.Unreadable as err:
+            raise UsageError(str(err)) from None
+        if not self._follow and not any(source.bytes or source.kind != "log" for source in collected.logs.sources):
+            empty = f"{', '.join(map(str, self._paths[:3]))}: empty"
+            raise UsageError(next(iter(collected.logs.notes), empty))
+        return self._report(collected), number
+
+    def _since_when(self, text: str) -> float | None:
+        span = span_of(text)
+        if span is None:
+            return time_of(text)
+        if any(str(path) == "-" for path in self._paths):
+            raise ValueError(f"--since {text} needs files; of stdin the end is not known: give a time")
+        end = last_time(reader.find(self._paths))
+        return None if end is None else end - span
+
+    # -- following ----------------------------------------------------------------------------------------------
+
+    def _followed(self, follower: Follower) -> int | None:
+        """Read on until nothing more can come, or a signal ends it: which one."""
+        told = seen = ""
+        try:
+            while not follower.ended:
+                if follower.poll() or seen != told:
+                    before, seen = seen, _root_line(self._judged(follower.collected().logs))
+                    if seen == before and seen != told:  # twice the same: it is not half of a traceback
+                        _say(seen or "the job went on after it")
+                        told = seen
+                time.sleep(EVERY)
+        except (Interrupted, KeyboardInterrupt) as err:
+            interrupts.hold()
+            follower.close()
+            return err.number if isinstance(err, Interrupted) else signal.SIGINT
+        follower.close()
+        return None
+
+    # -- the report ---------------------------------------------------------------------------------------------
+
+    def _judged(self, logs: LogFacts) -> LogJudgement:
+        if self._ranks is None:
+            return judge_logs(logs, self._checks, self._ignore)
+        judged = judge_logs(of_ranks(logs, self._ranks), self._checks, self._ignore)
+        if judged.verdict not in ("pass", "warn"):
+            return judged
+        others = judge_logs(logs, self._checks, self._ignore)
+        if others.verdict not in ("fail", "incomplete"):
+            return judged
+        note = "what other ranks said, or what names no rank, shows a failure: leave out --rank"
+        return replace(judged, verdict="incomplete", notes=(note, *judged.notes))
+
+    def _report(self, collected: Collected) -> Report:
+        judged, logs = self._judged(collected.logs), collected.logs
+        names = sorted({node for finding in judged.findings for node in finding.nodes})
+        details: dict[str, Any] = {
+            "logs": {source.name: {"kind": source.kind, "lines": source.lines} for source in logs.sources}
+        }
+        if logs.settings:
+            details["settings"] = logs.settings
+        if self._whole:
+            details["lines"] = list(_lines(judged))[:MATCHES]
+        report = Report(
+            verdict=judged.verdict,
+            distdoctor=__version__,
+            torch=None,
+            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - self._began, 3),
+            plan={},
+            nodes=tuple(ReportNode(name, None, True, name) for name in names),
+            stages=(),
+            findings=judged.findings,
+            notes=judged.notes,
+            details=details,
+            candidates=judged.candidates,
+        )
+        if not collected.facts:
+            return report
+        from distdoctor.cli.saved import of_facts
+        from distdoctor.judge.logs_and_facts import together
+
+        return together(of_facts(collected.facts, self._checks, self._ignore), report, self._checks)
+
+
+def _root_line(judged: LogJudgement) -> str:
+    """The root cause in a line; empty without one."""
+    root: Finding | None = next((one for one in judged.findings if one.because_of is None), None)
+    if root is None or root.severity != "fail":
+        return ""
+    return f"{root.id}: {root.title}: {next(iter(root.evidence), root.summary)}"
+
+
+def _say(text: str) -> None:
+    streams.write(f"distdoctor: {time.strftime('%H:%M:%S')} {clean(text)}\n", sys.stderr)
+
+
+def _lines(judged: LogJudgement) -> Iterator[dict[str, Any]]:
+    """Every line that is known, in the order of the logs, with what it proves."""
+    reading = judged.reading
+    root = [reading.root] if reading.root is not None else []
+    labelled = [
+        *((match, "root cause") for match in root),
+        *((match, _LABELS[match.shows]) for match in (*reading.others, *reading.symptoms)),
+        *((match, "noise") for match in reading.noise),
+    ]
+    for match, label in sorted(labelled, key=lambda pair: pair[0].order):
+        yield {
+            "check": match.check,
+            "shows": label,
+            "file": match.source,
+            "line": match.line,
+            "rank": match.who.rank,
+            "host": match.who.host,
+            "count": match.count,
+            "text": match.text,
+            "why": _why(match, label),
+        }
+
+
+_LABELS = {"cause": "cause", "exception": "cause", "end": "how it ended", "symptom": "symptom", "hint": "symptom"}
+
+
+def _why(match: Match, label: str) -> str:
+    if label != "noise" or match.shows == "noise":
+        return match.why
+    return "the job went on after it"

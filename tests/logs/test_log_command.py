@@ -1,0 +1,130 @@
+"""The options of ``diagnose`` for logs: which ranks, since when, all that is known of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distdoctor.cli.app import run
+from distdoctor.cli.diagnose import only_facts
+from distdoctor.judge.log_selection import ranks_of, span_of, time_of
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = "RuntimeError: CUDA out of memory. Tried to allocate 1 GiB"
+CLOSED = (
+    "RuntimeError: [/torch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:302"
+)
+NOISE = "NCCL INFO NET/IB : No device found."
+JOB = f"""\
+[rank0]: 2026-01-01 10:00:00,000 INFO {NOISE}
+[rank1]: 2026-01-01 10:00:01,000 INFO RuntimeError: Address already in use
+[rank1]: 2026-01-01 11:30:00,000 ERROR {OUT}
+[rank0]: 2026-01-01 11:30:01,000 ERROR {CLOSED}
+"""
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    status = run(["diagnose", "--json", *words])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def checks(report: Any) -> list[str]:
+    return [one["check"] for one in report["findings"]]
+
+
+def test_of_one_rank_only_what_it_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(JOB)
+    status, report = told(capsys, str(log), "--rank", "1")
+    assert status == 1 and "process/peer-died" not in checks(report)
+    status, report = told(capsys, str(log), "--rank", "0")
+    assert (status, report["verdict"], checks(report)) == (3, "incomplete", [])
+    status, report = told(capsys, str(log), "--rank", "5-7")
+    assert (status, report["verdict"]) == (3, "incomplete")
+    assert report["notes"][0] == "what other ranks said, or what names no rank, shows a failure: leave out --rank"
+
+
+def test_of_one_rank_only_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in range(3):
+        (tmp_path / f"rank{rank}.log").write_text(f"step {rank} loss 1\nstep 2 loss 1\n")
+    _, report = told(capsys, str(tmp_path), "--rank", "1")
+    (note,) = report["notes"]
+    assert "rank1.log" in note
+
+
+@pytest.mark.parametrize("since", ["2026-01-01 11:00", "2026-01-01T11:00:00", "01-01 11:00", "30m", "1h", "60s"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_since(tmp_path: Path, capsys: pytest.CaptureFixture[str], since: str, packed: bool) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(gzip.compress(JOB.encode()) if packed else JOB.encode())
+    status, report = told(capsys, str(log), "--since", since)
+    assert (status, checks(report)[0]) == (1, "gpu/out-of-memory")
+    assert "network/port-in-use" not in checks(report)
+    assert told(capsys, str(log), "--since", "2h")[1]["findings"][0]["check"] == "network/port-in-use"
+
+
+def test_since_takes_lines_without_a_time_by_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "x.log"
+    early = "2026-01-01 10:00:00,000 begin\nRuntimeError: Address already in use\n"
+    log.write_text(f"{early}2026-01-01 12:00:00,000 later\n{OUT}\n")
+    assert checks(told(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == ["gpu/out-of-memory"]
+    log.write_text(f"{OUT}\n")  # no time at all
+    assert checks(told(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == ["gpu/out-of-memory"]
+    log.write_text("E0101 10:00:00.000000 1 x.py:1] RuntimeError: Address already in use\nstep 1\n")
+    assert checks(told(capsys, str(log), "--since", "2026-01-01 11:00")[1]) == []
+
+
+def test_all_lines_that_are_known_with_noise_for_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(JOB)
+    _, report = told(capsys, str(log), "-v")
+    details = report["details"]
+    shown = {(one["line"], one["shows"]) for one in details["lines"]}
+    assert shown == {(1, "noise"), (2, "root cause"), (3, "cause"), (4, "symptom")}
+    assert details["lines"][0]["why"]
+    assert "lines" not in told(capsys, str(log))[1]["details"]
+    run(["diagnose", "-v", str(log)])
+    text = capsys.readouterr().out
+    assert f"{log}:1: noise, " in text and "    why: " in text
+    log.write_text(f"{JOB}{''.join(f'step {number} loss 1' + chr(10) for number in range(9))}")
+    _, report = told(capsys, str(log), "-v")
+    details = report["details"]
+    assert {one["shows"] for one in details["lines"]} == {"noise"}
+    assert details["lines"][-1]["why"] == "the job went on after it"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rank", "x"], "is no list of ranks"),
+        (["--rank", "3-"], "is no list of ranks"),
+        (["--rank", "0-99999999"], "is no list of ranks"),
+        (["--since", "yesterday"], "neither a time"),
+    ],
+)
+def test_what_cannot_be_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    (tmp_path / "x.log").write_text(JOB)
+    assert run(["diagnose", str(tmp_path / "x.log"), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_ranks_spans_and_times() -> None:
+    assert ranks_of("3") == {3} and ranks_of("0, 8-10") == {0, 8, 9, 10}
+    assert (span_of("90s"), span_of("2h"), span_of("1d"), span_of("5"), span_of("x")) == (90, 7200, 86400, None, None)
+    assert time_of("1972-01-02") == time_of("01-02 00:00") == time_of("1972-01-02T00:00:00Z")
+
+
+def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the logs only show as a symptom of it follows from what the facts prove."""
+    (facts,) = (ROOT / "tests/recorded/cases").glob("127-0-1-1-on-both.json.gz")
+    log = tmp_path / "x.log"
+    log.write_text(f"[rank1]: {CLOSED}\n")
+    assert not only_facts([facts, log])
+    alone = told(capsys, str(facts))[1]
+    status, report = told(capsys, str(facts), str(log))
+    assert status == 1 and report["verdict"] == "fail" and report["candidates"] == []
+    assert checks(report)[0] == checks(alone)[0]
