@@ -35,9 +35,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from distdoctor.judge.bounded import SECONDS, Failed, Judge, bounded
 from distdoctor.judge.log_declarations import problem_of_expressions, problem_of_log
@@ -99,6 +101,7 @@ class Check:
         return self.id.partition("/")[0]
 
 
+@cache
 def built_in_folder() -> Path:
     """Where the checks that come with distdoctor are: in the installed package, else beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
@@ -161,14 +164,24 @@ def _run(path: Path, seconds: float) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        # Compiled here: no file of bytecode, for a site's folder may be read-only or shared, and with the page,
-        # which python -OO would leave out.
-        kept = min(sys.flags.optimize, 1)
         with bounded(seconds):
-            exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=kept), module.__dict__)
+            exec(_code(path, name), module.__dict__)
     except Failed as err:
         raise _Wrong(str(err)) from err
     return module
+
+
+def _code(path: Path, name: str) -> CodeType:
+    """What the file compiles to. Of our own it is kept as bytecode, as Python keeps it of a package: start-up is light.
+
+    A site's folder may be read-only or shared, and gets no such file; and python -OO would leave out the page.
+    """
+    if sys.flags.optimize < 2 and path.parent.parent == built_in_folder():
+        code = SourceFileLoader(name, str(path)).get_code(name)
+        assert isinstance(code, CodeType)
+        return code
+    kept = min(sys.flags.optimize, 1)
+    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=kept)
 
 
 def _declared(module: ModuleType, path: Path) -> Check:

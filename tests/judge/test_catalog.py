@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,15 @@ def test_a_machine_that_starves_this_process_makes_no_built_in_check_a_bad_one(
     write(tmp_path, "host/slow.py", PAGE + "import time\ntime.sleep(5)\n" + CODE)
     with pytest.raises(BadCheck, match="did not end within"):
         load([tmp_path])
+
+
+def test_our_own_are_compiled_once(tmp_path: Path) -> None:
+    """And a site's never: nothing is left in its folder, nor of it anywhere."""
+    site = write(tmp_path / "site", "host/x.py").parents[1]
+    code = "import sys; from pathlib import Path; from distdoctor.judge.catalog import load; load([Path(sys.argv[1])])"
+    kept = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "kept")}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    subprocess.run([sys.executable, "-c", code, str(site)], cwd=ROOT, env=kept, check=True)
+    made = {path.name.partition(".")[0] for path in (tmp_path / "kept").rglob("checks/*/*.pyc")}
+    assert made == {path.stem for path in built_in_folder().glob("*/*.py") if not path.stem.startswith("_")}
+    assert not [*(tmp_path / "kept").rglob("site/**/*.pyc")] and [*site.rglob("*.*")] == [site / "host/x.py"]
