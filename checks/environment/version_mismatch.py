@@ -42,6 +42,11 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 LOG = (
     Line(
+        "settings: the ranks have different versions of NCCL",
+        shows="hint",
+        why="versions that are close may work together",
+    ),
+    Line(
         "Message truncated : received",
         r"Message truncated : received (?P<got>\d+) bytes instead of (?P<wanted>\d+)",
         shows="end",

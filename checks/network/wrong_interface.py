@@ -51,6 +51,11 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 LOG = (
     Line(
+        "settings: NCCL uses ",
+        shows="hint",
+        why="on one host alone it may be the right one",
+    ),
+    Line(
         "connectFullMesh failed",
         r"remote=\[?(?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)",
     ),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
-from distdoctor.judge.log_settings import suspicions
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
@@ -42,8 +41,9 @@ def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = 
         rest = _consequences(reading, root, known)
         return LogJudgement("fail", (root, *rest), (), tuple(notes), reading)
     if reading.symptoms:
-        symptoms = sorted(reading.symptoms, key=lambda match: _says_little(match, known))
-        candidates = _candidates(symptoms, known, dict(suspicions(logs.settings)))
+        # What ranks say together says more than what one of them does.
+        symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
+        candidates = _candidates(symptoms, known)
         return LogJudgement("incomplete", (), candidates, (_cannot_tell(symptoms), *notes), reading)
     return replace(_without_failure(logs, notes), reading=reading)
 
@@ -54,7 +54,7 @@ def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
         f"no failure in {source.name}; it ends at line {source.lines}, last seen "
         f"{'starting up' if source.starting else 'doing'}: {source.last}"
         for source in read_ones
-        if not source.finished
+        if not source.done
     ]
     verdict: Verdict = "warn" if ended else "pass"
     # What could not be read may be where the failure is.
@@ -156,15 +156,13 @@ def _says_little(match: Match, known: dict[str, Check]) -> bool:
     return match.check in known and any(line.shows == "exception" for line in known[match.check].log)
 
 
-def _candidates(symptoms: Sequence[Match], known: dict[str, Check], suspected: dict[str, str]) -> tuple[Candidate, ...]:
-    """What it may be; first what settings speak for."""
+def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:
     first: dict[str, Match] = {}
     for match in symptoms:
-        if match.check not in first or (match.compared and not first[match.check].compared):
-            first[match.check] = match  # what ranks say together says more than what one of them does
-    told = {check: (why, "") for check, why in suspected.items()}
-    told.update({check: (_told(match), match.why) for check, match in first.items() if check not in told})
-    return tuple(_candidate(known[check], *why) for check, why in told.items() if check in known)[:CANDIDATES]
+        first.setdefault(match.check, match)
+    return tuple(_candidate(known[check], _told(match), match.why) for check, match in first.items() if check in known)[
+        :CANDIDATES
+    ]
 
 
 def _candidate(check: Check, why: str, against: str) -> Candidate:
@@ -178,6 +176,6 @@ def _candidate(check: Check, why: str, against: str) -> Candidate:
 
 
 def _cannot_tell(symptoms: Sequence[Match]) -> str:
-    match = symptoms[0]
+    match = next((match for match in symptoms if not match.compared), symptoms[0])
     where = f"{match.source}:{match.line}"
     return f"this shows that the job failed ({where}), not why: {match.text[:200]}"

@@ -123,7 +123,8 @@ class Collector:
         for name, kind, lines in self._compared():
             log = LogFile(name, kind, self._scanner, between.keep)
             log.feed("".join(f"{line}\n" for line in lines).encode())
-            sources.append(log.source())
+            if kind == "flight-recorder":  # the others are in logs that are told of
+                sources.append(log.source())
         notes = [*self._notes, *self._left_out()]
         matches = (*self._matches.all(), *(replace(one, compared=True) for one in between.all()))
         logs = LogFacts(tuple(sources), matches, tuple(notes), self._settings.told())
@@ -176,6 +177,8 @@ class Collector:
             yield name, "flight-recorder", lines
         if lines := self._watchdogs.compared():
             yield "the watchdogs of all ranks", "watchdogs", lines
+        if lines := self._settings.compared():
+            yield "what NCCL says of itself", "settings", lines
 
 
 @lru_cache(maxsize=1)

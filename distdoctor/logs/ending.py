@@ -19,14 +19,19 @@ _PROGRESS = re.compile(
     r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
     re.I,
 )
-_FINISHED = re.compile(
-    r"\b(?:training|job|run|fine-?tuning|evaluation|everything|all)\b.{0,30}"
-    r"\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
-    r"|\btrain_runtime\b|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?(?:final )?(?:model|checkpoint)"
-    r"|\bBest (?:accuracy|model|val)|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully"
-    r"|exit(?:ed)?(?: with)? code:? 0\b",
+_DONE = re.compile(
+    r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
+    r"|\btrain_runtime\b|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
+    r"|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
 )
+"""The job is done."""
+_PART = re.compile(
+    r"\bevaluation\b.{0,30}\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
+    r"|\bsaved? (?:the )?(?:model|checkpoint)|\bBest (?:accuracy|model|val)",
+    re.I,
+)
+"""A part of it is."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
 """How a line begins that a program's logger wrote, after its time."""
 _STARTING = re.compile(
@@ -49,6 +54,7 @@ class Ending:
     finished: int | None = None
     record: int | None = None
     starting: bool = False
+    done: bool = False
 
 
 def judge(tail: bytes) -> Ending:
@@ -63,10 +69,12 @@ def judge(tail: bytes) -> Ending:
     if not texts:
         return Ending()
     steps = [number for number, text in texts if _PROGRESS.search(text)]
-    ends = [number for number, text in texts[-15:] if _FINISHED.search(text)]
+    ends = [number for number, text in texts[-15:] if _DONE.search(text) or _PART.search(text)]
+    done = [number for number, text in texts[-15:] if _DONE.search(text)]
     ahead = [number for number, text in texts if _STARTING.search(text)]
     progress = steps[-2] if len(steps) > 1 else None
     finished = ends[-1] if ends else None
     starting = bool(ahead) and finished is None and (not steps or ahead[-1] > steps[-1])
     record = next((number for number, text in reversed(texts) if RECORD.match(text)), None)
-    return Ending(texts[-1][1][:300], progress, finished, record, starting)
+    over = bool(done) and (not steps or steps[-1] <= done[-1])
+    return Ending(texts[-1][1][:300], progress, finished, record, starting, over)

@@ -87,6 +87,7 @@ class LogFile:
             first + end.finished if end.finished is not None else 0,
             first + end.record if end.record is not None else 0,
             end.starting,
+            end.done,
             self._file,
         )
 

@@ -34,6 +34,8 @@ _SAID = (
         re.compile(r" via (?P<value>(?:P2P|SHM|NET)/[\w/.()-]{1,40}?)(?:/\d{1,3})?(?:/(?:Shared|comm)\S*)?(?:\s|$)"),
     ),
 )
+_ALONE = re.compile(r"(?:lo|docker\d*|br-\w+|virbr\d*|veth\w*|cni\d*|flannel\S*|tailscale\d*|tun\d*)")
+"""Interfaces behind which there is only this host, or a network of its own."""
 SHOWN = 4
 """Values of one kind that are told."""
 MOST = 4096
@@ -62,6 +64,17 @@ class Settings:
     def told(self) -> dict[str, str]:
         """Each kind with its values; where there are several, with who said which."""
         return {kind: "; ".join(_values(values)) for kind, values in self._said.items()}
+
+    def compared(self) -> list[str]:
+        """What of it may be why a job failed: versions that differ, a network that there is on one host only."""
+        told, found = self.told(), []
+        if len(self._said.get("NCCL version", ())) > 1:
+            found.append(f"settings: the ranks have different versions of NCCL: {told['NCCL version']}")
+        interfaces = self._said.get("interface", {})
+        alone = [name for name in interfaces if _ALONE.fullmatch(name)]
+        if alone and (len(interfaces) > len(alone) or not {*alone} <= {"lo"}):
+            found.append(f"settings: NCCL uses {', '.join(alone)}; interfaces: {told['interface']}")
+        return found
 
 
 def _values(values: dict[str, set[str]]) -> Iterator[str]:

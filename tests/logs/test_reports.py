@@ -24,9 +24,9 @@ NOT_YET: dict[str, str] = json.loads((FOLDER / "not_yet.json").read_text())
 WORDINGS = {check.id: check.log for check in CHECKS}
 
 
-def said(file: str) -> str:
+def said(file: str, folder: Path = FOLDER) -> str:
     """The roots of severity fail, ``cannot-tell`` where there are only candidates, else ``none``."""
-    judged = judge_logs(collect([FOLDER / file], WORDINGS).logs, CHECKS)
+    judged = judge_logs(collect([folder / file], WORDINGS).logs, CHECKS)
     roots = sorted({one.check for one in judged.findings if one.severity == "fail" and one.because_of is None})
     return "+".join(roots) or ("cannot-tell" if judged.verdict == "incomplete" else "none")
 

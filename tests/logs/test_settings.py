@@ -56,6 +56,7 @@ def test_versions_that_differ_are_a_candidate_where_something_failed(tmp_path: P
     settings(tmp_path, one, two + failed)
     found = judge_logs(collect([tmp_path], LOGS).logs, CHECKS)
     assert found.verdict == "incomplete" and found.candidates[0].check == "environment/version-mismatch"
-    assert "2.18.1+cuda12.1 (gpu02)" in found.candidates[0].why
+    assert "2.18.1+cuda12.1 (gpu02)" in found.candidates[0].why and "Connection closed" in found.notes[0]
     settings(tmp_path, one, two)
-    assert judge_logs(collect([tmp_path], LOGS).logs, CHECKS).candidates == ()
+    found = judge_logs(collect([tmp_path], LOGS).logs, CHECKS)
+    assert found.candidates == () and not any("says of itself" in note for note in found.notes)

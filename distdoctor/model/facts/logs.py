@@ -63,11 +63,13 @@ class LogSource:
     progress: int = 0
     """The line up to which it shows the steps of a job that works, where it does so near its end; else 0."""
     finished: int = 0
-    """The line in which a job says that it is done, near the end; else 0."""
+    """The line in which a job says that it, or a part of it, is done, near the end; else 0."""
     record: int = 0
     """The last line near its end that a program's logger wrote, with a time and a level; else 0."""
     starting: bool = False
     """Whether it ends in the middle of starting up: a rendezvous, a process group, a barrier."""
+    done: bool = False
+    """Whether it ends with the end of the job, and no step after it."""
     who: Who = Who()
     """Whom all of it is from, where its path says so."""
 
