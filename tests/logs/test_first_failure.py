@@ -283,3 +283,13 @@ def test_transports_that_nccl_does_without(tmp_path: Path) -> None:
     lines = "n1:1:2 [0] NCCL INFO include/coll_net.h:21 -> 3\nn1:1:2 [0] NCCL INFO transport.cc:222 -> 2\n"
     assert judged(tmp_path, lines).candidates == ()
     assert judged(tmp_path, f"{lines}n1:1:2 [0] NCCL INFO init.cc:1012 -> 2\n").candidates
+
+
+def test_of_two_logs_without_a_clock_what_prevents_the_earlier_milestone(tmp_path: Path) -> None:
+    """The name of node 0 is unknown on one node; that a rank then missed a barrier follows from it."""
+    late = "RuntimeError: Rank 1 failed to pass monitoredBarrier in 6000 ms\n"
+    early = "RuntimeError: The IPv4 network addresses of (node0.typo, 29500) cannot be retrieved (gai error: -2 - x)\n"
+    both = [check for check, _ in roots(tmp_path, late, early)]
+    assert both == [check for check, _ in roots(tmp_path, early)]
+    one = [check for check, _ in roots(tmp_path, late + early)]
+    assert one == [check for check, _ in roots(tmp_path, late)], "in one log the order says it"
