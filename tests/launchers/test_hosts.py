@@ -170,3 +170,17 @@ def test_a_connection_that_ends_in_the_middle(held: Site) -> None:
     assert findings(report)["launch/connection-lost"][0] == ["host2"], err
     assert "host2: ssh ended with status 255" in report["findings"][-1]["evidence"][0] or "255" in out
     assert {node["name"] for node in report["nodes"] if node["arrived"]} == {"host0", "host1"}
+
+
+def test_into_a_running_job_of_slurm_and_nothing_is_taken_from_it(with_slurm: Site) -> None:
+    """The job's own step has all of its tasks; the check's is one more on each node."""
+    job = with_slurm.run(["sbatch", "--parsable", "-N3", "--exclusive", "--wrap", "srun sleep 60"]).stdout.strip()
+    running = ["squeue", "-h", "-j", job, "-t", "R", "-o", "%N"]
+    assert within(20, lambda: bool(with_slurm.run(running).stdout.strip())), with_slurm.slurm.log()
+    try:
+        status, report = checked(with_slurm, "--slurm-job", job, "--until", "network")
+    finally:
+        with_slurm.run(["scancel", job])
+    assert (status, report["verdict"]) == (0, "pass"), [f["evidence"] for f in report["findings"]]
+    assert [(node["name"], node["arrived"]) for node in report["nodes"]] == [(name, True) for name in with_slurm.names]
+    assert report["plan"]["sources"]["nnodes"] == "--slurm-job"
