@@ -48,6 +48,13 @@ def deliver() -> None:
             raise Interrupted(_State.pending)
 
 
+def over() -> None:
+    """All was told: a signal that comes now is too late to change the status. Python, while it ends, would let it."""
+    if _State.ours:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+
 def pending() -> int | None:
     """The signal that came while they were held, None without one."""
     return _State.pending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is marked ``scoreboard``, but where it is asked for by -m or -k."""
     if "scoreboard" not in str(config.option.markexpr) and not config.option.keyword:
         items[:] = [item for item in items if item.get_closest_marker("scoreboard") is None]
+
+
+def pytest_configure() -> None:
+    """What nohup, or a shell that starts the tests in the background, has ignored is not handed on to what they start:
+    many of them are about signals."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", params=["libuv", "legacy"])

@@ -150,7 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     status = run(sys.argv[1:] if arguments is None else arguments)
     if not streams.finish() and status == OK:
         status = INCOMPLETE
-    sys.exit(interrupts.status_after(status))
+    status = interrupts.status_after(status)
+    interrupts.over()
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
