@@ -1,4 +1,4 @@
-"""Signals that end a run, from the first moment on: remembered, delivered, or the event loop's own.
+"""Signals that end a run, from the first moment on: remembered, or delivered at once.
 
 Imports next to nothing, so that ``__main__`` can call it before anything else is imported.
 """
@@ -10,6 +10,7 @@ import signal
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Of these, one that is ignored from the start (``nohup``, a script's ``&``) stays ignored."""
 
 
 class Interrupted(BaseException):
@@ -21,38 +22,35 @@ class Interrupted(BaseException):
 
 
 class _State:
-    ours = False
-    """Whether this process is the command itself, and not one that only uses this package (a test)."""
+    numbers: tuple[int, ...] = ()
+    """Those of ENDING that are answered; none where this process only uses this package (a test)."""
     pending: int | None = None
 
 
 def begin() -> None:
     """From now on no signal ends this process without a word: it is remembered until :func:`deliver`."""
-    _State.ours = True
+    _State.numbers = tuple(number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN)
     hold()
 
 
 def hold() -> None:
     """Remember the first signal and go on; the second ends the process at once."""
-    if _State.ours:
-        for number in ENDING:
-            signal.signal(number, _remember)
+    for number in _State.numbers:
+        signal.signal(number, _remember)
 
 
 def deliver() -> None:
     """Raise Interrupted for a signal that came before, and for each that comes from now on."""
-    if _State.ours:
-        for number in ENDING:
-            signal.signal(number, _raise)
-        if _State.pending is not None:
-            raise Interrupted(_State.pending)
+    for number in _State.numbers:
+        signal.signal(number, _raise)
+    if _State.pending is not None:
+        raise Interrupted(_State.pending)
 
 
 def over() -> None:
     """All was told: a signal that comes now is too late to change the status. Python, while it ends, would let it."""
-    if _State.ours:
-        for number in ENDING:
-            signal.signal(number, signal.SIG_IGN)
+    for number in _State.numbers:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def pending() -> int | None:

@@ -29,8 +29,8 @@ MARGIN_SECONDS = 5.0
 """No process outlives --wait + --timeout by more than this."""
 LATE_SECONDS = 0.5
 """How long after --wait + --timeout this process stops what it does, and tells what is known."""
-READERS_SECONDS = 0.5
-"""How often it is looked whether anybody still reads what this process will tell."""
+WATCH_SECONDS = 0.1
+"""How often it is looked whether a signal came, and whether anybody still reads what this process will tell."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def run(options: Options, observer: Observer, tell: Callable[[Report], None]) ->
     """
     os.environ.pop(VARIABLE, None)  # it is in the options: no process of ours needs to inherit it
     adopt_orphans()
-    interrupts.hold()  # until the event loop has handlers of its own
+    interrupts.hold()  # the session looks at them
     zygote = Zygote() if needs_torch(options.until) else None
     with suppress(OSError):  # look-ups then have threads
         ASKER.start()
@@ -99,12 +99,8 @@ class CheckSession:
         task = asyncio.ensure_future(self._run())
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_ignore_socket_errors)
-        for number in interrupts.ENDING:
-            loop.add_signal_handler(number, self._interrupt, number, task)
-        if (early := interrupts.pending()) is not None:
-            self._interrupt(early, task)
         loop.call_later(self._seconds + LATE_SECONDS, self._expire, task)
-        watching = asyncio.ensure_future(self._watch_readers(task))
+        watching = asyncio.ensure_future(self._watch(task))
         try:
             await task
         except asyncio.CancelledError:
@@ -128,18 +124,16 @@ class CheckSession:
         """For how long torch is being imported, where it still is."""
         return self._zygote.torch_seconds() if self._zygote is not None and self._zygote.importing else None
 
-    async def _watch_readers(self, task: asyncio.Future[None]) -> None:
-        """End as on SIGHUP once nobody reads: of an ssh that was ended the remote side lives on, and would be counted
-        among the nodes of the next run."""
-        while not streams.nobody_reads():
-            await asyncio.sleep(READERS_SECONDS)
-        if self._reports.signal is None:
-            self._interrupt(signal.SIGHUP, task)
+    async def _watch(self, task: asyncio.Future[None]) -> None:
+        """End on a signal, and as on SIGHUP once nobody reads: of an ssh that was ended the remote side lives on, and
+        would be counted among the nodes of the next run.
 
-    def _interrupt(self, number: int, task: asyncio.Future[None]) -> None:
-        if self._reports.signal is not None:
-            os._exit(128 + number)  # asked twice: leave at once; the zygote and its children go with us
-        self._reports.signal = number
+        Looked at, and not told by the loop: while that gives up its handlers, a signal would find none, or a closed
+        socket.
+        """
+        while (number := interrupts.pending()) is None and not streams.nobody_reads():
+            await asyncio.sleep(WATCH_SECONDS)
+        self._reports.signal = number or signal.SIGHUP
         self._cancel(task)
 
     def _cancel(self, task: asyncio.Future[None]) -> None:

@@ -133,6 +133,14 @@ class TestSignals:
         assert process.returncode == 143, err
         assert "SIGTERM" in one_document(out)["notes"][0]
 
+    def test_what_nohup_ignores_stays_ignored(self) -> None:
+        process = started("check", "--json", "--until", "network", preexec_fn=ignore_hang_up)
+        wait_for_our_code(process, signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate(timeout=SECONDS)
+        assert process.returncode in (0, 1), err  # 1: this machine may have a finding
+        assert one_document(out)["verdict"] != "incomplete"
+
     def test_many_moments_leave_nothing_behind(self) -> None:
         """Every 0.3 s of a run, each in a session of its own whose processes can be counted."""
         for step in range(10):
@@ -147,21 +155,25 @@ class TestSignals:
             assert members_of(process.pid) == []
 
 
-def wait_for_our_code(process: subprocess.Popen[str]) -> None:
+def ignore_hang_up() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def wait_for_our_code(process: subprocess.Popen[str], caught: signal.Signals = signal.SIGHUP) -> None:
     """Until Python itself has started; what a signal does before is not for us to say."""
-    while not is_our_code(process.pid):
+    while not is_our_code(process.pid, caught):
         assert process.poll() is None
         time.sleep(0.001)
 
 
-def is_our_code(pid: int) -> bool:
-    """Whether the process has installed its first handlers: it catches SIGHUP, which Python itself does not."""
+def is_our_code(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has installed its first handlers: it catches a signal that Python itself does not."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
     caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
-    return bool(int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1)
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def members_of(session: int) -> list[int]:
