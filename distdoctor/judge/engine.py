@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
+from distdoctor.judge.other_nodes import with_exclusion
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import HostCall
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
@@ -61,7 +62,8 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
     patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
-    ordered = tuple(_marked_verified(f, cluster) for f in in_order(linked(kept, {c.id: c for c in checks})))
+    told = in_order(linked(kept, {c.id: c for c in checks}))
+    ordered = tuple(with_exclusion(_marked_verified(f, cluster), cluster) for f in told)
     return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken), tuple(checks))
 
 

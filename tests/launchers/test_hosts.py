@@ -177,10 +177,24 @@ def test_into_a_running_job_of_slurm_and_nothing_is_taken_from_it(with_slurm: Si
     job = with_slurm.run(["sbatch", "--parsable", "-N3", "--exclusive", "--wrap", "srun sleep 60"]).stdout.strip()
     running = ["squeue", "-h", "-j", job, "-t", "R", "-o", "%N"]
     assert within(20, lambda: bool(with_slurm.run(running).stdout.strip())), with_slurm.slurm.log()
+    check = ["--slurm-job", job, "--until", "network", "--wait", "5"]
+    lost = with_slurm.nodes[2]
+    known = lost.hosts_file
     try:
-        status, report = checked(with_slurm, "--slurm-job", job, "--until", "network")
+        status, report = checked(with_slurm, *check)
+        lost.hosts_file = known.replace("host0", "other0")
+        failed, blaming = checked(with_slurm, *check)
     finally:
+        lost.hosts_file = known
         with_slurm.run(["scancel", job])
     assert (status, report["verdict"]) == (0, "pass"), [f["evidence"] for f in report["findings"]]
     assert [(node["name"], node["arrived"]) for node in report["nodes"]] == [(name, True) for name in with_slurm.names]
     assert report["plan"]["sources"]["nnodes"] == "--slurm-job"
+    (finding,) = [one for one in blaming["findings"] if one["because_of"] is None]
+    assert (failed, finding["check"], finding["nodes"]) == (1, "network/master-unresolvable", ["host2"])
+    assert "`--exclude=host2`" in finding["fixes"][-1]["text"]
+    (drain,) = finding["fixes"][-1]["commands"]
+    assert with_slurm.run(["sh", "-c", drain]).returncode == 0
+    drained = with_slurm.run(["sinfo", "-h", "-N", "-t", "drain", "-o", "%N %E"]).stdout
+    with_slurm.run(["scontrol", "update", "NodeName=host2", "State=RESUME"])
+    assert drained.strip() == "host2 distdoctor: network/master-unresolvable"
