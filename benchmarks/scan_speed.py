@@ -24,10 +24,10 @@ import json, resource, sys, time
 from pathlib import Path
 from distdoctor.judge.catalog import load
 from distdoctor.judge.log_findings import judge_logs
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 checks = load()
 began, ran = time.monotonic(), time.process_time()
-logs = collect([Path(sys.argv[1])], {check.id: check.log for check in checks}).logs
+logs = Collector({check.id: check.log for check in checks}).collect([Path(sys.argv[1])]).logs
 judged = judge_logs(logs, checks)
 seconds, ran = time.monotonic() - began, time.process_time() - ran
 most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -59,9 +59,7 @@ class LogCommand:
                 number = self._followed(follower)
                 collected = follower.collected()
             else:
-                for source in reader.find(self._paths):
-                    self._collector.add(source)
-                collected = self._collector.collected()
+                collected = self._collector.collect(self._paths)
         except reader.Unreadable as err:
             raise UsageError(str(err)) from None
         if not self._follow and not any(source.bytes or source.kind != "log" for source in collected.logs.sources):

@@ -56,13 +56,11 @@ def _view(view: RendezvousView, state: dict[str, Any], now: datetime) -> Rendezv
         return AgentView(rank, host=host, pid=pid, heartbeat_age=None if age is None else round(age, 1))
 
     waiting = [*_of(list, state.get("wait_list")), *_of(list, state.get("redundancy_list") or [])][:MAX_AGENTS]
-    deadline = state.get("deadline")
     return RendezvousView(
         view.run_id,
         round=_number(state.get("round")),
         complete=complete,
         closed=_of(bool, state.get("closed")),
-        closes_in=None if deadline is None else round((_moment(deadline) - now).total_seconds(), 1),
         agents=tuple(
             sorted(
                 (agent(key, _number(rank) if complete else None) for key, rank in participants),

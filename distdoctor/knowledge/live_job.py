@@ -134,11 +134,8 @@ class LiveJob:
             return host
         return next((node.name for node, local in self._local_worlds() if number in local), "")
 
-    def local_ranks(self) -> Iterator[tuple[Node, range]]:
-        """The ranks that a launcher said belong on a node whose facts are here."""
-        return self._local_worlds()
-
     def _local_worlds(self) -> Iterator[tuple[Node, range]]:
+        """The ranks that a launcher said belong on a node whose facts are here."""
         for node, job in self.facts:
             one = next((p for p in job.ranks if p.local_world_size and p.rank is not None), None)
             if one is not None and one.local_rank is not None:

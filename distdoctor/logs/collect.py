@@ -93,6 +93,12 @@ class Collector:
         """How many lines were known so far."""
         return self._matches.order
 
+    def collect(self, paths: Iterable[Path]) -> Collected:
+        """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
+        for source in reader.find(paths):
+            self.add(source)
+        return self.collected()
+
     def add(self, source: reader.Source) -> None:
         """Read a file from its beginning to its end, whatever it is."""
         try:
@@ -185,11 +191,3 @@ class Collector:
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """The scanner of these wordings; it takes longer to make than to read a small log."""
     return Scanner(dict(wordings), (*tracebacks.TRIGGERS, *settings.LITERALS, *watchdogs.LITERALS))
-
-
-def collect(paths: Iterable[Path], wordings: Mapping[str, Sequence[Line]], since: float | None = None) -> Collected:
-    """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
-    collector = Collector(wordings, since)
-    for source in reader.find(paths):
-        collector.add(source)
-    return collector.collected()

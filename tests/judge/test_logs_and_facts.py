@@ -9,7 +9,7 @@ import pytest
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
 from distdoctor.judge.logs_and_facts import together
 from distdoctor.judge.saved import diagnose
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 from distdoctor.model.facts.files import read
 from distdoctor.model.report import Report
 from tests.facts_builder import CHECKS
@@ -44,7 +44,7 @@ def of_log(judged: LogJudgement) -> Report:
 
 def both(path: Path, case: str, text: str) -> Report:
     (path / "x.log").write_text(f"{text}\n")
-    judged = judge_logs(collect([path / "x.log"], LOGS).logs, CHECKS)
+    judged = judge_logs(Collector(LOGS).collect([path / "x.log"]).logs, CHECKS)
     return together(diagnose(read([CASES / case]), CHECKS), of_log(judged), CHECKS)
 
 

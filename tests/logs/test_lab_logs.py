@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.log_findings import judge_logs
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 from tests.lab.harness.recording import recorded
 from tests.lab.logged.job import HEALTHY, UNKNOWN
@@ -25,7 +25,7 @@ def test_what_is_said_of_a_job(tmp_path: Path, view: View) -> None:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    judged = judge_logs(collect([tmp_path], WORDINGS).logs, CHECKS)
+    judged = judge_logs(Collector(WORDINGS).collect([tmp_path]).logs, CHECKS)
     roots = [finding for finding in judged.findings if finding.because_of is None and finding.severity == "fail"]
     said = "+".join(finding.id for finding in roots) or (UNKNOWN if judged.verdict == "incomplete" else HEALTHY)
     assert said in view.answers, judged

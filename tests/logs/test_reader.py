@@ -15,7 +15,7 @@ import pytest
 
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
 from distdoctor.logs import reader
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 from distdoctor.logs.flight_recorder import BadDump, load
 from tests.facts_builder import CHECKS
 from tests.logs.test_wordings import LOGS
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def judged(*paths: Path) -> LogJudgement:
-    return judge_logs(collect(paths, LOGS).logs, CHECKS)
+    return judge_logs(Collector(LOGS).collect(paths).logs, CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_torchruns_folders_say_whose_log_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "none_x/attempt_0/5"
     folder.mkdir(parents=True)
     (folder / "stderr.log").write_text("ValueError: no\n")
-    found = collect([tmp_path], LOGS).logs
+    found = Collector(LOGS).collect([tmp_path]).logs
     assert [match.who.local_rank for match in found.matches] == [5]
 
 
@@ -134,7 +134,7 @@ def test_what_is_empty_in_a_folder_is_not_spoken_of(tmp_path: Path) -> None:
         (tmp_path / f"rank{rank}.err").touch()
     (tmp_path / "rank0.out").write_text("step 1 loss 2\nstep 2 loss 1\n")
     os.mkfifo(tmp_path / "pipe")
-    assert [source.name for source in collect([tmp_path], LOGS).logs.sources] == [str(tmp_path / "rank0.out")]
+    assert [source.name for source in Collector(LOGS).collect([tmp_path]).logs.sources] == [str(tmp_path / "rank0.out")]
     assert judged(tmp_path).notes == (
         f"no failure in {tmp_path}/rank0.out; it ends at line 2, last seen doing: step 2 loss 1",
     )

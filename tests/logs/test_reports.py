@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from distdoctor.judge.log_findings import judge_logs
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 
 FOLDER = Path(__file__).parent / "reports"
@@ -26,7 +26,7 @@ WORDINGS = {check.id: check.log for check in CHECKS}
 
 def said(file: str, folder: Path = FOLDER) -> str:
     """The roots of severity fail, ``cannot-tell`` where there are only candidates, else ``none``."""
-    judged = judge_logs(collect([folder / file], WORDINGS).logs, CHECKS)
+    judged = judge_logs(Collector(WORDINGS).collect([folder / file]).logs, CHECKS)
     roots = sorted({one.check for one in judged.findings if one.severity == "fail" and one.because_of is None})
     return "+".join(roots) or ("cannot-tell" if judged.verdict == "incomplete" else "none")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from distdoctor.judge.log_findings import judge_logs
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 from tests.logs.test_wordings import LOGS
 
@@ -22,7 +22,7 @@ gpu0{n}:10:20 [0] NCCL INFO Channel 01/0 : 1[0] -> 2[1] [send] via NET/Socket/0
 def settings(path: Path, *texts: str) -> dict[str, str]:
     for number, text in enumerate(texts):
         (path / f"{number}.log").write_text(text)
-    return collect([path], LOGS).logs.settings
+    return Collector(LOGS).collect([path]).logs.settings
 
 
 def test_what_all_say_is_said_once(tmp_path: Path) -> None:
@@ -54,9 +54,9 @@ def test_versions_that_differ_are_a_candidate_where_something_failed(tmp_path: P
     two = INFO.format(n=2, interface="eth0", version="2.18.1+cuda12.1")
     failed = "gpu02:10:20 [0] NCCL WARN Net : Connection closed by remote peer gpu01<5000>\n"
     settings(tmp_path, one, two + failed)
-    found = judge_logs(collect([tmp_path], LOGS).logs, CHECKS)
+    found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
     assert found.verdict == "incomplete" and found.candidates[0].check == "environment/version-mismatch"
     assert "2.18.1+cuda12.1 (gpu02)" in found.candidates[0].why and "Connection closed" in found.notes[0]
     settings(tmp_path, one, two)
-    found = judge_logs(collect([tmp_path], LOGS).logs, CHECKS)
+    found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
     assert found.candidates == () and not any("says of itself" in note for note in found.notes)

@@ -9,7 +9,7 @@ import pytest
 
 from distdoctor.judge.expressions import hazard
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
-from distdoctor.logs.collect import collect
+from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
 from tests.logs.wordings import CAUSES, SYMPTOMS
 
@@ -24,12 +24,12 @@ def judged(path: Path, *texts: str) -> LogJudgement:
     for number, text in enumerate(texts):
         names.append(path / f"part{number}.log")
         names[-1].write_text(text)
-    return judge_logs(collect(names, LOGS).logs, CHECKS)
+    return judge_logs(Collector(LOGS).collect(names).logs, CHECKS)
 
 
 def judged_files(folder: Path) -> LogJudgement:
     """What is said of all that lies in ``folder``."""
-    return judge_logs(collect([folder], LOGS).logs, CHECKS)
+    return judge_logs(Collector(LOGS).collect([folder]).logs, CHECKS)
 
 
 @pytest.mark.parametrize(("check", "line"), CAUSES, ids=[check for check, _ in CAUSES])

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distdoctor.model.facts import BadFacts, FactsFile, Link, MeshFacts, NodeFacts, RankStage, decode, encode
+from distdoctor.model.facts import (
+    BadFacts,
+    FactsFile,
+    Link,
+    MeshFacts,
+    NodeFacts,
+    RankStage,
+    RendezvousView,
+    decode,
+    encode,
+)
 from tests.checks.row import Row
 from tests.checks.tables import ROWS
 from tests.clusters.odd import CLUSTERS
@@ -109,6 +119,12 @@ def test_the_mesh_of_a_file_of_0_1_0_is_read() -> None:
     assert (now.swallowed, replace(now, payload=None).swallowed) == (16000, None)
     assert replace(now, outcome="no-answer", payload=None, seconds=4000.0).swallowed is None
     assert b"tried" not in encode(MeshFacts(1, (now,)))
+
+
+def test_a_rendezvous_with_a_field_that_is_gone_is_read() -> None:
+    """``closes_in``, which nothing read."""
+    old = {"run_id": "job7", "round": 2, "complete": True, "closes_in": 12.0}
+    assert decode(json.dumps(old).encode(), RendezvousView) == RendezvousView("job7", 2, True)
 
 
 def test_the_key_tells_processes_apart() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distdoctor.model.observer import Observer, Silent, Together
+from distdoctor.model.observer import Silent
 from distdoctor.model.plan import Plan
 from distdoctor.render import progress
 from distdoctor.render.progress import Plain, Terminal, announcement, observer_for, roll_call
@@ -114,24 +114,6 @@ def test_who_speaks(plan: Plan, options: dict[str, Any], kind: type[Any]) -> Non
     observer = observer_for(plan, **given)
     assert isinstance(observer, kind)
     observer.close()
-
-
-def test_several_observers_are_told_as_one() -> None:
-    one: list[str] = []
-    other: list[str] = []
-    both: Observer = Together(Plain(one.append), Silent(), Plain(other.append, quiet=True))
-    both.stage_started("network", 5.0)
-    both.waits("importing torch")
-    both.waited("importing torch")
-    both.stage_ended("network", "ok", 0.1, "")
-    both.waiting(["host0"], 2, "nodes", 9.0)
-    both.announce("distdoctor check", 2)
-    both.note("so far: x")
-    both.close()
-    both.note("after the end")
-    said = ["distdoctor: network: ok, 0.10 s\n", f"distdoctor: {roll_call(['host0'], 2, 'nodes', 9.0)}\n"]
-    loud = [announcement("distdoctor check", 2) + "\n", "distdoctor: so far: x\n"]
-    assert (one, other) == ([*said, *loud], loud)
 
 
 class TestWhatIsShownIsWhatIsWaitedFor:

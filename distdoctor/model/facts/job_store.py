@@ -99,8 +99,6 @@ class RendezvousView:
     """Counts from 0; one higher after each restart. None where nobody came yet or the state could not be read."""
     complete: bool = False
     closed: bool = False
-    closes_in: float | None = None
-    """Seconds until it is complete with those who came, once there are as many as it needs at least."""
     agents: tuple[AgentView, ...] = ()
     """Those who joined this round; their node ranks only where it is complete."""
     waiting: tuple[AgentView, ...] = ()
@@ -225,13 +223,6 @@ class StoreView:
         if group is not None and group.joined:
             return group.joined[-1] < self.world
         return self.hosted_by == "rank 0" and self.arrived == 1
-
-    @property
-    def unplaced(self) -> int:
-        """How many ranks came to the store and have not joined the group: which ones is not known."""
-        if self.arrived is None or self.restarted:
-            return 0
-        return max(0, self.arrived - len(self.joined))
 
     def node_of(self, rank: int) -> int | None:
         """The node rank of the agent that starts ``rank``, where the agents wrote so."""
