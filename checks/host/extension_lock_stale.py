@@ -83,7 +83,7 @@ def left(node: Node) -> tuple[BuildLock, ...]:
     return tuple(
         lock
         for lock in node.system.build_locks or ()
-        if not lock.held and lock.age > (LONG_ELSEWHERE if shared(lock) else LONG)
+        if not lock.building and lock.age > (LONG_ELSEWHERE if shared(lock) else LONG)
     )
 
 
@@ -97,7 +97,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None or not waits:
         return
     locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
-    if any(lock.holder is not None for _, lock in locks) or not locks:
+    if any(lock.building for _, lock in locks) or not locks:
         return  # somebody builds, here or where this cannot be seen
     nodes = list(dict.fromkeys(rank.node for rank in waits))
     yield live.rank_finding(

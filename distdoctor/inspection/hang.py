@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import time
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from distdoctor.inspection import (
     candidates,
     job_stores,
     jobs,
-    locks,
     looks,
     proc_files,
     recorder_files,
@@ -25,6 +25,7 @@ from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan
+from distdoctor.probes import build_locks
 from distdoctor.probes.identity import identity
 
 APART = 1.5
@@ -157,7 +158,9 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
         by_agents = any(view.agents or view.rendezvous for view in views)
         job = replace(job, launcher="torchrun" if by_agents else "")
     job = replace(job, servers=servers, ras=told.by_ras(processes, timeout=TOLD_SECONDS))
-    return replace(job, stores=views, locks=locks.look(found))
+    builders = {str(one.pid): one.variables for one in found.ranks}
+    found_locks = asyncio.run(build_locks.probe(builders))
+    return replace(job, stores=views, locks=found_locks or ())
 
 
 def with_stacks(

@@ -26,11 +26,11 @@ def probe(init_method: str | None) -> InitFile | None:
     return InitFile(path, True, stat.st_size, age, folder_exists, writable, stat.st_dev, stat.st_ino, filesystem(path))
 
 
-def filesystem(path: str) -> str | None:
-    """The type of the file system that ``path`` is on (nfs4, ext4, ...), from /proc/self/mounts."""
+def filesystem(path: str, table: str = "/proc/self/mounts") -> str | None:
+    """The type of the file system that ``path`` is on (nfs4, ext4, ...), from a process's mounts."""
     best, kind = "", None
     try:
-        with open("/proc/self/mounts", "rb") as mounts:
+        with open(table, "rb") as mounts:
             for line in mounts:
                 fields = line.split()
                 point = os.fsdecode(fields[1].decode("unicode_escape").encode("latin-1"))  # "\\040" is a space

@@ -10,6 +10,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+async def in_time(function: Callable[[], T], seconds: float) -> T | None:
+    """``function()``, or None after ``seconds``: what asks a file system may wait for it without end."""
+    try:
+        value: T | None = await in_thread(function, seconds)
+    except asyncio.TimeoutError:
+        return None
+    return value
+
+
 async def in_thread(function: Callable[[], T], seconds: float) -> T:
     """``function()`` in a daemon thread. Raises asyncio.TimeoutError after ``seconds``; the thread is then left behind.
 

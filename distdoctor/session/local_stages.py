@@ -9,7 +9,8 @@ from dataclasses import replace
 from distdoctor.knowledge.torchrun import may_announce
 from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
 from distdoctor.model.stages import GPU
-from distdoctor.probes import folders, host, init_file, temporary
+from distdoctor.probes import build_locks, folders, host, init_file, temporary
+from distdoctor.probes.threads import in_time
 from distdoctor.ranks.supervisor import Died, Zygote
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.torch_import import wait_for_torch
@@ -30,17 +31,20 @@ async def environment(recorder: Recorder) -> Ended:
 async def look_at_host(recorder: Recorder) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
     plan = recorder.options.plan
-    facts, written = await asyncio.gather(
+    facts, written, locks, init, temporary_folder = await asyncio.gather(
         host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
         folders.probe(os.environ),
+        build_locks.probe({"self": os.environ}),
+        in_time(lambda: init_file.probe(plan.init_method), folders.SECONDS),
+        in_time(temporary.probe, folders.SECONDS),
     )
     facts = replace(
         facts,
         limits=replace(facts.limits or Limits(), memory_used=recorder.memory_used),
-        init_file=init_file.probe(plan.init_method),
-        temporary=temporary.probe(),
+        init_file=init,
+        temporary=temporary_folder,
         folders=written,
-        build_locks=folders.build_locks(os.environ),
+        build_locks=locks,
     )
     recorder.update(host=facts)
     if facts.gloo and facts.gloo.address is None:

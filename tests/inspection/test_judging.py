@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distdoctor.inspection.report import changes, report_on_jobs
-from distdoctor.model.facts import Contact, GroupView, LockFile, Member, NodeFacts, Socket, StoreView
+from distdoctor.model.facts import BuildLock, Contact, GroupView, Member, NodeFacts, Socket, StoreView
 from distdoctor.model.report import Report
 from tests.facts_builder import CHECKS
 from tests.inspection.live_facts import (
@@ -129,7 +129,7 @@ FOUND = {
         ("process/gone", (1,), ("host0",)),
     ),
     "lock": (
-        local(BATON, BATON, BATON, BATON, locks=(LockFile("/cache/x/lock", 900.0),)),
+        local(BATON, BATON, BATON, BATON, locks=(BuildLock("/cache/x/lock", 900.0),)),
         ("host/extension-lock-stale", (0, 1, 2, 3), ("host0",)),
     ),
 }  # fmt: skip
@@ -183,7 +183,7 @@ LEFT = {
     "somebody builds": (
         local(
             BATON, BATON, BATON, process(3, frames("torch/utils/cpp_extension.py:load"), moved=WORKS),
-            locks=(LockFile("/cache/x/lock", 900.0, holder=103),),
+            locks=(BuildLock("/cache/x/lock", 900.0, holder=103),),
         ),
         "incomplete",
         "",

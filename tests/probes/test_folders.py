@@ -1,4 +1,4 @@
-"""Folders that jobs write to, on disks that are full, read-only or slow, and the locks of builds."""
+"""Folders that jobs write to, on disks that are full, read-only or slow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from distdoctor.probes import folders
+import pytest
+
 from distdoctor.probes.look_up import ASKER
 from tests.helpers.namespaces import lines_of
 
@@ -42,29 +43,31 @@ def test_full_disks_are_told_by_what_a_write_ends_with() -> None:
     assert json.loads(left) == ["closed", "fill", "full", "none"]
 
 
-def test_a_lock_is_held_as_long_as_its_build_lives(tmp_path: Path) -> None:
-    for build in ("alive", "killed"):
-        (tmp_path / build).mkdir()
-    (tmp_path / "killed" / "lock").touch()
-    os.utime(tmp_path / "killed" / "lock", (time.time() - 5000,) * 2)
-    # As torch/utils/file_baton.py does it.
-    descriptor = os.open(tmp_path / "alive" / "lock", os.O_CREAT | os.O_EXCL)
-    try:
-        found = {
-            Path(one.path).parent.name: one for one in folders.build_locks({"TORCH_EXTENSIONS_DIR": str(tmp_path)})
-        }
-    finally:
-        os.close(descriptor)
-    assert found["alive"].held and not found["killed"].held
-    assert 4999 < found["killed"].age < 5100 and found["alive"].age < 100
+_STUCK = """
+import asyncio, json, os, subprocess, time
+from distdoctor.probes import build_locks, folders
+from distdoctor.probes.look_up import ASKER
+server = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
+subprocess.run(["mount", "-t", "fuse", "-o", options, "stuck", "/mnt"], pass_fds=[server], check=True)
+folders.SECONDS = build_locks.SECONDS = 0.3
+env = {"HF_HOME": "/mnt/hub", "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/mnt/cache"}
+began = time.monotonic()
+found = asyncio.run(folders.probe(env))
+locks = asyncio.run(build_locks.probe({"self": env}))
+print(json.dumps({one.use: one.error for one in found}))
+print(locks, time.monotonic() - began < 5, flush=True)
+ASKER.stop()
+"""
 
 
-def test_a_lock_in_the_home(tmp_path: Path) -> None:
-    build = tmp_path / "torch_extensions" / "py311_cpu" / "fused"
-    build.mkdir(parents=True)
-    (build / "lock").touch()
-    (one,) = folders.build_locks({"XDG_CACHE_HOME": str(tmp_path)})
-    assert one.path == str(build / "lock")
+@pytest.mark.skipif(not os.access("/dev/fuse", os.W_OK), reason="no FUSE here")
+def test_a_file_system_that_is_stuck_holds_nothing_up() -> None:
+    """One of FUSE's whose server does not say a word: whoever looks a path up there waits without end."""
+    found, rest = lines_of(_STUCK, "--mount", tools=("mount",))
+    errors = json.loads(found)
+    assert errors.pop("HF_HOME") == errors.pop("XDG_CACHE_HOME") == "timeout" and not any(errors.values())
+    assert rest == "None True"
 
 
 def test_a_folder_that_does_not_answer_costs_no_more_than_its_time(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from distdoctor.model.facts.host import (
     SharedMemory,
     TemporaryFolder,
 )
-from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, LockFile, Moved, Socket
+from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, Moved, Socket
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.mesh import MAX_RATES, Link, LinkRate, MeshFacts
@@ -79,7 +79,6 @@ __all__ = [
     "Limits",
     "Link",
     "LinkRate",
-    "LockFile",
     "MeetingFacts",
     "Member",
     "MeshFacts",

@@ -201,9 +201,16 @@ class BuildLock:
     path: str
     age: float
     """Seconds since it was made, by this host's clock."""
-    held: bool
+    held: bool = False
     """Whether a process of this host has it open, as one that builds has."""
     filesystem: str | None = None
+    holder: int | None = None
+    """The process of this host that has it open, where that is known."""
+
+    @property
+    def building(self) -> bool:
+        """Whether it is being built here; older facts of a job have only ``holder``."""
+        return self.held or self.holder is not None
 
 
 @dataclass(frozen=True)

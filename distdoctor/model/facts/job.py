@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distdoctor.model.facts.host import BuildLock
 from distdoctor.model.facts.job_debug import RasView, WorkerServer
 from distdoctor.model.facts.job_store import StoreView
 
@@ -130,17 +131,6 @@ class JobProcess:
 
 
 @dataclass(frozen=True)
-class LockFile:
-    """A lock file of torch's builds of extensions, on which ranks wait."""
-
-    path: str
-    age: float
-    """Seconds since it was made."""
-    holder: int | None = None
-    """The process here that has it open; None where none has."""
-
-
-@dataclass(frozen=True)
 class JobFacts:
     """What one host shows of one job."""
 
@@ -169,7 +159,8 @@ class JobFacts:
     """What the servers of torch.distributed.debug told, where the job has them."""
     ras: RasView | None = None
     """What NCCL's RAS told, where it listens here."""
-    locks: tuple[LockFile, ...] = ()
+    locks: tuple[BuildLock, ...] = ()
+    """Those where its ranks build extensions."""
     seconds: float = 0.0
     """How far apart the two looks were; 0 where there was one."""
     notes: tuple[str, ...] = ()
