@@ -91,6 +91,17 @@ LOG = (
         why="a slow rank, and packets that are lost, show the same",
     ),
     Line(
+        "Application timeout caused pair closure",  # gloo's, on the ranks that waited with it
+        shows="symptom",
+        why="a slow rank, and packets that are lost, show the same",
+    ),
+    Line(
+        "issing ranks:",  # Horovod's
+        r"[Mm]issing ranks: ?(?P<ranks>\d[\d, ]{0,200})",
+        shows="symptom",
+        why="a slow rank shows the same",
+    ),
+    Line(
         ("Some NCCL operations have failed or timed out", "taking the entire process down"),
         shows="symptom",
         why="the watchdog says so after a time-out and after an error of NCCL",

@@ -64,7 +64,7 @@ LOG = (
     Line(
         "KeyError: ",
         r"KeyError: ['\x22](?P<variable>(?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)"
-        r"|SLURM_PROCID)['\x22]",
+        r"|SLURM_PROCID)(?:['\x22]|$)",
     ),
     Line(
         ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),

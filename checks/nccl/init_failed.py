@@ -48,6 +48,17 @@ LOG = (
         why="NCCL_DEBUG=INFO says which argument",
     ),
     Line(
+        "NCCL WARN NET/OFI ",
+        r"NCCL WARN NET/OFI .{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]",
+        shows="symptom",
+        why="libfabric tells only which call failed: FI_LOG_LEVEL=warn says why",
+    ),
+    Line(
+        ("HCCL function error", "OPS function error: Hccl", "HCCL error in"),
+        shows="symptom",
+        why="HCCL tells only which call failed: the logs in ~/ascend/log say why",
+    ),
+    Line(
         "internal error - please report this issue to the NCCL developers",
         shows="symptom",
         why="NCCL_DEBUG=INFO says which check of NCCL failed",

@@ -78,9 +78,11 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
             continue
         if any(match.values.get("final") for match in own) and source.finished <= last:
             continue
-        alive = source.progress > last or source.finished > last or source.lines - last > FAR
+        # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
+        ended = any(_ends(match) for match in own)
+        alive = source.progress > last or (source.finished > last and not ended) or source.lines - last > FAR
         # What is said while all ranks leave is no failure of what they were there for.
-        left = source.finished and all(match.shows == "symptom" for match in own)
+        left = source.done and not ended and all(match.shows == "symptom" for match in own)
         if own and (alive or left):
             found += own
     return found

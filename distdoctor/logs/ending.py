@@ -9,19 +9,29 @@ from distdoctor.logs.attribution import readable, split
 
 TAIL = 32 << 10
 """Bytes of the end that are looked at."""
-LAST = 60
+LAST = 300
+"""Lines of it: what is written after the last step, as the summaries of a run, is long."""
 CUT = 600
 """Characters of a line that are looked at."""
-"""Lines of it."""
 _PROGRESS = re.compile(
     r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
     r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
     r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
     re.I,
 )
+_OVER = re.compile(
+    r"\btrain_runtime\b|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){1,2}:? 0\b|\bexits successfully\b"
+    r"|\b(?:Job)?State[:=] ?COMPLETED\b|\(SUCCEEDED\)"
+    r"|\b(?:worker group|job|run|training) (?:has |was |is )?(?:successfully (?:finished|completed)"
+    r"|(?:finished|completed) successfully|succeeded)\b"
+    r"|\bfit\W{1,3}stopped: \W?max_(?:epochs|steps|time)=|^\W{0,8}(?:training|fine-?tuning) (?:is |has |was )?"
+    r"(?:complete[d]?|finished|done)\b(?!.{0,20}\bepoch)",
+    re.I,
+)
+"""The job is done, and no part of it, wherever in the tail it stands."""
 _DONE = re.compile(
-    r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?:complete[d]?|finished|done|succe\w+|ended)\b"
-    r"|\btrain_runtime\b|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
+    r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?:complete[d]?|finished|done(?! waiting)|succe\w+"
+    r"|ended)\b|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
     r"|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
 )
@@ -32,6 +42,10 @@ _PART = re.compile(
     re.I,
 )
 """A part of it is."""
+CLOSE = 15
+"""Lines of the end in which less clear words count."""
+_SUMMARY = re.compile(r"wandb: ")
+"""How a line begins that tells again, after the run, how its steps went."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
 """How a line begins that a program's logger wrote, after its time."""
 _STARTING = re.compile(
@@ -68,13 +82,14 @@ def judge(tail: bytes) -> Ending:
     texts = texts[-LAST:]
     if not texts:
         return Ending()
-    steps = [number for number, text in texts if _PROGRESS.search(text)]
-    ends = [number for number, text in texts[-15:] if _DONE.search(text) or _PART.search(text)]
-    done = [number for number, text in texts[-15:] if _DONE.search(text)]
+    said = [number for number, text in texts if _OVER.search(text)]
+    steps = [number for number, text in texts if _PROGRESS.search(text) and not _SUMMARY.match(text)]
+    done = sorted({*said, *(number for number, text in texts[-CLOSE:] if _DONE.search(text))})
+    ends = sorted({*done, *(number for number, text in texts[-CLOSE:] if _PART.search(text))})
     ahead = [number for number, text in texts if _STARTING.search(text)]
     progress = steps[-2] if len(steps) > 1 else None
     finished = ends[-1] if ends else None
     starting = bool(ahead) and finished is None and (not steps or ahead[-1] > steps[-1])
     record = next((number for number, text in reversed(texts) if RECORD.match(text)), None)
-    over = bool(done) and (not steps or steps[-1] <= done[-1])
+    over = bool(done) and all(not after or after[-1] <= done[-1] for after in (steps, ahead))
     return Ending(texts[-1][1][:300], progress, finished, record, starting, over)

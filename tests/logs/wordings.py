@@ -501,5 +501,16 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/p2p-broken",
         "n1:1:2 [1] /home/u/rccl/src/transport/p2p.cc:220 NCCL WARN hipIpcGetMemHandle failed : invalid argument",
     ),
+    ("collective/rank-missing", "RuntimeError: Application timeout caused pair closure"),
+    ("collective/rank-missing", "[1,0]<stderr>:Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1]"),
+    (
+        "nccl/init-failed",
+        "n1:1:1 [7] component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
+    ),
+    (
+        "nccl/init-failed",
+        "RuntimeError: create:torch_npu/x.cpp:89 HCCL function error: HcclCommInitRootInfo(), error code is 1",
+    ),
+    ("nccl/init-failed", "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64"),
 )
 """Check id of a candidate, and a line that does not prove it."""

@@ -19,6 +19,7 @@ COLD = tuple(
     for split, words in (
         ("cold2", "{1} that no rule was built from: {0} as they should be, {2} with a cause too many"),
         ("cold3", "{1}: {0}, {2}"),
+        ("cold4", "{1}: {0}, {2}"),
     )
 )
 
@@ -35,9 +36,10 @@ COLD = tuple(
             r"then a batch of (\d+ that no rule was built from: \d+ as they should be, \d+ with a cause too many)",
             COLD[0],
         ),
-        (r"and, after those were mended, one of (\d+: \d+, \d+)", COLD[1]),
+        (r"and, each after the one before was mended, one of (\d+: \d+, \d+)", COLD[1]),
+        (r"and one of (\d+: \d+, \d+)", COLD[2]),
     ],
-    ids=["checks", "cases", "shapes", "reports", "reports judged", "reports cold", "reports cold again"],
+    ids=["checks", "cases", "shapes", "reports", "reports judged", "reports cold", "cold again", "and again"],
 )
 def test_the_counts_are_those_of_today(words: str, count: int) -> None:
     assert re.findall(words, README) == [str(count)], "write today's number into README.md, under Measured"
