@@ -1,35 +1,76 @@
-"""The devices that a rank's process can see."""
+"""The devices that a rank's process can see, and whether they compute."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distdoctor.ranks.state import State
 
+SIDE = 512
+"""Rows of the matrices. Their entries are small whole numbers: every sum is exact in float32, and in TF32, too."""
+MAX_ERROR = 300
 
-def visible(state: State) -> dict[str, Any]:
-    """Every visible CUDA device, or in ``reason`` why there is none."""
+
+def visible(state: State, mine: int | None = None, compute: bool = False) -> dict[str, Any]:
+    """Every visible CUDA device, or in ``reason`` why there is none.
+
+    ``mine``: the local rank whose device alone is to compute, None for all of them; ``compute``: whether they are to.
+    """
     import torch
 
     if torch.version.cuda is None and torch.version.hip is None:
         return {"visible": [], "reason": "this torch is a CPU build"}
     if not torch.cuda.is_available():
+        found = {"visible": [], "architectures": torch.cuda.get_arch_list(), "reason": "no device is available"}
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call]
         except Exception as err:
             first_sentence = str(err).partition("\n")[0].partition(". ")[0]
-            return {"visible": [], "reason": first_sentence[:200]}
-        return {"visible": [], "reason": "torch.cuda.is_available() is False"}
+            found["reason"] = first_sentence[:MAX_ERROR]
+        return {**found, "library": next(_libraries(), None)}
     devices = []
-    for index in range(torch.cuda.device_count()):
+    count = torch.cuda.device_count()
+    for index in range(count):
         properties = torch.cuda.get_device_properties(index)
+        computes = compute and (mine is None or mine % count == index)
         devices.append(
             {
                 "index": index,
                 "name": properties.name,
                 "uuid": str(getattr(properties, "uuid", "")),
                 "memory_bytes": properties.total_memory,
+                "capability": f"{properties.major}.{properties.minor}",
+                **(_computed(index) if computes else {}),
             }
         )
-    return {"visible": devices, "reason": None if devices else "no device is visible"}
+    return {
+        "visible": devices,
+        "reason": None if devices else "no device is visible",
+        "architectures": torch.cuda.get_arch_list(),
+        "library": next(_libraries(), None),
+    }
+
+
+def _computed(index: int) -> dict[str, Any]:
+    """Whether a product of matrices comes out as on the processor."""
+    import torch
+
+    numbers = torch.arange(SIDE * SIDE).reshape(SIDE, SIDE) % 7
+    try:
+        there = numbers.to(torch.float32).to(f"cuda:{index}")
+        product = (there @ there.T).cpu()
+    except Exception as err:
+        return {"error": str(err).partition("\n")[0][:MAX_ERROR]}
+    return {"computed": "right" if torch.equal(product.to(torch.int64), numbers @ numbers.T) else "wrong"}
+
+
+def _libraries() -> Iterator[str]:
+    """The files of the driver's CUDA library that are mapped into this process."""
+    with open("/proc/self/maps", errors="replace") as maps:
+        for line in maps:
+            path = "/" + line.rstrip("\n").partition("/")[2]
+            if os.path.basename(path).startswith("libcuda.so"):
+                yield path

@@ -9,7 +9,7 @@ from dataclasses import replace
 from distdoctor.knowledge.torchrun import may_announce
 from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
 from distdoctor.model.stages import GPU
-from distdoctor.probes import build_locks, folders, host, init_file, temporary
+from distdoctor.probes import build_locks, folders, gpu_driver, host, init_file, temporary
 from distdoctor.probes.threads import in_time
 from distdoctor.ranks.supervisor import Died, Zygote
 from distdoctor.session.recorder import Recorder
@@ -53,15 +53,27 @@ async def look_at_host(recorder: Recorder) -> Ended:
 
 
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
-    """The devices this process's ranks see, asked in a process of its own."""
+    """The driver, once per node, and the devices this process's ranks see, asked in processes of their own."""
+    driver = asyncio.ensure_future(gpu_driver.probe()) if recorder.leads_node else None
+    ended = await _look_through_torch(recorder, zygote)
+    if driver is not None:
+        recorder.update(driver=await driver)
+    return ended
+
+
+async def _look_through_torch(recorder: Recorder, zygote: Zygote | None) -> Ended:
     if zygote is None:
         return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
     torch = await wait_for_torch(recorder, zygote, GPU.name)
     if torch.version is None:
         return "skipped", "torch cannot be imported"
+    plan = recorder.options.plan
     child = zygote.spawn("distdoctor:gpu")
     try:
-        answer = await asyncio.wait_for(child.call("gpu"), GPU.seconds)
+        # One process for all ranks of the node looks at all devices; one of each rank, at its own.
+        mine = None if plan.started == "node" else plan.local_rank or 0
+        compute = "nccl" in plan.backends(gpus=True)
+        answer = await asyncio.wait_for(child.call("gpu", mine=mine, compute=compute), GPU.seconds)
     except (asyncio.TimeoutError, Died) as err:
         child.kill()
         error = (
@@ -74,7 +86,8 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
         child.close()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = tuple(Gpu(**device) for device in answer.get("visible", ()))
-    seen = GpuFacts(devices, answer.get("reason"), mask, answer.get("error"))
+    architectures = tuple(answer.get("architectures", ()))
+    seen = GpuFacts(devices, answer.get("reason"), mask, answer.get("error"), architectures, answer.get("library"))
     recorder.update(ranks=tuple(replace(rank, gpu=seen) for rank in recorder.facts.ranks))
     if seen.error:
         return "error", seen.error

@@ -9,6 +9,7 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 
 from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
+from distdoctor.model.facts.gpu import Device, DeviceProcess, DriverFacts, DriverFile
 from distdoctor.model.facts.host import (
     AddressChoice,
     BuildLock,
@@ -58,6 +59,10 @@ __all__ = [
     "CallOutcome",
     "ConnectOutcome",
     "Contact",
+    "Device",
+    "DeviceProcess",
+    "DriverFacts",
+    "DriverFile",
     "FactsFile",
     "Firewall",
     "FirewallChain",

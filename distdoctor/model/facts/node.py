@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distdoctor.model.facts.gpu import DriverFacts
 from distdoctor.model.facts.host import HostFacts, Identity
 from distdoctor.model.facts.job import JobFacts
 from distdoctor.model.facts.mesh import MeshFacts
@@ -88,6 +89,8 @@ class NodeFacts:
     node_rank: int | None = None
     """The node rank after the meeting (assigned or declared); None where it never met the others."""
     host: HostFacts | None = None
+    driver: DriverFacts | None = None
+    """The GPUs' driver; None where there is no sign of one, or where it was not looked for."""
     network: NetworkFacts | None = None
     meeting: MeetingFacts | None = None
     mesh: MeshFacts | None = None

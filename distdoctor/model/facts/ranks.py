@@ -16,6 +16,12 @@ class Gpu:
     name: str
     uuid: str = ""
     memory_bytes: int = 0
+    capability: str = ""
+    """The compute capability, as ``9.0``."""
+    computed: Literal["", "right", "wrong"] = ""
+    """Whether a product of matrices came out right on it; empty where none was made."""
+    error: str = ""
+    """What it raised instead."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,10 @@ class GpuFacts:
     reason: str | None = None
     cuda_visible_devices: str | None = None
     error: str | None = None
+    architectures: tuple[str, ...] = ()
+    """What this torch has code for (torch.cuda.get_arch_list()): ``sm_90``, ``compute_90``."""
+    library: str | None = None
+    """The file of libcuda.so.1 that was loaded."""
 
 
 @dataclass(frozen=True)

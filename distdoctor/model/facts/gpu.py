@@ -1,0 +1,104 @@
+"""GPUs as their driver shows them: one record for the node, whatever a rank may see of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ComputeMode = Literal["default", "exclusive-thread", "prohibited", "exclusive-process"]
+
+
+@dataclass(frozen=True)
+class DeviceProcess:
+    """A process that computes on a device. Its command line is not kept: people put tokens there."""
+
+    pid: int
+    name: str = ""
+    """Empty where the process is not to be seen from here, as one of another container."""
+    user: str = ""
+    memory: int | None = None
+    """Bytes of the device's memory."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU. None, or an empty text: the driver does not say, or the device knows no such thing."""
+
+    index: int
+    """The driver's: in the order of the PCI bus."""
+    name: str = ""
+    uuid: str = ""
+    bus_id: str = ""
+    """``00000000:4F:00.0``."""
+    error: str = ""
+    """Why the driver gives no access to it, as "GPU is lost"; then nothing else is known."""
+    memory: int | None = None
+    """Bytes."""
+    memory_used: int | None = None
+    """Bytes in use before any rank of the check ran; the driver's own reserve is among them on some devices."""
+    processes: tuple[DeviceProcess, ...] = ()
+    compute_mode: ComputeMode | None = None
+    mig: bool | None = None
+    persistence: bool | None = None
+    ecc: bool | None = None
+    ecc_uncorrected: int | None = None
+    """Uncorrected memory errors since the driver was loaded, or the device reset."""
+    retired_pending: bool | None = None
+    """Memory pages are to be retired, which a reset does."""
+    remap_pending: bool | None = None
+    """Rows of the memory are to be remapped, which a reset does."""
+    remap_failed: bool | None = None
+    """No row is left to remap to."""
+    slowed: tuple[str, ...] = ()
+    """Why its clock is lowered, of the reasons that are none of idleness, a limit that was set, or usual power
+    management: ``hardware``, ``hardware-thermal``, ``power-brake``, ``software-thermal``."""
+    pcie_width: int | None = None
+    """Lanes."""
+    pcie_width_max: int | None = None
+    """Of what the device and the place it is plugged into can do together."""
+    pcie_generation_max: int | None = None
+    """The current one is not kept: an idle device lowers it."""
+    links: tuple[bool, ...] = ()
+    """Whether each NVLink is active; empty where it has none."""
+    fabric: Literal["", "not-started", "in-progress", "completed"] = ""
+    """Whether it has been registered with the NVSwitch fabric; empty for a device that needs none."""
+    fabric_error: str = ""
+    """Why that failed, where it is completed and failed."""
+    capability: str = ""
+    """The compute capability, as ``9.0``."""
+    recovery: str = ""
+    """What the driver itself wants done: ``reset``, ``reboot``, ``drain``; empty for nothing."""
+
+
+@dataclass(frozen=True)
+class DriverFile:
+    """A device file of the driver that this user cannot use."""
+
+    path: str
+    error: str
+    """The errno's name."""
+
+
+@dataclass(frozen=True)
+class DriverFacts:
+    """The NVIDIA driver of a node, and its devices. Only where there is any sign of one."""
+
+    source: Literal["nvml", "nvidia-smi", ""] = ""
+    """What was asked: the driver's management library, else its command; empty where neither answered."""
+    error: str = ""
+    """Then why: the library's or the command's own words."""
+    module: str | None = None
+    """The version of the kernel's module (/proc/driver/nvidia/version); None where none is loaded."""
+    library: str | None = None
+    """The version of libnvidia-ml.so.1 that a program here loads, by the name of the file that it links to; None where
+    there is none, or where the name does not say."""
+    cuda: str | None = None
+    """The newest CUDA that the driver says it supports, as ``12.8``."""
+    files: tuple[str, ...] = ()
+    """The devices' files: /dev/nvidia0 and so on."""
+    on_bus: int = 0
+    """How many GPUs are on the PCI bus, whether or not they are given to this container."""
+    unusable: tuple[DriverFile, ...] = ()
+    devices: tuple[Device, ...] = ()
+    seconds: float = 0.0
+    """How long it took to ask."""

@@ -1,0 +1,135 @@
+"""The NVIDIA driver of this host: its files, and what it says of its devices. No CUDA call is made."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from distdoctor.model.error_text import shortened
+from distdoctor.model.facts import BadFacts, Device, DriverFacts, DriverFile, decode
+from distdoctor.probes import nvidia_smi, nvml
+from distdoctor.probes.threads import in_thread
+
+SECONDS = 6
+"""For one answer: without persistence mode, a driver that nobody uses begins anew for each who asks."""
+NVIDIA, DISPLAYS = "0x10de", ("0x0300", "0x0302")
+"""The PCI vendor, and the first digits of the classes of its GPUs (VGA and 3D controllers)."""
+CONTROL_FILES = ("nvidiactl", "nvidia-uvm")
+"""What CUDA opens beside the devices. To open them wakes no device up."""
+MAX_TEXT = 300
+
+
+async def probe(root: Path = Path("/")) -> DriverFacts | None:
+    """What can be seen of the driver and its devices; None where there is no sign of either."""
+    began = time.monotonic()
+    module, files, on_bus = module_version(root), device_files(root), devices_on_bus(root)
+    if not (module or files or on_bus):
+        return None
+    facts = DriverFacts(module=module, files=files, on_bus=on_bus, unusable=tuple(unusable(root, files)))
+    if module or files:
+        facts = await _asked(facts)
+    return replace(facts, seconds=round(time.monotonic() - began, 3))
+
+
+def module_version(root: Path) -> str | None:
+    """The version of the kernel's module: ``NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct ...``,
+    of the open one ``... Open Kernel Module for x86_64  550.54.15  Release Build ...``."""
+    try:
+        text = (root / "proc/driver/nvidia/version").read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"Kernel Module\b[^\n]*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    return found[1] if found else None
+
+
+def device_files(root: Path) -> tuple[str, ...]:
+    """/dev/nvidia0 and so on, by number."""
+    names = (path.name for path in (root / "dev").glob("nvidia[0-9]*"))
+    return tuple(f"/dev/nvidia{n}" for n in sorted(int(name[6:]) for name in names if name[6:].isdigit()))
+
+
+def devices_on_bus(root: Path) -> int:
+    """How many NVIDIA GPUs are on the PCI bus, whether or not there is a driver for them."""
+    count = 0
+    for vendor in (root / "sys/bus/pci/devices").glob("*/vendor"):
+        try:
+            if vendor.read_text().strip() == NVIDIA:
+                count += vendor.with_name("class").read_text().startswith(DISPLAYS)
+        except OSError:
+            continue
+    return count
+
+
+def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:
+    """The driver's files that this user cannot use. What a cgroup keeps from the job (SLURM's ConstrainDevices does,
+    with the devices of others) is not among them."""
+    found = []
+    for path in files:
+        if not os.access(root / path[1:], os.R_OK | os.W_OK):
+            found.append(DriverFile(path, "EACCES"))
+    for name in CONTROL_FILES:
+        try:
+            os.close(os.open(root / "dev" / name, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as err:
+            found.append(DriverFile(f"/dev/{name}", errno.errorcode.get(err.errno or 0, "")))
+    return found
+
+
+async def _asked(facts: DriverFacts) -> DriverFacts:
+    """With what the library says, or else the command."""
+    said, trouble = await _output([sys.executable, "-I", nvml.__file__, str(SECONDS)])
+    try:
+        answer = json.loads(said) if said else {"error": trouble}
+        library = re.search(r"\.so\.(\d+\.\d+(?:\.\d+)?)$", answer.get("library") or "")
+        facts = replace(facts, library=library[1] if library else None, error=answer["error"][:MAX_TEXT])
+        if not answer["error"]:
+            devices = tuple(decode(json.dumps(device).encode(), Device) for device in answer["devices"])
+            return replace(facts, source="nvml", cuda=answer["cuda"], devices=devices)
+    except (ValueError, KeyError, TypeError, AttributeError, BadFacts) as err:
+        facts = replace(facts, error=f"nvml: {type(err).__name__}: {err}"[:MAX_TEXT])
+    command = shutil.which(nvidia_smi.COMMAND[0])
+    if command is None:
+        return facts
+    said, trouble = await _output([command, *nvidia_smi.COMMAND[1:]])
+    try:
+        _, cuda, devices = nvidia_smi.read(said)
+    except nvidia_smi.BadOutput:
+        # It has the library's words for what is wrong, and prints them where the XML would be.
+        words = shortened(trouble or said.strip(), MAX_TEXT)
+        return replace(facts, error=words) if words else facts
+    return replace(facts, source="nvidia-smi", error="", cuda=cuda, devices=devices)
+
+
+async def _output(command: list[str]) -> tuple[str, str]:
+    """What it printed on stdout, or why there is nothing. One that does not end is killed and left alone: a process
+    that a driver holds in the kernel cannot be waited for."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as err:
+        return "", f"{command[0]}: {err.strerror}"
+    try:
+        out, _ = await in_thread(process.communicate, SECONDS)
+    except asyncio.TimeoutError:
+        return "", f"no answer within {SECONDS} s"
+    finally:
+        if process.poll() is None:
+            process.kill()
+    if process.returncode < 0:
+        return "", f"what asked it was ended by signal {-process.returncode}"
+    return out.decode(errors="replace"), ""

@@ -1,0 +1,177 @@
+"""The driver of GPUs, asked through its own library's interface: a stand-in answers, in C, as nvml.h says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distdoctor.model.facts import DriverFacts, DriverFile
+from distdoctor.probes import gpu_driver, nvidia_smi
+from tests.helpers.standin_nvml import asked, compile_into, lay_out
+
+Node = Callable[..., DriverFacts]
+SAMPLES = Path(__file__).parent / "standin"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_into(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture
+def node(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    lay_out(tmp_path)
+    return lambda defects="": asked(library, tmp_path, defects, monkeypatch)
+
+
+def test_no_sign_of_a_driver(tmp_path: Path) -> None:
+    assert asyncio.run(gpu_driver.probe(tmp_path)) is None
+
+
+def test_a_healthy_node_of_eight(node: Node) -> None:
+    facts = node()
+    assert (facts.source, facts.error, facts.module, facts.library) == ("nvml", "", "550.54.15", "550.54.15")
+    assert (facts.cuda, facts.on_bus, len(facts.files), facts.unusable) == ("12.4", 8, 8, ())
+    assert [device.index for device in facts.devices] == list(range(8))
+    first = facts.devices[0]
+    assert (first.name, first.bus_id, first.capability) == ("NVIDIA H100 80GB HBM3", "00000000:10:00.0", "9.0")
+    assert (first.memory, first.memory_used, first.processes) == (81559 << 20, 1 << 20, ())
+    assert (first.compute_mode, first.mig, first.persistence, first.ecc) == ("default", False, True, True)
+    assert (first.ecc_uncorrected, first.remap_pending, first.remap_failed) == (0, False, False)
+    assert (first.retired_pending, first.slowed, first.recovery, first.error) == (None, (), "", "")
+    assert (first.pcie_width, first.pcie_width_max, first.pcie_generation_max) == (16, 16, 5)
+    assert (first.links, first.fabric, first.fabric_error) == ((True,) * 18, "completed", "")
+
+
+DEFECTS: list[tuple[str, str, object]] = [
+    ("lost 1", "error", "GPU is lost"),
+    ("unreachable 1", "error", "GPU is lost"),
+    ("compute_mode 3", "compute_mode", "exclusive-process"),
+    ("compute_mode 2", "compute_mode", "prohibited"),
+    ("mig 1", "mig", True),
+    ("ecc 0", "ecc", False),
+    ("ecc_errors 2", "ecc_uncorrected", 2),
+    ("retired 1", "retired_pending", True),
+    ("remap_pending 1", "remap_pending", True),
+    ("remap_failed 1", "remap_failed", True),
+    ("slowed 0x48", "slowed", ("hardware", "hardware-thermal")),
+    ("slowed 0x4", "slowed", ()),  # its power limit: what every busy GPU says
+    ("width 8", "pcie_width", 8),
+    ("links_down 2", "links", (False, False, *[True] * 16)),
+    ("links 0", "links", ()),
+    ("fabric 2", "fabric", "in-progress"),
+    ("fabric_status 999", "fabric_error", "Unknown Error"),
+    ("recovery 1", "recovery", "reset"),
+    ("persistence 0", "persistence", False),
+]
+
+
+def test_a_defect_each(node: Node) -> None:
+    facts = node(f"count {len(DEFECTS)}\n" + "".join(f"{n}.{defect}\n" for n, (defect, _, _) in enumerate(DEFECTS)))
+    for device, (defect, field, value) in zip(facts.devices, DEFECTS, strict=True):
+        assert getattr(device, field) == value, defect
+        assert device.error == "" or field == "error"
+
+
+def test_who_uses_it(node: Node) -> None:
+    facts = node(f"2.pid {os.getpid()}\n2.used {40 << 30}\n5.pid {1 << 22}\n")
+    (one,), (unseen,) = facts.devices[2].processes, facts.devices[5].processes
+    assert (one.pid, one.memory, one.name != "", one.user != "") == (os.getpid(), 40 << 30, True, True)
+    assert (unseen.pid, unseen.name, unseen.user) == (1 << 22, "", "")
+
+
+def test_a_library_that_does_not_fit_the_module(node: Node, tmp_path: Path) -> None:
+    facts = node("init 18\n")
+    assert (facts.source, facts.error, facts.library) == ("", "Driver/library version mismatch", "550.54.15")
+
+
+def test_a_library_that_crashes(node: Node) -> None:
+    assert node("crash 1\n").error == "what asked it was ended by signal 6"
+
+
+def test_a_driver_that_never_answers(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_driver, "SECONDS", 1)
+    began = time.monotonic()
+    facts = node("hang 1\n")
+    assert time.monotonic() - began < 3
+    assert "within 1 s" in facts.error or "signal 14" in facts.error
+    assert facts.module == "550.54.15"
+
+
+def test_files_that_this_user_may_not_use(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "dev/nvidia-uvm").unlink()
+    assert node().unusable == (DriverFile("/dev/nvidia-uvm", "ENOENT"),)
+
+
+def test_gpus_without_a_driver(tmp_path: Path) -> None:
+    lay_out(tmp_path, 2)
+    (tmp_path / "proc/driver/nvidia/version").unlink()
+    for path in (tmp_path / "dev").iterdir():
+        path.unlink()
+    facts = asyncio.run(gpu_driver.probe(tmp_path))
+    assert facts is not None
+    assert (facts.on_bus, facts.module, facts.files, facts.source) == (2, None, (), "")
+
+
+def test_the_open_module_says_its_version_in_other_words(tmp_path: Path) -> None:
+    lay_out(tmp_path, 1)
+    line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@U16)\n"
+    (tmp_path / "proc/driver/nvidia/version").write_text(line)
+    assert gpu_driver.module_version(tmp_path) == "570.86.15"
+
+
+class TestCommand:
+    """nvidia-smi -q -x, where there is no nvidia-ml-py."""
+
+    def test_healthy(self) -> None:
+        version, cuda, devices = nvidia_smi.read((SAMPLES / "healthy.xml").read_text())
+        assert (version, cuda, len(devices)) == ("555.42.06", "12.5", 1)
+        one = devices[0]
+        assert (one.name, one.uuid[:12], one.bus_id) == ("NVIDIA L4", "GPU-c5533cd4", "00000000:01:00.0")
+        assert (one.memory, one.memory_used, one.processes) == (23034 << 20, 1 << 20, ())
+        assert (one.compute_mode, one.mig, one.persistence, one.ecc) == ("default", None, False, True)
+        assert (one.ecc_uncorrected, one.remap_pending, one.remap_failed) == (0, False, False)
+        assert (one.retired_pending, one.slowed, one.fabric, one.recovery) == (None, (), "", "")
+        assert (one.pcie_width, one.pcie_width_max, one.pcie_generation_max) == (16, 16, 4)
+
+    @pytest.mark.parametrize(
+        ("was", "now", "field", "value"),
+        [
+            ("<dram_uncorrectable>0", "<dram_uncorrectable>3", "ecc_uncorrected", 3),
+            ("<remapped_row_pending>No", "<remapped_row_pending>Yes", "remap_pending", True),
+            ("<current_link_width>16x", "<current_link_width>8x", "pcie_width", 8),
+            ("<compute_mode>Default", "<compute_mode>Exclusive_Process", "compute_mode", "exclusive-process"),
+            ("hw_slowdown>Not Active", "hw_slowdown>Active", "slowed", ("hardware",)),
+            ("<product_name>NVIDIA L4", "<product_name>[GPU is lost]", "error", "GPU is lost"),
+            ("<fabric><state>N/A", "<fabric><state>In Progress", "fabric", "in-progress"),
+        ],
+    )
+    def test_defects(self, was: str, now: str, field: str, value: object) -> None:
+        text = (SAMPLES / "healthy.xml").read_text()
+        assert was in text
+        (one,) = nvidia_smi.read(text.replace(was, now, 1))[2]
+        assert getattr(one, field) == value
+
+    @pytest.mark.parametrize(
+        "text", ["", "Failed to initialize NVML", "<a", "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"]
+    )
+    def test_what_is_none_of_its_xml(self, text: str) -> None:
+        with pytest.raises(nvidia_smi.BadOutput):
+            nvidia_smi.read(text)
+
+    def test_it_is_asked_where_the_library_is_not_to_be_had(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lay_out(tmp_path, 1)
+        command = tmp_path / "nvidia-smi"
+        command.write_text(f"#!/bin/sh\ncat {SAMPLES}/healthy.xml\n")
+        command.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        facts = asyncio.run(gpu_driver.probe(tmp_path))
+        assert facts is not None
+        assert (facts.source, facts.error, facts.cuda, len(facts.devices)) == ("nvidia-smi", "", "12.5", 1)
