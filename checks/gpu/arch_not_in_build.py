@@ -22,7 +22,9 @@ See also
 nccl/build-arch
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus, together
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -40,3 +42,48 @@ LOG = (
         "HIP error: invalid device function",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        built = next((facts.architectures for facts in gpus.looked_at_gpus(node) if facts.architectures), ())
+        lacking = {
+            gpu.name: gpu.capability
+            for gpu in gpus.visible_gpus(node)
+            if gpu.capability and gpu.computed != "right" and built and not covered(gpu.capability, built)
+        }
+        if not lacking or not gpus.wants_gpus(node):
+            continue
+        named = together(f"{name} (compute capability {number})" for name, number in lacking.items())
+        yield Finding.about(
+            [node],
+            f"The torch of {node.name} has no code for its GPU, {named}.",
+            evidence=[f"{node.name}: torch {node.identity.torch} was built for {together(built)}"],
+            fixes=[
+                Fix.on(
+                    node,
+                    "Install a build of torch that has this architecture, the same on every node: a newer one for a "
+                    "newer GPU, one for an older CUDA where it was dropped.",
+                )
+            ],
+        )
+
+
+def covered(capability: str, built: tuple[str, ...]) -> bool:
+    """Whether code of this build runs on the device: of its own generation and no newer step of it, or as PTX, which
+    the driver translates, of any older one (CUDA C++ Programming Guide, "Application Compatibility")."""
+    have = number(capability.replace(".", ""))
+    for entry in built:
+        kind, _, wanted = entry.partition("_")
+        need = number(wanted)
+        if kind == "sm" and wanted[-1:] in ("a", "f") and need != have:
+            continue  # for one architecture alone
+        if (need // 10 == have // 10 and need <= have) or (kind == "compute" and need <= have):
+            return True
+    return False
+
+
+def number(text: str) -> int:
+    """``90`` of ``90a``; 0 where there is none."""
+    digits = "".join(char for char in text if char.isdigit())
+    return int(digits) if digits else 0

@@ -21,7 +21,9 @@ See also
 gpu/shared-device, host/leftover-processes
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -32,3 +34,46 @@ LOG = (
         r"devices?(?:\(s\))? (?:is/)?are busy or unavailable",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if not gpus.wants_gpus(node):
+            continue
+        refusing = [(device, why) for device in gpus.used_devices(node) if (why := refuses(node, device))]
+        words = [gpu.error for gpu in gpus.visible_gpus(node) if "busy or unavailable" in gpu.error]
+        if not refusing and not words:
+            continue
+        said = "; ".join(f"{gpus.device_said(device)} {why}" for device, why in refusing)
+        yield Finding.about(
+            [node],
+            f"A GPU of {node.name} takes no further process{': ' + said if said else ''}.",
+            evidence=[
+                *(f"{node.name}: GPU {d.index}: compute mode {d.compute_mode}" for d, _ in refusing),
+                *(f"{node.name}: torch: {text}" for text in dict.fromkeys(words)),
+            ],
+            fixes=[fix(node, device) for device, _ in refusing]
+            or [Fix.on(node, "Look at the mode and the processes of the GPUs (nvidia-smi), and end what holds them.")],
+        )
+
+
+def refuses(node: Node, device: gpus.Device) -> str:
+    """Why the device takes no process; empty where it does, as one did that has just computed on it."""
+    if gpus.computed_right(node, device):
+        return ""
+    if device.compute_mode == "prohibited":
+        return "is in the mode that lets nobody compute"
+    others = [process for process in device.processes if not process.name.startswith("distdoctor")]
+    if device.compute_mode in ("exclusive-process", "exclusive-thread") and others:
+        first = others[0]
+        who = f"{first.name or 'a process'} (pid {first.pid}{f' of {first.user}' if first.user else ''})"
+        return f"lets one process in, which is {who}"
+    return ""
+
+
+def fix(node: Node, device: gpus.Device) -> Fix:
+    if device.compute_mode == "prohibited" or not device.processes:
+        text = f"Let processes compute on GPU {device.index}."
+        return Fix.on(node, text, commands=(f"nvidia-smi -i {device.index} -c DEFAULT",))
+    first = device.processes[0]
+    return Fix.on(node, f"End process {first.pid}, if it is left over, or leave GPU {device.index} to it.")

@@ -43,7 +43,7 @@ LOG = (
     ),
 )
 PREVENTS = "nccl group formed"
-FOLLOWS = ("environment/backend-not-built",)
+FOLLOWS = ("environment/backend-not-built", "gpu/mask-mismatch", "gpu/none-visible", "gpu/hardware")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

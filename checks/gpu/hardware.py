@@ -22,7 +22,10 @@ See also
 gpu/driver-library-mismatch
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+from typing import Literal
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -83,3 +86,52 @@ LOG = (
         why="as a rule it is the program's own access; which one, CUDA_LAUNCH_BLOCKING=1 says",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if not gpus.wants_gpus(node):
+            continue
+        grave = [*wrong(node), *lost(node)]
+        mild = [f"GPU {device.index} {text}" for device in gpus.used_devices(node) if (text := worn(device))]
+        if not grave and not mild:
+            continue
+        fatal = bool(wrong(node)) or (bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node))
+        failed = [d for d in gpus.used_devices(node) if d.remap_failed]
+        severity: Literal["fail", "warn"] = "fail" if fatal or failed else "warn"
+        yield Finding.about(
+            [node],
+            f"A GPU of {node.name} has a fault: {'; '.join([*grave, *mild])}.",
+            severity=severity,
+            matters="" if severity == "fail" else "it computes now, and may fail under the job",
+            evidence=[f"{node.name}: {text}" for text in (*grave, *mild)],
+            fixes=[Fix.on(node, "Take the node out of use, and reset the GPU or reboot; look for its Xid in dmesg.")],
+        )
+
+
+def wrong(node: Node) -> list[str]:
+    """Devices on which a product of matrices came out wrong."""
+    return [f"device {gpu.index} computes wrong results" for gpu in gpus.visible_gpus(node) if gpu.computed == "wrong"]
+
+
+def lost(node: Node) -> list[str]:
+    """Devices that the driver has lost."""
+    return [
+        f"GPU {d.index}: {d.error}"
+        for d in gpus.driver(node).devices
+        if "lost" in d.error or "reset" in d.error.lower()
+    ]
+
+
+def worn(device: gpus.Device) -> str:
+    """What the driver says of the device's memory and state; empty where nothing is wrong."""
+    said = []
+    if device.remap_failed:
+        said.append("has no memory row left to remap to")
+    if device.remap_pending or device.retired_pending:
+        said.append("has memory to take out of use, which a reset does")
+    if device.ecc_uncorrected:
+        said.append(f"had {device.ecc_uncorrected} uncorrected memory error(s) since the driver was loaded")
+    if device.recovery:
+        said.append(f"needs, says the driver: {device.recovery}")
+    return " and ".join(said)

@@ -21,7 +21,9 @@ See also
 gpu/fewer-than-ranks
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -31,3 +33,58 @@ LOG = (
         r"No slot ['\x22]?\d+['\x22]? specified on host",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        wrong = problem(node) if gpus.wants_gpus(node) else None
+        if wrong is not None:
+            mask, why = wrong
+            yield Finding.about(
+                [node],
+                f"CUDA_VISIBLE_DEVICES={mask} on {node.name} {why}.",
+                evidence=[evidence(node, mask)],
+                fixes=[
+                    Fix.on(
+                        node,
+                        "Name devices that are there, each once, by number or UUID (nvidia-smi -L), or leave it unset: "
+                        "all of them.",
+                        env={"CUDA_VISIBLE_DEVICES": None},
+                    )
+                ],
+            )
+
+
+def problem(node: Node) -> tuple[str, str] | None:
+    """A mask that hides more than it was meant to, and how.
+
+    CUDA reads it up to the first entry that means no device, and sees nothing where one is named twice.
+    """
+    present = len(gpus.driver(node).devices)
+    for facts in gpus.looked_at_gpus(node):
+        mask = facts.cuda_visible_devices
+        if mask is None or not present:
+            continue
+        entries = [part.strip() for part in mask.split(",")]
+        seen = len(facts.visible)
+        if not seen and len(set(entries)) < len(entries):
+            return mask, "names a device twice, which hides all of them"
+        if not seen and (not mask.strip() or entries[0].startswith("-")):
+            if "nccl" in node.plan.backends(gpus=False):
+                return mask or "''", "hides every device"
+            continue
+        wrong = next((entry for entry in entries if beyond(entry, present)), None)
+        if wrong is not None and seen < len(entries):
+            return mask, f"names {wrong}, and there are {present} devices, from 0: it and what follows is hidden"
+    return None
+
+
+def beyond(entry: str, present: int) -> bool:
+    """Whether an entry is a number that no device has; what a UUID means is left to CUDA."""
+    return entry.isdigit() and int(entry) >= present
+
+
+def evidence(node: Node, mask: str) -> str:
+    seen = max((len(facts.visible) for facts in gpus.looked_at_gpus(node)), default=0)
+    there = len(gpus.driver(node).devices)
+    return f"{node.name}: the driver has {there} devices; through the mask {mask} torch sees {seen}"

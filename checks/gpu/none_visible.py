@@ -23,7 +23,10 @@ See also
 gpu/fewer-than-ranks, environment/backend-not-built
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+from dataclasses import replace
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -52,3 +55,80 @@ LOG = (
         why="a container without the tool may have the GPUs",
     ),
 )
+FOLLOWS = (
+    "environment/backend-not-built",
+    "gpu/mask-mismatch",
+    "gpu/driver-library-mismatch",
+    "gpu/compat-library",
+    "gpu/fabric-manager-not-running",
+    "gpu/hardware",
+    "nccl/driver-too-old",
+    "",
+)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    alike: dict[tuple[str, bool], list[Node]] = {}
+    for node in cluster.nodes:
+        if blind(node):
+            alike.setdefault((rung(node)[0], asked(node)), []).append(node)
+    for (why, wanted), nodes in alike.items():
+        yield Finding.about(
+            nodes,
+            f"torch sees no GPU on {names_of(nodes)}: {why}.",
+            severity="fail" if wanted else "warn",
+            matters="" if wanted else "the job runs on processors, with gloo, beside GPUs that it could use",
+            evidence=(line for node in nodes for line in evidence(node)),
+            fixes=[replace(rung(nodes[0])[1], nodes=tuple(node.name for node in nodes))],
+        )
+
+
+def asked(node: Node) -> bool:
+    """Whether the job names nccl; without a name torch takes gloo where there are no GPUs."""
+    return "nccl" in node.plan.backends(gpus=False)
+
+
+def blind(node: Node) -> bool:
+    """Whether no rank of the node sees a GPU, and that is a pity.
+
+    A machine without GPUs, or a container that was given none, runs its job on processors.
+    """
+    looked = gpus.looked_at_gpus(node)
+    if not looked or any(facts.visible for facts in looked) or not gpus.wants_gpus(node):
+        return False
+    return asked(node) or bool(gpus.driver(node).files)
+
+
+def rung(node: Node) -> tuple[str, Fix]:
+    """The first rung on the way from the hardware to torch that fails, and what to do there."""
+    driver, said = gpus.driver(node), gpus.gpu_reasons(node)
+    if node.identity.torch and node.identity.cuda is None and any("CPU build" in text for text in said):
+        text = "Install a build of torch with CUDA, the same on every node (https://pytorch.org/get-started)."
+        return "this torch is a CPU build", Fix.on(node, text)
+    if not driver.module and not driver.files:
+        if driver.on_bus:
+            return "no driver is loaded", Fix.on(node, "Install and load the NVIDIA driver of the node's GPUs.")
+        return "it has none that could be seen", Fix.on(
+            node, "Start the job where there are GPUs, or use gloo.", flags={"--backend": "gloo"}
+        )
+    if not driver.files:
+        text = "Give the container its GPUs: docker run --gpus all, podman --device nvidia.com/gpu=all, nvidia.com/gpu "
+        return "its device files are not here", Fix.on(node, f"{text}in the pod's limits; on a host, load the driver.")
+    if driver.unusable:
+        first = driver.unusable[0]
+        text = f"Let this user open {first.path} (its mode and group; in a container its device rules)."
+        return f"{first.path} cannot be used ({first.error})", Fix.on(node, text)
+    reason = said[0] if said else "torch does not say why"
+    return reason, Fix.on(
+        node,
+        "In the job's own environment, find the first of these that fails.",
+        commands=("nvidia-smi", "python -c 'import torch; torch.cuda.init()'"),
+    )
+
+
+def evidence(node: Node) -> Iterator[str]:
+    driver = gpus.driver(node)
+    yield f"{node.name}: torch {node.identity.torch}, CUDA {node.identity.cuda or 'not in this build'}"
+    have = f"{len(driver.files)} device file(s), driver {driver.module or 'not loaded'}, {driver.on_bus} on the PCI bus"
+    yield f"{node.name}: {have}{f'; NVML: {driver.error}' if driver.error else ''}"
+    yield from (f"{node.name}: {text}" for text in gpus.gpu_reasons(node))

@@ -22,7 +22,9 @@ See also
 process/killed-by-oom, host/leftover-processes
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -50,3 +52,48 @@ LOG = (
         "No available memory for the cache blocks",
     ),
 )
+MUCH = 0.1
+"""The share of a device's memory from which on it matters: a display, or a driver's reserve, has less."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if not gpus.wants_gpus(node):
+            continue
+        taken = [device for device in gpus.used_devices(node) if (taken_by_others(device) or 0) > 0]
+        words = [gpu.error for gpu in gpus.visible_gpus(node) if "out of memory" in gpu.error]
+        if not taken and not words:
+            continue
+        said = "; ".join(f"{gpus.device_said(device)}: {holders(device)}" for device in taken)
+        yield Finding.about(
+            [node],
+            f"Somebody else has memory of a GPU of {node.name}{', ' + said if said else ''}.",
+            severity="fail" if words else "warn",
+            matters="" if words else "a job that needs the whole GPU runs out of memory there, and the others wait",
+            evidence=[
+                *(f"{node.name}: GPU {d.index}: {gib(d.memory_used)} of {gib(d.memory)} in use" for d in taken),
+                *(f"{node.name}: torch, before the job: {text}" for text in dict.fromkeys(words)),
+            ],
+            fixes=[
+                Fix.on(node, "End what holds it, if it is left over: nvidia-smi shows who it is; or use other GPUs.")
+            ],
+        )
+
+
+def taken_by_others(device: gpus.Device) -> int | None:
+    """Bytes that other processes hold; 0 where that is little, None where it is not known."""
+    if device.memory is None or device.memory_used is None or device.mig:
+        return None
+    if any(process.name.startswith("distdoctor") for process in device.processes):
+        return None  # what is ours is in the sum
+    return device.memory_used if device.memory_used > device.memory * MUCH else 0
+
+
+def holders(device: gpus.Device) -> str:
+    """Who that is, as far as it can be seen from here."""
+    seen = [f"{p.name} (pid {p.pid}{f' of {p.user}' if p.user else ''})" for p in device.processes if p.name]
+    return ", ".join(seen[:3]) or "a process that is not to be seen from here"
+
+
+def gib(count: int | None) -> str:
+    return "?" if count is None else f"{count / (1 << 30):.1f} GiB"

@@ -21,7 +21,9 @@ See also
 gpu/driver-library-mismatch, gpu/none-visible
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -40,3 +42,34 @@ LOG = (
         "[Rr]equires NVIDIA [Dd]river",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        built, has = node.identity.cuda, gpus.driver(node).cuda
+        said = [text for text in gpus.gpu_reasons(node) if "too old" in text or "version is insufficient" in text]
+        older = bool(built and has and major(has) < major(built))
+        if not gpus.wants_gpus(node) or gpus.visible_gpus(node) or not (said or older):
+            continue
+        knows = f", which goes up to CUDA {has}" if has else ""
+        yield Finding.about(
+            [node],
+            f"The driver of {node.name}{knows} is too old for its torch, which was built for CUDA {built}.",
+            evidence=[
+                f"{node.name}: driver {gpus.driver(node).module}, torch {node.identity.torch}",
+                *(f"{node.name}: {text}" for text in said),
+            ],
+            fixes=[
+                Fix.on(node, f"Install a driver for CUDA {built} on {node.name}."),
+                Fix.on(
+                    cluster.nodes,
+                    f"Or install a build of torch for CUDA {has or 'of this driver'} or older, on every node.",
+                    2,
+                ),
+            ],
+        )
+
+
+def major(version: str) -> int:
+    """Within one major version a newer runtime goes with an older driver (CUDA Compatibility, "Minor Version")."""
+    return int(version.partition(".")[0])

@@ -29,6 +29,7 @@ The facts, and what a check makes of them:
     TorchFailure             why torch cannot be imported (Node.identity.torch_failure)
     Shadow                   a file that hides a module from it (TorchFailure.shadows)
     Work                     how much a rank got done (RankFacts.work)
+    gpus                     the GPUs of nodes (Node.driver), and what ranks see; pydoc distdoctor.check_api.gpus
     HostCall                 what became of the command sent to a host, of check --hosts (Cluster.calls)
     live                     of judge_job, a job that runs now: its ranks, its store; pydoc distdoctor.check_api.live
     Iterator                 what judge() returns: Iterator[Finding]
@@ -193,7 +194,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import live
+from distdoctor.check_api import gpus, live
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.fixes import (
     READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands,
@@ -278,7 +279,7 @@ __all__ = [
     "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line", "cut_after_accept",
     "data_interface", "died_ranks", "disagreement", "end_leftover_fix", "errors_with_words", "failed_by_themselves",
     "failed_contacts", "failed_ranks", "failed_stage_finding", "fixes_by_command", "gloo_device_names", "gloo_dials",
-    "gloo_errors_name", "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread",
+    "gloo_errors_name", "gpus", "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread",
     "how_links_fail", "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual",
     "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed",
     "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group",

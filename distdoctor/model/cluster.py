@@ -1,8 +1,8 @@
 """The cluster as the checks see it: the facts of all nodes side by side, each node under one unique name.
 
 A probe that was not reached leaves its part of the facts None. A check need not ask for that: a node's views
-(``system``, ``driver``, ``network``, ``meeting``, ``mesh``) are never None, and of what was not seen they are empty.
-Where "not seen" and "seen, and nothing there" are two things, :meth:`Node.saw` tells them apart.
+(``system``, ``network``, ``meeting``, ``mesh``) are never None, and of what was not seen they are empty. Where "not
+seen" and "seen, and nothing there" are two things, :meth:`Node.saw` tells them apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Literal
 
 from distdoctor.model.facts import (
-    DriverFacts,
     FirewallChain,
     HostCall,
     HostFacts,
@@ -29,10 +28,10 @@ from distdoctor.model.facts import (
 )
 from distdoctor.model.plan import Plan
 
-Part = Literal["host", "driver", "network", "meeting", "mesh"]
+Part = Literal["host", "network", "meeting", "mesh"]
 """The parts of a node's facts, each of which one stage's probes see as a whole, or do not come to."""
 NO_HOST, NO_LIMITS, NO_NETWORK = HostFacts(Resolution("")), Limits(), NetworkFacts()
-NO_MEETING, NO_MESH, NO_DRIVER = MeetingFacts(), MeshFacts(), DriverFacts()
+NO_MEETING, NO_MESH = MeetingFacts(), MeshFacts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +97,6 @@ class Node:
     def filter_chains(self) -> tuple[FirewallChain, ...]:
         """The chains of the host's packet filter that can block, as far as they could be read."""
         return self.network.firewall.chains if self.network.firewall else ()
-
-    @property
-    def driver(self) -> DriverFacts:
-        """The driver of the node's GPUs, and these as it shows them."""
-        return self.facts.driver or NO_DRIVER
 
     @property
     def meeting(self) -> MeetingFacts:

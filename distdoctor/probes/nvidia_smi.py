@@ -71,7 +71,6 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
         "processes": tuple(map(_process, gpu.iterfind("processes/process_info"))),
         "compute_mode": MODES.get(said(gpu, "compute_mode") or ""),
         "mig": _yes(said(gpu, "mig_mode/current_mig")),
-        "persistence": _yes(said(gpu, "persistence_mode")),
         "ecc": _yes(said(gpu, "ecc_mode/current_ecc")),
         "ecc_uncorrected": _sum(said(gpu, f"ecc_errors/volatile/{name}") for name in UNCORRECTABLE),
         "retired_pending": _yes(said(gpu, f"{retired}pending_retirement") or said(gpu, f"{retired}pending_blacklist")),
@@ -80,7 +79,6 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
         "slowed": tuple(name for reason, name in SLOWED.items() if _active(gpu, reason)),
         "pcie_width": _number(said(gpu, "pci/pci_gpu_link_info/link_widths/current_link_width")),
         "pcie_width_max": _number(said(gpu, "pci/pci_gpu_link_info/link_widths/max_link_width")),
-        "pcie_generation_max": _number(said(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen")),
         "fabric": FABRIC.get(said(gpu, "fabric/state") or "", ""),
         "recovery": RECOVERY.get(said(gpu, "gpu_recovery_action") or "", ""),
     }

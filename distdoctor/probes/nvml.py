@@ -113,10 +113,6 @@ def mig(nvml: Any, handle: Any) -> dict[str, Any]:
     return {"mig": bool(nvml.nvmlDeviceGetMigMode(handle)[0])}
 
 
-def persistence(nvml: Any, handle: Any) -> dict[str, Any]:
-    return {"persistence": bool(nvml.nvmlDeviceGetPersistenceMode(handle))}
-
-
 def ecc(nvml: Any, handle: Any) -> dict[str, Any]:
     return {"ecc": bool(nvml.nvmlDeviceGetEccMode(handle)[0])}
 
@@ -144,7 +140,6 @@ def pcie(nvml: Any, handle: Any) -> dict[str, Any]:
     return {
         "pcie_width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
         "pcie_width_max": nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
-        "pcie_generation_max": nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
     }
 
 
@@ -178,7 +173,7 @@ def recovery(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 FIELDS: tuple[Callable[[Any, Any], dict[str, Any]], ...] = (
-    *(name, uuid, bus, memory, processes, compute_mode, mig, persistence, ecc, ecc_errors, retired, remapped, slowed),
+    *(name, uuid, bus, memory, processes, compute_mode, mig, ecc, ecc_errors, retired, remapped, slowed),
     *(pcie, links, fabric, capability, recovery),
 )
 

@@ -54,17 +54,12 @@ async def look_at_host(recorder: Recorder) -> Ended:
 
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
     """The driver, once per node, and the devices this process's ranks see, asked in processes of their own."""
-    driver = asyncio.ensure_future(gpu_driver.probe()) if recorder.leads_node else None
-    ended = await _look_through_torch(recorder, zygote)
-    if driver is not None:
-        recorder.update(driver=await driver)
-    return ended
-
-
-async def _look_through_torch(recorder: Recorder, zygote: Zygote | None) -> Ended:
     if zygote is None:
         return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
+    asked = asyncio.ensure_future(gpu_driver.probe()) if recorder.leads_node else None
     torch = await wait_for_torch(recorder, zygote, GPU.name)
+    if asked is not None:
+        recorder.update(driver=await asked)  # before anything of ours is on the devices
     if torch.version is None:
         return "skipped", "torch cannot be imported"
     plan = recorder.options.plan

@@ -26,7 +26,7 @@ from tests.judge.test_catalog import CODE, PAGE
 JUDGED = [check for check in CHECKS if not check.of_logs_alone and check.stage not in OF_CALLS]
 """Those that judge facts of nodes."""
 MESH_CHECKS = {check.id for check in JUDGED if check.stage == "mesh"}
-CPU = {"gpu/fewer-than-ranks", "gpu/shared-device", "nccl/init-failed"}
+CPU = {check.id for check in JUDGED if check.stage in ("gpu", "nccl")}
 
 
 def report(*facts: NodeFacts, ignore: Iterable[str] = (), until: str | None = None) -> Report:

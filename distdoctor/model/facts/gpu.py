@@ -39,7 +39,6 @@ class Device:
     processes: tuple[DeviceProcess, ...] = ()
     compute_mode: ComputeMode | None = None
     mig: bool | None = None
-    persistence: bool | None = None
     ecc: bool | None = None
     ecc_uncorrected: int | None = None
     """Uncorrected memory errors since the driver was loaded, or the device reset."""
@@ -53,11 +52,9 @@ class Device:
     """Why its clock is lowered, of the reasons that are none of idleness, a limit that was set, or usual power
     management: ``hardware``, ``hardware-thermal``, ``power-brake``, ``software-thermal``."""
     pcie_width: int | None = None
-    """Lanes."""
+    """Lanes. The generation is not kept: an idle device lowers it."""
     pcie_width_max: int | None = None
     """Of what the device and the place it is plugged into can do together."""
-    pcie_generation_max: int | None = None
-    """The current one is not kept: an idle device lowers it."""
     links: tuple[bool, ...] = ()
     """Whether each NVLink is active; empty where it has none."""
     fabric: Literal["", "not-started", "in-progress", "completed"] = ""

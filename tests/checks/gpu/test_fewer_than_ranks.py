@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.checks.row import BOTH, LookAlike, Row, fixes, found, left_alone
+from tests.checks.row import LookAlike, Row, fixes, found, left_alone
 from tests.clusters.odd import eight_gpus
-from tests.facts_builder import healthy, met, node, with_gpus, with_plan
+from tests.facts_builder import met, node, with_gpus
 
 CHECK = "gpu/fewer-than-ranks"
 
@@ -16,7 +16,6 @@ ROWS = [
         ("host1",),
         together=True,
     ),
-    Row("no GPU for nccl", lambda: tuple(with_plan(one, backend="nccl") for one in healthy(2)), BOTH, together=True),
 ]
 
 LOOK_ALIKES = [

@@ -97,7 +97,6 @@ Status nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *count, Proces
 }
 Status nvmlDeviceGetComputeMode(Device d, unsigned *mode) { return put(d, "compute_mode", 0, mode); }
 Status nvmlDeviceGetMigMode(Device d, unsigned *now, unsigned *pending) { *pending = 0; return put(d, "mig", 0, now); }
-Status nvmlDeviceGetPersistenceMode(Device d, unsigned *mode) { return put(d, "persistence", 1, mode); }
 Status nvmlDeviceGetEccMode(Device d, unsigned *now, unsigned *pending) { *pending = 1; return put(d, "ecc", 1, now); }
 Status nvmlDeviceGetTotalEccErrors(Device d, unsigned kind, unsigned since, unsigned long long *count) {
     *count = kind == 1 && since == 0 ? (unsigned long long)of(d, "ecc_errors", 0) : 0;
@@ -115,7 +114,6 @@ Status nvmlDeviceGetCurrentClocksThrottleReasons(Device d, unsigned long long *r
 }
 Status nvmlDeviceGetCurrPcieLinkWidth(Device d, unsigned *width) { return put(d, "width", 16, width); }
 Status nvmlDeviceGetMaxPcieLinkWidth(Device d, unsigned *width) { return put(d, "width_max", 16, width); }
-Status nvmlDeviceGetMaxPcieLinkGeneration(Device d, unsigned *generation) { return put(d, "generation", 5, generation); }
 Status nvmlDeviceGetNvLinkState(Device d, unsigned link, unsigned *active) {
     if (link >= (unsigned)of(d, "links", 18)) return INVALID;
     *active = link >= (unsigned)of(d, "links_down", 0);

@@ -1,0 +1,48 @@
+"""NVLinks of a GPU are down that others of its model have.
+
+What you see
+------------
+A job on this node is slower than on the others, or NCCL fails there; `nvidia-smi nvlink -s` shows `<inactive>`.
+
+Why it happens
+--------------
+A link failed in training or was taken down for errors; a bridge or a switch is broken.
+
+Fix
+---
+Reset the GPUs of the node together, or reboot; where it stays so, the hardware has a fault.
+
+When it is harmless
+-------------------
+Where some GPUs of a model are bridged and others not, on purpose.
+
+See also
+--------
+nccl/nvls-fabric-manager, gpu/hardware
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, gpus
+
+SEVERITY = "warn"
+MATTERS = "NCCL takes fewer links between these GPUs, or another way, and every rank waits for the slowest"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    # Without any link a device is one that is not bridged, which is a way to build a machine.
+    for node, device, up, usual in gpus.unlike_its_model(cluster, lambda device: sum(device.links) or None):
+        if up < usual and gpus.wants_gpus(node):
+            down = [str(number) for number, active in enumerate(device.links) if not active]
+            yield Finding.about(
+                [node],
+                f"{gpus.device_said(device)} on {node.name} has {up} NVLinks up; its like have {usual}.",
+                evidence=[f"{node.name}: GPU {device.index}, {device.name}: down: {', '.join(down) or 'not shown'}"],
+                fixes=[
+                    Fix.on(
+                        node,
+                        "Reset the node's GPUs together when nobody uses them, or reboot; if it stays so, take it out.",
+                        commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"),
+                    )
+                ],
+            )

@@ -1,0 +1,50 @@
+"""A GPU's clock is lowered for a fault of its surroundings.
+
+What you see
+------------
+One rank is slower than all others, step after step, and they wait for it in every collective.
+
+Why it happens
+--------------
+The GPU is too hot, or the power supply told it to slow down: a fan, a heat sink, an air duct, a power cable.
+
+Fix
+---
+nvidia-smi -q -d PERFORMANCE,TEMPERATURE on the node; then its cooling and its power.
+
+When it is harmless
+-------------------
+Where it has just cooled down: the driver may say so for some seconds more. The usual limit of its power is no such
+reason, and is not told.
+
+See also
+--------
+collective/straggler, gpu/hardware
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, gpus, together
+
+SEVERITY = "warn"
+MATTERS = "every step takes as long as on the slowest GPU"
+SAID = {
+    "hardware": "by its hardware",
+    "hardware-thermal": "by its hardware, for heat",
+    "software-thermal": "by the driver, for heat",
+    "power-brake": "by the power supply",
+}
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        slow = [device for device in gpus.used_devices(node) if device.slowed]
+        if not slow or not gpus.wants_gpus(node):
+            continue
+        said = {gpus.device_said(d): together(SAID.get(why, why) for why in d.slowed) for d in slow}
+        yield Finding.about(
+            [node],
+            f"{together(f'{name} is slowed {why}' for name, why in said.items())}, on {node.name}.",
+            evidence=(f"{node.name}: GPU {d.index}: clocks lowered: {', '.join(d.slowed)}" for d in slow),
+            fixes=[Fix.on(node, "Look at its cooling and its power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE.")],
+        )

@@ -1,0 +1,107 @@
+"""The GPUs of a node: those that the job uses, as the driver and as torch show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
+
+from distdoctor.check_api.text import together
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import Device, DriverFacts, Gpu, GpuFacts
+
+__all__ = [
+    "Device",
+    "computed_right",
+    "device_said",
+    "devices_said",
+    "driver",
+    "gpu_reasons",
+    "looked_at_gpus",
+    "unlike_its_model",
+    "used_devices",
+    "visible_gpus",
+    "wants_gpus",
+]
+NO_DRIVER = DriverFacts()
+T = TypeVar("T", bound=Hashable)
+
+
+def driver(node: Node) -> DriverFacts:
+    """The driver of the node's GPUs, and these as it shows them; empty where there is no sign of one."""
+    return node.facts.driver or NO_DRIVER
+
+
+def wants_gpus(node: Node) -> bool:
+    """Whether the job as planned computes on GPUs where the node has some."""
+    return "nccl" in node.plan.backends(gpus=True)
+
+
+def looked_at_gpus(node: Node) -> tuple[GpuFacts, ...]:
+    """What each rank of the node sees, of those that looked."""
+    return tuple(rank.gpu for rank in node.facts.ranks if rank.gpu is not None)
+
+
+def visible_gpus(node: Node) -> tuple[Gpu, ...]:
+    """The devices that the node's ranks see through torch, each once."""
+    seen: dict[str, Gpu] = {}
+    for facts in looked_at_gpus(node):
+        for gpu in facts.visible:
+            name = gpu.uuid or f"{facts.cuda_visible_devices}/{gpu.index}"
+            if gpu.computed or gpu.error or name not in seen:  # of several ranks one computes on it
+                seen[name] = gpu
+    return tuple(seen.values())
+
+
+def gpu_reasons(node: Node) -> tuple[str, ...]:
+    """Why ranks of the node see no device, in torch's or the driver's words."""
+    said = (facts.reason or facts.error or "" for facts in looked_at_gpus(node))
+    return tuple(dict.fromkeys(text for text in said if text))
+
+
+def used_devices(node: Node) -> tuple[Device, ...]:
+    """The devices, as the driver shows them, that the ranks see; all of them where torch does not say which.
+
+    A rank's mask, and the scheduler, may leave it a part of the node's. torch gives the UUID from 2.4 on.
+    """
+    seen = {_bare(gpu.uuid) for gpu in visible_gpus(node) if gpu.uuid}
+    known = tuple(device for device in driver(node).devices if not device.error)
+    return tuple(device for device in known if _bare(device.uuid) in seen) if seen else known
+
+
+def computed_right(node: Node, device: Device) -> bool:
+    """Whether a rank computed on this device, and rightly."""
+    return any(
+        gpu.computed == "right" and bool(gpu.uuid) and _bare(gpu.uuid) == _bare(device.uuid)
+        for gpu in visible_gpus(node)
+    )
+
+
+def device_said(device: Device) -> str:
+    """What a device is called in a sentence: the driver's number, and its place on the bus, which never changes."""
+    return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
+
+
+def devices_said(devices: Iterable[Device]) -> str:
+    """The same for several."""
+    return together(map(device_said, devices))
+
+
+def unlike_its_model(cluster: Cluster, value: Callable[[Device], T | None]) -> Iterator[tuple[Node, Device, T, T]]:
+    """The used devices with another value than more than half of their model in the job have, at least three of them:
+    node, device, its value, the usual one. A table of what a model should do would be wrong for some machine."""
+    by_model: dict[str, list[tuple[Node, Device, T]]] = {}
+    for node in cluster.nodes:
+        for device in used_devices(node):
+            found = value(device)
+            if found is not None:
+                by_model.setdefault(device.name, []).append((node, device, found))
+    for of_model in by_model.values():
+        (usual, count), *_ = Counter(found for _, _, found in of_model).most_common()
+        if count >= 3 and count * 2 > len(of_model):
+            yield from ((node, device, found, usual) for node, device, found in of_model if found != usual)
+
+
+def _bare(uuid: str) -> str:
+    """NVML writes ``GPU-`` before what torch writes without it."""
+    return uuid.removeprefix("GPU-")

@@ -1,0 +1,39 @@
+"""gpu/arch-not-in-build: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import one
+
+CHECK = "gpu/arch-not-in-build"
+
+NEWER = {
+    n: {"capability": "12.0", "computed": "", "error": "CUDA error: no kernel image is available"} for n in range(8)
+}
+UNTRIED = {n: {"computed": ""} for n in range(8)}
+OLDER = {n: {"capability": "7.0", "computed": ""} for n in range(8)}
+
+ROWS = [
+    Row("newer than the build", lambda: one(gpus=NEWER, torch={"architectures": ("sm_80", "sm_90a")}), ("host0",)),
+    Row("dropped", lambda: one(gpus=OLDER), ("host0",)),
+    Row(
+        "a newer step of its generation",
+        lambda: one(
+            gpus={n: {"capability": "8.6", "computed": ""} for n in range(8)}, torch={"architectures": ("sm_89",)}
+        ),
+        ("host0",),
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("its own", lambda: one(gpus=UNTRIED)),
+    LookAlike(
+        "an older step of its generation",
+        lambda: one(gpus={n: {"capability": "8.6", "computed": ""} for n in range(8)}),
+    ),
+    LookAlike("by PTX", lambda: one(gpus={n: {"capability": "10.0", "computed": ""} for n in range(8)})),
+    LookAlike("it computes all the same", lambda: one(torch={"architectures": ("sm_75",)})),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -1,0 +1,40 @@
+"""gpu/nodes-differ: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import MEMORY, several
+
+CHECK = "gpu/nodes-differ"
+
+OLDER = {"driver": {"module": "535.1.2"}}
+OTHER_MODEL = {"devices": {n: {"name": "NVIDIA A100", "memory": MEMORY // 2, "capability": "8.0"} for n in range(8)}}
+
+ROWS = [
+    Row("seven of eight", lambda: several({}, {}, {"count": 7}), ("host2",), severity="warn", together=True),
+    Row(
+        "another driver",
+        lambda: several({}, {}, OLDER),
+        ("host2",),
+        severity="warn",
+        together=True,
+    ),
+    Row("another model", lambda: several({}, {}, OTHER_MODEL), ("host2",), severity="warn", together=True),
+    Row("MIG", lambda: several({}, {"devices": {0: {"mig": True}}}, {}), ("host1",), severity="warn", together=True),
+    Row(
+        "ECC, of two",
+        lambda: several({}, {"devices": {0: {"ecc": False}}}),
+        ("host0", "host1"),
+        "warn",
+        "one-of",
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("all alike", lambda: several({}, {}, {})),
+    LookAlike("not asked on one", lambda: several({}, {}, {"driver": {"source": "", "devices": ()}})),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

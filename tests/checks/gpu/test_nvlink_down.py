@@ -1,0 +1,21 @@
+"""gpu/nvlink-down: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import one
+
+CHECK = "gpu/nvlink-down"
+
+ROWS = [
+    Row("two of one", lambda: one(devices={5: {"links": (False, False, *[True] * 16)}}), ("host0",), severity="warn"),
+]
+
+LOOK_ALIKES = [
+    LookAlike("none has any", lambda: one(devices={n: {"links": ()} for n in range(8)})),
+    LookAlike("one is not bridged", lambda: one(devices={5: {"links": (False,) * 18}})),
+    LookAlike("bridged in pairs", lambda: one(devices={n: {"links": (True,) * 4} for n in range(4)})),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

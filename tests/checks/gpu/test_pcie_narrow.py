@@ -1,0 +1,30 @@
+"""gpu/pcie-narrow: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import one, several
+
+CHECK = "gpu/pcie-narrow"
+
+NARROW = {"devices": {0: {"pcie_width": 8}}}
+
+ROWS = [
+    Row("one of eight", lambda: one(devices={5: {"pcie_width": 4}}), ("host0",), severity="warn"),
+    Row(
+        "on the second node",
+        lambda: several({}, NARROW),
+        ("host1",),
+        severity="warn",
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("all alike", lambda: one(devices={n: {"pcie_width": 8} for n in range(8)})),
+    LookAlike("half of them", lambda: one(devices={n: {"pcie_width": 8} for n in range(4)})),
+    LookAlike("not known", lambda: one(devices={5: {"pcie_width": None}})),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)

@@ -1,0 +1,20 @@
+"""gpu/throttled: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import one, several
+
+CHECK = "gpu/throttled"
+
+ROWS = [
+    Row("too hot", lambda: one(devices={5: {"slowed": ("hardware", "hardware-thermal")}}), ("host0",), severity="warn"),
+]
+
+LOOK_ALIKES = [
+    LookAlike("a healthy node of eight", one),
+    LookAlike("of two nodes neither", lambda: several({}, {})),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
