@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
 
 SEVERITY = "fail"
+MATTERS = "CUDA works, but NVML and nvidia-smi do not, and NCCL asks NVML"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
@@ -47,7 +48,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 [node],
                 f"The driver's kernel module and its library are of different versions on {node.name}: {words}.",
                 severity="warn" if works else "fail",
-                matters="CUDA works, but NVML and nvidia-smi do not, and NCCL asks NVML" if works else "",
                 evidence=[evidence(node)],
                 fixes=[
                     Fix.on(

@@ -23,11 +23,11 @@ gpu/driver-library-mismatch
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
+MATTERS = "it computes now, and may fail under the job"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 NEXT = (
@@ -98,12 +98,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         fatal = bool(wrong(node)) or (bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node))
         failed = [d for d in gpus.used_devices(node) if d.remap_failed]
-        severity: Literal["fail", "warn"] = "fail" if fatal or failed else "warn"
         yield Finding.about(
             [node],
             f"A GPU of {node.name} has a fault: {'; '.join([*grave, *mild])}.",
-            severity=severity,
-            matters="" if severity == "fail" else "it computes now, and may fail under the job",
+            severity="fail" if fatal or failed else "warn",
             evidence=[f"{node.name}: {text}" for text in (*grave, *mild)],
             fixes=[Fix.on(node, "Take the node out of use, and reset the GPU or reboot; look for its Xid in dmesg.")],
         )

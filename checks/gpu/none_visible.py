@@ -29,6 +29,7 @@ from dataclasses import replace
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
+MATTERS = "the job runs on processors, with gloo, beside GPUs that it could use"
 PREVENTS = "nccl group formed"
 LOG = (
     Line(
@@ -63,7 +64,6 @@ FOLLOWS = (
     "gpu/fabric-manager-not-running",
     "gpu/hardware",
     "nccl/driver-too-old",
-    "",
 )
 
 
@@ -77,7 +77,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             nodes,
             f"torch sees no GPU on {names_of(nodes)}: {why}.",
             severity="fail" if wanted else "warn",
-            matters="" if wanted else "the job runs on processors, with gloo, beside GPUs that it could use",
             evidence=(line for node in nodes for line in evidence(node)),
             fixes=[replace(rung(nodes[0])[1], nodes=tuple(node.name for node in nodes))],
         )

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, gpus
 
 SEVERITY = "fail"
+MATTERS = "a job that needs the whole GPU runs out of memory there, and the others wait"
 PREVENTS = "nccl group formed"
 NEXT = (
     "who holds the GPU's memory",
@@ -69,7 +70,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             [node],
             f"Somebody else has memory of a GPU of {node.name}{', ' + said if said else ''}.",
             severity="fail" if words else "warn",
-            matters="" if words else "a job that needs the whole GPU runs out of memory there, and the others wait",
             evidence=[
                 *(f"{node.name}: GPU {d.index}: {gib(d.memory_used)} of {gib(d.memory)} in use" for d in taken),
                 *(f"{node.name}: torch, before the job: {text}" for text in dict.fromkeys(words)),

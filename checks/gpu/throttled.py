@@ -19,7 +19,7 @@ reason, and is not told.
 
 See also
 --------
-collective/straggler, gpu/hardware
+collective/slow-rank, gpu/hardware
 """
 
 from collections.abc import Iterator
