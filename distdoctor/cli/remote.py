@@ -44,6 +44,10 @@ class Order:
         self._go = threading.Event()
         self._ended = False
         self._writing = threading.Lock()
+
+    def greet(self, **message: Any) -> None:
+        """Send the first message, then listen: nothing that comes, nor the end of the line, is taken before it is out."""
+        self.tell(**message)
         threading.Thread(target=self._listen, name="order", daemon=True).start()
 
     def tell(self, **message: Any) -> None:
@@ -130,7 +134,7 @@ class Teller(Silent):
 def remote() -> int:
     """Do as ordered, and tell. The status is that of this host's own view."""
     line = Order()
-    line.tell(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid())
+    line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid())
     line.wait()
     order = line.order
     if "flags" not in order:
