@@ -46,7 +46,7 @@ class Order:
         self._writing = threading.Lock()
 
     def greet(self, **message: Any) -> None:
-        """Send the first message, then listen: nothing that comes, nor the end of the line, is taken before it is out."""
+        """Send the first message, then listen: not even the end of the line is seen before it is out."""
         self.tell(**message)
         threading.Thread(target=self._listen, name="order", daemon=True).start()
 

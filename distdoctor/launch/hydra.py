@@ -15,11 +15,10 @@ from pathlib import Path
 
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.nodes import number_of
-from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.launch.numbered import Numbered
 
 NAME, PMI_NAME = "hydra", "PMI"
-TASK, _SIZE, LOCAL_TASK, _LOCAL_SIZE = "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"
+RANKS = Numbered("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -genv {} {}")
 
 ANCESTORS = 5
 """Shells and wrappers between the proxy and this process, at most."""
@@ -27,7 +26,7 @@ ANCESTORS = 5
 
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several that mpiexec started."""
-    return _told(env, NAME) if LOCAL_TASK in env else None
+    return _told(env, NAME) if RANKS.local_rank in env else None
 
 
 def detect_pmi(env: Mapping[str, str]) -> Launched | None:
@@ -36,32 +35,15 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
 
 
 def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
-    if TASK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
+    if not RANKS.one_of_several(env):
         return None
     found = dict(jobs.port(env))
-    if env.get(_LOCAL_SIZE) == env[_SIZE]:
-        found["nnodes"] = Found(1, _LOCAL_SIZE)
-        found["master_addr"] = Found("127.0.0.1", _LOCAL_SIZE)
+    if RANKS.on_one_node(env):
+        found["nnodes"] = Found(1, RANKS.local_size)
+        found["master_addr"] = Found("127.0.0.1", RANKS.local_size)
     elif first := _mpiexec(os.getppid()) or jobs.first_node(env):
         found["master_addr"] = first
-    return Launched(
-        launcher,
-        {
-            "rank": (*RANK.variables, TASK),
-            "world_size": (*WORLD_SIZE.variables, _SIZE),
-            "local_rank": (*LOCAL_RANK.variables, LOCAL_TASK),
-            "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
-            "node_rank": (),
-        },
-        found,
-        (),
-        nodes_even=False,
-        task=TASK,
-        rank0_unknown=(
-            "mpiexec does not tell the ranks where rank 0 is: add its host, "
-            f"`mpiexec -genv {MASTER_ADDR.variables[0]} HOST ... distdoctor check`"
-        ),
-    )
+    return RANKS.launched(launcher, found)
 
 
 def _mpiexec(pid: int) -> Found | None:

@@ -12,43 +12,33 @@ from collections.abc import Mapping
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
-from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.launch.numbered import Numbered
 
 NAME = "Open MPI"
-TASK, _SIZE = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
-_LOCAL_RANK, _LOCAL_SIZE = "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"
+RANKS = Numbered(
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "mpirun -x {}={}",
+)
 _MPIRUN, _NODES = "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes"
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several."""
-    if TASK not in env or _SIZE not in env or number_of(env[_SIZE]) == 1:
+    if not RANKS.one_of_several(env):
         return None
     found = dict(jobs.port(env))
-    nodes = 1 if env.get(_LOCAL_SIZE) == env[_SIZE] else number_of(env.get(_NODES))
-    if nodes:
-        found["nnodes"] = Found(nodes, _LOCAL_SIZE if nodes == 1 else _NODES)
-    master = Found("127.0.0.1", _LOCAL_SIZE) if nodes == 1 else _first(env)
-    if master is not None:
+    if RANKS.on_one_node(env):
+        found["nnodes"] = Found(1, RANKS.local_size)
+        found["master_addr"] = Found("127.0.0.1", RANKS.local_size)
+        return RANKS.launched(NAME, found)
+    if nodes := number_of(env.get(_NODES)):
+        found["nnodes"] = Found(nodes, _NODES)
+    if master := _first(env):
         found["master_addr"] = master
-    return Launched(
-        NAME,
-        {
-            "rank": (*RANK.variables, TASK),
-            "world_size": (*WORLD_SIZE.variables, _SIZE),
-            "local_rank": (*LOCAL_RANK.variables, _LOCAL_RANK),
-            "nproc_per_node": (*NPROC_PER_NODE.variables, _LOCAL_SIZE),
-            "node_rank": (),
-        },
-        found,
-        (),
-        nodes_even=False,
-        task=TASK,
-        rank0_unknown=(
-            "mpirun does not tell the ranks where rank 0 is: add its host, "
-            f"`mpirun -x {MASTER_ADDR.variables[0]}=HOST ... distdoctor check`"
-        ),
-    )
+    return RANKS.launched(NAME, found)
 
 
 def _first(env: Mapping[str, str]) -> Found | None:

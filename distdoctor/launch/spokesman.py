@@ -16,7 +16,11 @@ def speaks(env: Mapping[str, str]) -> bool:
     """
     if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":
         return False
-    for name, beside in ((openmpi.TASK, openmpi.TASK), (hydra.TASK, hydra.LOCAL_TASK), (RANK.slurm, slurm.STEP)):
+    for name, beside in (
+        (openmpi.RANKS.rank,) * 2,
+        (hydra.RANKS.rank, hydra.RANKS.local_rank),
+        (RANK.slurm, slurm.STEP),
+    ):
         if name in env and beside in env:
             return env[name].strip() == "0"
     return True

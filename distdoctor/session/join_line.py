@@ -45,16 +45,16 @@ def with_master(options: Options) -> Options:
 
 def _insist_on_rank0(plan: Plan) -> None:
     """Raises PlanError in a rank 0 that is not where its MPI launcher was started, which no variable can tell."""
-    flags = {openmpi.NAME: "mpirun -x {}={}", hydra.NAME: "mpiexec -genv {} {}"}
+    launchers = {openmpi.NAME: openmpi.RANKS, hydra.NAME: hydra.RANKS}
     address, source = plan.master_addr, plan.sources.get("master_addr", "")
     named = source in MASTER_ADDR.all_variables or source.startswith("--")
-    if plan.launcher not in flags or plan.rank != 0 or plan.nnodes == 1 or named or address is None:
+    if plan.launcher not in launchers or plan.rank != 0 or plan.nnodes == 1 or named or address is None:
         return
     host = socket.gethostname()
     literal = parse_address(address) is not None
     here = {held for one in interfaces.interfaces() for held in one.addresses} if literal else {host.partition(".")[0]}
     if (address if literal else address.partition(".")[0]) not in here:
-        line = flags[plan.launcher].format(MASTER_ADDR.variables[0], host)
+        line = launchers[plan.launcher].with_host(host)
         raise PlanError(
             f"rank 0 is on {host}, and not on {address}, which {source} makes the first: `{line} ... distdoctor check`"
         )

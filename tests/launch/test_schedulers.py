@@ -44,8 +44,9 @@ def test_jsrun(tmp_path: Path) -> None:
     env = JSRUN | {"LSB_DJOB_RANKFILE": file(tmp_path, "launch", "n0", "n0", "n1", "n1")}
     plan = plan_in(env | env_of("OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4"))
     assert values(plan, *SHAPE) == ("rank", "LSF (jsrun)", 3, 4, 1, None, "n0", 10456)
-    with pytest.raises(UsageError, match="jsrun -E MASTER_ADDR=HOST"):
-        plan_in(JSRUN)
+    for unknown in (JSRUN, JSRUN | {"LSB_DJOB_RANKFILE": file(tmp_path, "launch")}):
+        with pytest.raises(UsageError, match="jsrun -E MASTER_ADDR=HOST"):
+            plan_in(unknown)
 
 
 def test_mpirun_in_a_job_takes_its_first_host(tmp_path: Path) -> None:
