@@ -106,13 +106,13 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
         ranks = tuple(sorted(one.others))
         nodes = tuple(dict.fromkeys(host for rank in ranks if (host := job.host_of(rank))))
         other = one.others[ranks[0]]
-        yield Finding(
+        yield Finding.about(
+            nodes,
             f"{ranks_said(ranks)} called {other.operation} {other.sizes} as number {one.number} of group {one.group}, "
             f"the others {one.usual.operation} {one.usual.sizes}.",
-            nodes=nodes,
             ranks=ranks,
-            blame="one-of" if len(ranks) * 2 >= len(job.servers) else "all",
-            evidence=tuple(
+            unsure=len(ranks) * 2 >= len(job.servers),
+            evidence=(
                 f"flight recorder of rank {server.rank}: {live.recorded.said(server, one.group)}"
                 for server in sorted(job.servers, key=lambda server: server.rank not in ranks)[:8]
             ),

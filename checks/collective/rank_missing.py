@@ -125,7 +125,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield missing(job, absent)
     elif not store.tells_missing and job.world and store.arrived is not None and store.arrived < job.world:
         count = job.world - store.arrived
-        yield Finding(
+        yield Finding.about(
+            (),
             f"{count} of {job.world} ranks {'has' if count == 1 else 'have'} not come to the store, which does not "
             "tell which.",
             evidence=(
@@ -150,11 +151,11 @@ def not_called(job: live.LiveJob) -> Iterator[Finding]:
             continue
         nodes = tuple(dict.fromkeys(host for rank in one.absent if (host := job.host_of(rank))))
         late = one.call.age is not None and one.call.age < LATE
-        yield Finding(
+        yield Finding.about(
+            nodes,
             f"{ranks_said(one.absent)} {'has' if len(one.absent) == 1 else 'have'} not called {one.call.operation} "
             f"number {one.call.number} of group {one.group}, in which {ranks_said(one.waiting).lower()} "
             f"wait{'s' if len(one.waiting) == 1 else ''}.",
-            nodes=nodes,
             ranks=one.absent,
             evidence=(
                 *(
@@ -175,11 +176,11 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     store = job.store
     joined = len(store.joined) if store else 0
     where = f" of {together(nodes)}" if nodes else ""
-    return Finding(
+    return Finding.about(
+        nodes,
         f"Rank{'s' if len(absent) > 1 else ''} {said}{where} {'have' if len(absent) > 1 else 'has'} not joined "
         f"init_process_group(); {joined} of {job.world} ranks are there and wait.",
-        nodes=nodes,
-        ranks=tuple(absent),
+        ranks=absent,
         evidence=(
             f"the store at {store.host} port {store.port}: joined {together(map(str, store.joined[:16]))}; "
             f"missing {said}"
@@ -215,7 +216,8 @@ def agents_missing(job: live.LiveJob) -> Iterator[Finding]:
     limit = job.first.join_timeout
     late = rendezvous is not None and limit is not None and job.age < limit
     hosts = ", ".join(agent.host for agent in rendezvous.agents if agent.host) if rendezvous else ""
-    yield Finding(
+    yield Finding.about(
+        (),
         f"{came} of {planned} nodes came to torchrun's rendezvous{f' ({hosts})' if hosts else ''}; it waits for "
         f"{planned - came} more{f', for {limit - job.age:.0f} s yet' if late and limit else ''}.",
         evidence=(
@@ -233,7 +235,8 @@ def rendezvous_open(view: live.StoreView, rendezvous: live.RendezvousView) -> Fi
     count = len(rendezvous.agents)
     ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
     silent = f"; the longest silent of them said so {max(ages):.0f} s ago" if ages else ""
-    return Finding(
+    return Finding.about(
+        (),
         f"{count} node{'s' if count > 1 else ''} came to torchrun's rendezvous {rendezvous.run_id} ({hosts}), and "
         f"{'wait' if count > 1 else 'waits'} for more: it is not complete.",
         evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came{silent}",),

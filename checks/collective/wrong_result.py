@@ -51,12 +51,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     between = {name for link in links for name in link}
     names = tuple(node.name for node in cluster.nodes if node.name in between) or nodes_of_failed(cluster, ended)
     where = f"; data is damaged on the way from {together(f'{a} to {b}' for a, b in links)}" if links else ""
-    yield Finding(
-        summary=f"Wrong results of {together(wrong)} on rank {together(map(str, ranks))}{where}.",
-        nodes=names,
+    yield Finding.about(
+        names,
+        f"Wrong results of {together(wrong)} on rank {together(map(str, ranks))}{where}.",
         ranks=ranks,
         links=links,
-        blame="one-of" if len(names) > 1 else "all",
+        unsure=len(names) > 1,
         evidence=rank_errors_said(ended),
         fixes=(Fix(f"Leave {together(names)} out, one at a time, and test memory and network cards.", names),),
     )

@@ -61,12 +61,12 @@ def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], miss
             blamed = [name for name in nodes if name != rightful[0]]
     unsure = len(blamed) > 1
     lacking = f" Nobody is rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
-    return Finding(
-        summary=f"Rank {rank} is claimed by {len(claimants)} processes, on {together(nodes)}.{lacking}",
-        nodes=tuple(blamed),
+    return Finding.about(
+        blamed,
+        f"Rank {rank} is claimed by {len(claimants)} processes, on {together(nodes)}.{lacking}",
         ranks=(rank,),
-        blame="one-of" if unsure else "all",
-        evidence=tuple(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),
+        unsure=unsure,
+        evidence=(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),
         fixes=started_twice(claimants) if len(nodes) == 1 and not missing else (fix(blamed[-1], rank, missing),),
     )
 

@@ -89,12 +89,12 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     blamed = sorted({rank for size, ranks in told.items() if size != usual or not alone for rank in ranks})
     nodes = tuple(dict.fromkeys(host for rank in blamed if (host := job.host_of(rank))))
     parts = [f"{size} by rank{'s' if len(r) > 1 else ''} {together(map(str, r[:8]))}" for size, r in told.items()]
-    yield Finding(
+    yield Finding.about(
+        nodes,
         f"The ranks do not agree how many they are: {'; '.join(parts)}. They wait for ranks that nobody starts.",
-        nodes=nodes,
-        ranks=tuple(blamed),
-        blame="all" if alone else "one-of",
-        evidence=tuple(
+        ranks=blamed,
+        unsure=not alone,
+        evidence=(
             f"rank {rank}{f' on {job.host_of(rank)}' if job.host_of(rank) else ''}: WORLD_SIZE {size}"
             for size, ranks in told.items()
             for rank in ranks[:4]

@@ -234,11 +234,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     bad = [member for member in (group.members if group else ()) if is_loopback(member.address)]
     if bad and len({member.host for member in (group.members if group else ())}) > 1:
         names = tuple(dict.fromkeys(member.host for member in bad))
-        yield Finding(
+        yield Finding.about(
+            names,
             f"{together(names)} told the others a loopback address, at which they cannot reach it.",
-            nodes=names,
-            ranks=tuple(member.rank for member in bad),
-            evidence=tuple(f"{m.host}: rank {m.rank} wrote {m.address} port {m.port} into the store" for m in bad[:8]),
+            ranks=(member.rank for member in bad),
+            evidence=(f"{m.host}: rank {m.rank} wrote {m.address} port {m.port} into the store" for m in bad[:8]),
             fixes=(Fix("Set GLOO_SOCKET_IFNAME there to the interface that reaches the other nodes.", names),),
             severity="warn" if alone else None,
             matters="it works by luck where no other node connects to them, and hangs else" if alone else "",

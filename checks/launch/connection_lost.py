@@ -37,20 +37,20 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     lost = [call for call in cluster.calls if call.outcome == "lost"]
     if lost:
         names = tuple(call.host for call in lost)
-        yield Finding(
-            summary=f"The connection to {together(names)} ended before its facts came.",
-            nodes=names,
-            evidence=tuple(seen(call) for call in lost),
+        yield Finding.about(
+            names,
+            f"The connection to {together(names)} ended before its facts came.",
+            evidence=(seen(call) for call in lost),
             fixes=(Fix(f"see what ended it on {together(names)} (its log of sshd, dmesg), then check again.", names),),
         )
     failed = [call for call in cluster.calls if call.outcome == "failed"]
     if failed:
         names = tuple(call.host for call in failed)
-        yield Finding(
+        yield Finding.about(
+            names,
+            f"The check ended on {together(names)} by itself, and told no facts.",
             title="The check ended on a host without telling anything",
-            summary=f"The check ended on {together(names)} by itself, and told no facts.",
-            nodes=names,
-            evidence=tuple(seen(call) for call in failed),
+            evidence=(seen(call) for call in failed),
             fixes=(Fix("see what it says on that host itself: `distdoctor check`, after --setup's line.", names),),
         )
 

@@ -37,10 +37,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     absent = [call for call in cluster.calls if call.outcome == "absent"]
     if absent:
         names = tuple(call.host for call in absent)
-        yield Finding(
-            summary=f"There is no distdoctor on {together(names)}, neither where it is here nor on the PATH.",
-            nodes=names,
-            evidence=tuple(seen(call) for call in absent),
+        yield Finding.about(
+            names,
+            f"There is no distdoctor on {together(names)}, neither where it is here nor on the PATH.",
+            evidence=(seen(call) for call in absent),
             fixes=(
                 Fix(
                     "say what activates the job's environment there: --setup 'source ENVIRONMENT/bin/activate'.",
@@ -52,11 +52,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     others = [call for call in cluster.calls if call.outcome == "other-version"]
     if others:
         names = tuple(call.host for call in others)
-        yield Finding(
+        yield Finding.about(
+            names,
+            f"The distdoctor of {together(names)} is another version, which cannot be started from here.",
             title="A host has another version of distdoctor",
-            summary=f"The distdoctor of {together(names)} is another version, which cannot be started from here.",
-            nodes=names,
-            evidence=tuple(seen(call) for call in others),
+            evidence=(seen(call) for call in others),
             fixes=(Fix("install the version that is here.", names),),
         )
 

@@ -43,11 +43,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             groups.setdefault((call.way, reason(call)), []).append(call)
     for (way, why), calls in groups.items():
         names = [call.host for call in calls]
-        yield Finding(
-            summary=f"{together(names)} could not be reached by {way}: {why}.",
-            nodes=tuple(names),
-            evidence=tuple(seen(call) for call in calls),
-            fixes=tuple(remedy(call, why) for call in calls),
+        yield Finding.about(
+            names,
+            f"{together(names)} could not be reached by {way}: {why}.",
+            evidence=(seen(call) for call in calls),
+            fixes=(remedy(call, why) for call in calls),
         )
 
 

@@ -122,11 +122,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         hosts.append((member.host if member else "") or one.remote)
     names = tuple(dict.fromkeys(hosts))
     links = dict.fromkeys((rank.node.name, host) for (rank, _), host in zip(tried, hosts, strict=True))
-    yield Finding(
+    yield Finding.about(
+        names,
         f"Connections to the ranks on {together(names)} get no answer, though the store was reached.",
-        nodes=names,
-        links=tuple(links),
-        evidence=tuple(
+        links=links,
+        evidence=(
             f"{rank.node.name}: {rank.called} gets no answer from {one.remote} port {one.remote_port}, "
             f"sent {one.retransmits + 1} times"
             for rank, one in tried[:SAMPLE]

@@ -41,10 +41,10 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     nodes = tuple(dict.fromkeys(gone.values()))
     said = f"Rank{'s' if len(gone) > 1 else ''} {together(map(str, gone))}"
-    yield Finding(
+    yield Finding.about(
+        nodes,
         f"{said} came to the job on {together(nodes)} and {'are' if len(gone) > 1 else 'is'} gone; the others wait.",
-        nodes=nodes,
-        ranks=tuple(gone),
+        ranks=gone,
         evidence=(
             *(f"{node}: no process of rank {rank} is left, though it joined the group" for rank, node in gone.items()),
             *live.others_wait(job, []),

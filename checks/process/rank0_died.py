@@ -73,9 +73,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     agent = bool(view and view.hosted_by == "agent")
     master = live.master_of(job)
     who = f"The agent on {master}" if agent else f"Rank 0 on {master}"
-    yield Finding(
+    yield Finding.about(
+        (master,),
         f"{who}, which hosted the store, is gone; the others wait.",
-        nodes=(master,),
         ranks=() if agent else (0,),
         evidence=(*ended[:8], *live.others_wait(job, [])),
         fixes=(Fix(f"Look why it ended: its log, and the kernel's (dmesg) on {master}; then start again.", (master,)),),

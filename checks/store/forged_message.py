@@ -40,11 +40,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     zero = node0_name(cluster, seen[0])
     keyed = any(node.meeting.token == "agreed" for node in cluster.nodes)
     lines = tuple(line for node in seen for line in evidence(node))
-    yield Finding(
-        summary=f"What stands in the store of {zero} was not all written by the nodes of this run.",
-        nodes=(zero,),
+    yield Finding.about(
+        (zero,),
+        f"What stands in the store of {zero} was not all written by the nodes of this run.",
         evidence=lines[:SHOWN] + ((f"and {len(lines) - SHOWN} more",) if len(lines) > SHOWN else ()),
-        fixes=tuple(fixes(cluster, zero, seen[0].plan.master_port, keyed)),
+        fixes=fixes(cluster, zero, seen[0].plan.master_port, keyed),
     )
 
 

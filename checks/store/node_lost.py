@@ -77,11 +77,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def went(cluster: Cluster, lost: dict[str, str]) -> Finding:
     names = tuple(lost)
-    return Finding(
-        summary=f"{together(names)} went away in the middle of the check.",
-        nodes=names,
-        ranks=tuple(rank for node in cluster.nodes if node.name in lost for rank in node.ranks),
-        evidence=tuple(lost.values()),
+    return Finding.about(
+        names,
+        f"{together(names)} went away in the middle of the check.",
+        ranks=(rank for node in cluster.nodes if node.name in lost for rank in node.ranks),
+        evidence=lost.values(),
         fixes=(Fix(f"Look at what ended it on {together(names)}: its output, dmesg, the scheduler's log.", names),),
     )
 
@@ -137,14 +137,14 @@ def cut_off(job: live.LiveJob, silent: dict[tuple[str, str], str]) -> Finding:
     both = (*sorted(nodes), *sorted(others - nodes))
     alone = nodes if len(others - nodes) > 1 and len(nodes) == 1 else others if len(nodes) > 1 == len(others) else set()
     blamed = tuple(sorted(alone)) or both
-    return Finding(
+    return Finding.about(
+        blamed,
         f"What {together(sorted(nodes))} {'send' if len(nodes) > 1 else 'sends'} to {together(sorted(others))} gets "
         f"through no more{'' if alone else ': either side may be cut off, or down'}.",
-        nodes=blamed,
-        ranks=tuple(sorted(rank.number for rank in job.ranks if rank.node.name in alone and rank.number is not None)),
-        links=tuple(silent),
-        blame="all" if alone else "one-of",
-        evidence=tuple(evidence[:8]),
+        ranks=sorted(rank.number for rank in job.ranks if rank.node.name in alone and rank.number is not None),
+        links=silent,
+        unsure=not alone,
+        evidence=evidence[:8],
         fixes=(
             Fix(
                 f"Look at the cable, the switch port and the packet filter of {together(blamed)}, and whether the host "

@@ -122,10 +122,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def finding(
     cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...], roll: list[str]
 ) -> Finding:
-    return Finding(
+    return Finding.about(
+        absent,
+        summary(cluster, zero, outside, absent, ranks),
         title="Some nodes did not meet node 0" if zero is not None and all_here(cluster, absent) else "",
-        summary=summary(cluster, zero, outside, absent, ranks),
-        nodes=tuple(absent),
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
