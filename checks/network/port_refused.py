@@ -60,7 +60,7 @@ LOOKS_AT = ("meeting",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from master_port_findings(cluster, ("refused", "reset"), "refuses connections", never)
+    yield from master_port_findings(cluster, ("refused", "reset"), "refuses connections", never, "reset")
 
 
 def never(shut: FailedContact) -> bool:

@@ -47,7 +47,7 @@ FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from master_port_findings(cluster, ("rejected",), "is rejected by a firewall", answered)
+    yield from master_port_findings(cluster, ("rejected",), "is rejected by a firewall", answered, "reject")
 
 
 def answered(shut: FailedContact) -> bool:

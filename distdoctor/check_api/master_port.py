@@ -17,6 +17,7 @@ from distdoctor.check_api.master_contacts import (
 )
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
+from distdoctor.check_api.own_filter import own_filter_findings
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer
@@ -27,13 +28,13 @@ from distdoctor.model.findings import Finding, Fix
 
 
 def master_port_findings(
-    cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[FailedContact], bool]
+    cluster: Cluster, outcomes: Collection[str], told: str, at_once: Callable[[FailedContact], bool], how: str = ""
 ) -> Iterator[Finding]:
     """The finding about the nodes whose last contact ended in one of ``outcomes``.
 
     ``told`` says what that means (``PORT ... ``); ``at_once`` whether one of them alone proves it, without node 0's
     own word that it hosts the store. What is not proven is told as a consequence of that not
-    all met.
+    all met. ``how`` (``ShutPort.how``): what a filter does that looks so, for a node 0 that knows of no other node.
     """
     shut = failed_contacts(cluster, outcomes)
     mirrored = [one for one in shut if asked_itself(one)]
@@ -51,6 +52,8 @@ def master_port_findings(
         rest = [one for one in group if one not in proven]
         if rest:
             yield _unproven(cluster, rest, told)
+    if not shut and not mirrored:
+        yield from own_filter_findings(cluster, how)
 
 
 def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mapping[Node, RouteObstacle]) -> Finding:

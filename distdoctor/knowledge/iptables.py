@@ -9,6 +9,8 @@ from typing import Literal
 from distdoctor.knowledge.ruleset import BadRuleset, FilterHook
 from distdoctor.model.facts import FirewallChain
 
+INTO = ("PREROUTING", "INPUT")
+"""The built-in chains on the way into this host."""
 _BUILT_IN: dict[str, FilterHook] = {
     "PREROUTING": "input",
     "INPUT": "input",
@@ -21,7 +23,7 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
     """The base chains that can block, out of ``iptables-legacy-save`` (or ip6tables'). Raises BadRuleset."""
     family = "ip" if tool == "iptables" else "ip6"
     found: list[FirewallChain] = []
-    for table, policies, rules in _iptables_tables(text):
+    for table, policies, rules in iptables_tables(text):
         if table not in ("filter", "raw", "mangle"):
             continue
         for chain, policy in policies.items():
@@ -37,8 +39,8 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
 # -- iptables -------------------------------------------------------------------------------------------------------
 
 
-def _iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, list[str]]]]:
-    """(table, chain -> policy, chain -> its rules) for each table."""
+def iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, list[str]]]]:
+    """(table, chain -> policy, chain -> its rules) for each table. Raises BadRuleset."""
     table, policies, rules = "", dict[str, str](), dict[str, list[str]]()
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()

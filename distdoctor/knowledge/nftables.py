@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from distdoctor.knowledge.ruleset import BadRuleset, FilterHook
@@ -16,6 +17,8 @@ _HOOKS: dict[str, FilterHook] = {
     "output": "output",
     "postrouting": "output",
 }
+IN = tuple(hook for hook, way in _HOOKS.items() if way == "input")
+"""The hooks on the way into this host."""
 _FAMILIES = ("ip", "ip6", "inet", "netdev")
 _OPERATORS = {"==": "", "in": ""}
 _OTHER_PROTOCOLS = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
@@ -34,16 +37,6 @@ def parse_nft_json(text: str) -> tuple[FirewallChain, ...]:
 
 
 def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
-    rules: dict[tuple[str, str, str], list[list[Any]]] = {}
-    sets: dict[tuple[str, str, str], Any] = {}
-    for item in items:
-        if "rule" in item:
-            rule = item["rule"]
-            rules.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(rule["expr"])
-        for kind in ("set", "map"):
-            if kind in item:
-                one = item[kind]
-                sets[one["family"], one["table"], one["name"]] = one.get("elem", [])
     for item in items:
         chain = item.get("chain")
         if (
@@ -55,27 +48,40 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
             continue
         family, table, name = chain["family"], chain["table"], chain["name"]
         policy = chain.get("policy", "accept")
-        blocking = tuple(_Nft(family, table, rules, sets).blocking(name, ()))
+        blocking = tuple(NftTable.of(family, table, items).blocking(name, ()))
         if blocking or policy == "drop":
             yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking)
 
 
-class _Nft:
-    """The rules of one table, as text."""
+@dataclass(frozen=True)
+class NftTable:
+    """The rules of one table, and what they say as text."""
 
-    def __init__(
-        self,
-        family: str,
-        table: str,
-        rules: dict[tuple[str, str, str], list[list[Any]]],
-        sets: dict[tuple[str, str, str], Any],
-    ) -> None:
-        self.family, self.table, self.rules, self.sets = family, table, rules, sets
+    chains: Mapping[str, Sequence[Sequence[Any]]]
+    """The expressions of the rules of each chain."""
+    sets: Mapping[str, Any]
+    """The elements of each named set and map."""
+
+    @classmethod
+    def of(cls, family: str, name: str, items: Sequence[Mapping[str, Any]]) -> NftTable:
+        """The table of this family and name in a ruleset."""
+        chains: dict[str, list[Sequence[Any]]] = {}
+        sets = {}
+        for kind, one in (pair for item in items for pair in item.items()):
+            if (one.get("family"), one.get("table")) != (family, name):
+                continue
+            if kind == "chain":
+                chains.setdefault(one["name"], [])
+            elif kind == "rule":
+                chains.setdefault(one["chain"], []).append(one["expr"])
+            elif kind in ("set", "map"):
+                sets[one["name"]] = one.get("elem", [])
+        return cls(chains, sets)
 
     def blocking(self, chain: str, above: tuple[str, ...]) -> list[str]:
         """The text of the rules of ``chain`` that drop or reject TCP, themselves or by a jump."""
         found = []
-        for expr in self.rules.get((self.family, self.table, chain), []):
+        for expr in self.chains.get(chain, ()):
             if any(_harmless(part) for part in expr if isinstance(part, dict)):
                 continue
             text = " ".join(filter(None, (self.text(part) for part in expr)))
@@ -106,7 +112,7 @@ class _Nft:
     def elements(self, data: Any) -> list[Any]:
         """The elements of a set or map, anonymous or named."""
         if isinstance(data, str) and data.startswith("@"):
-            data = self.sets.get((self.family, self.table, data[1:]), [])
+            data = self.sets.get(data[1:], [])
         if isinstance(data, dict):
             data = data.get("set", [])
         return data if isinstance(data, list) else [data]

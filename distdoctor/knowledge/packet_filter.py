@@ -7,6 +7,7 @@ prerouting, input) and out (output, postrouting).
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -36,7 +37,7 @@ def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: D
 def open_commands(
     firewall: Firewall | None, hook: FilterHook, peers: Sequence[str], port: int | None
 ) -> tuple[str, ...]:
-    """Commands that accept TCP between this host and ``peers`` in every chain that blocks it.
+    """Commands that accept TCP between this host and ``peers`` (addresses or networks) in every chain that blocks it.
 
     ``hook`` input: connections from the peers to this host's ``port``; output: from this host to the peers' ``port``.
     ``port`` None: all ports. The way back of the same connections is opened too where a chain blocks it. Each command
@@ -57,8 +58,21 @@ def open_commands(
 
 
 def _of_version(peers: Iterable[str], version: int) -> list[str]:
-    parsed = [address for peer in peers if (address := parse_address(peer)) is not None and address.version == version]
-    return [str(address) for address in dict.fromkeys(parsed)]
+    parsed = [place for peer in peers if (place := _place(peer)) is not None and place.version == version]
+    return [str(place) for place in dict.fromkeys(parsed)]
+
+
+def _place(
+    peer: str,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """An address, or a network, as a number; None for neither."""
+    address = parse_address(peer)
+    if address is not None or "/" not in peer:
+        return address
+    try:
+        return ipaddress.ip_network(peer)
+    except ValueError:
+        return None
 
 
 def _command(chain: FirewallChain, peers: Sequence[str], version: int, port: int | None, way: Direction) -> str:

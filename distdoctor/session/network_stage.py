@@ -55,7 +55,7 @@ class NetworkStage:
         recorder = self._recorder
         port = recorder.options.plan.master_port
         rules, left = await asyncio.gather(
-            in_thread(firewall.firewall, 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
+            in_thread(lambda: firewall.firewall(port), 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
         )
         recorder.update_network(firewall=rules, routes=routes.table(), strict=routes.strict())
         if recorder.facts.host is not None:

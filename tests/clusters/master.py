@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Answer, Bind, NodeFacts, PortHolder
+from typing import Literal
+
+from distdoctor.model.facts import Answer, Bind, Firewall, FirewallChain, NodeFacts, PortHolder, ShutPort
 from tests.checks.row import Facts
 from tests.facts_builder import (
     PORT,
@@ -27,6 +29,17 @@ def shut(
     elif rules:
         b = with_network(b, firewall=blocking(*rules, hook=hook))
     return a, b
+
+
+def own_rule(how: Literal["drop", "reject", "reset"], version: int = 4, came: int = 1) -> Facts:
+    """Node 0 alone: its own filter's rule shuts MASTER_PORT; ``came``: nodes of its own host that did get there."""
+    (a, *_) = healthy(2)
+    rule = {"drop": "drop", "reject": "reject with icmpx port-unreachable", "reset": "reject with tcp reset"}[how]
+    text = f"tcp dport {PORT} {rule}"
+    chain = FirewallChain("nft", "inet", "filter", "input", "input", blocking_rules=(text,))
+    shut_by = ShutPort(PORT, version, how, f"nft chain inet filter input: {text}")
+    a = with_network(waited_in_vain(a, came + 1), firewall=Firewall(True, chains=(chain,), shut=(shut_by,)))
+    return (with_meeting(a, arrived=tuple(f"host0 {number}" for number in range(came))),)
 
 
 def held(answer: Answer | None, *holders: PortHolder, errno: int = 98) -> Facts:

@@ -40,6 +40,7 @@ from distdoctor.model.facts.network import (
     NetworkFacts,
     PortHolder,
     Route,
+    ShutPort,
     TableRoute,
 )
 from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
@@ -101,6 +102,7 @@ __all__ = [
     "Route",
     "Shadow",
     "SharedMemory",
+    "ShutPort",
     "Socket",
     "StageFacts",
     "StageStatus",

@@ -116,6 +116,19 @@ class FirewallChain:
 
 
 @dataclass(frozen=True)
+class ShutPort:
+    """A chain of this host that lets no new connection of another host in to a port, whichever host that is."""
+
+    port: int
+    version: int
+    """Of IP: 4 or 6."""
+    how: Literal["drop", "reject", "reset"]
+    """No answer; an ICMP error; a TCP reset, as where nobody listens."""
+    rule: str
+    """The chain, and its rule that does it."""
+
+
+@dataclass(frozen=True)
 class Firewall:
     """The packet filter of this host, as far as this user may read it."""
 
@@ -123,6 +136,8 @@ class Firewall:
     why_not: str | None = None
     chains: tuple[FirewallChain, ...] = ()
     """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
+    shut: tuple[ShutPort, ...] = ()
+    """The chains that shut MASTER_PORT for every other host, by all that is known of their rules."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import Bind, Firewall, Interface, Route
-from tests.checks.row import Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
-from tests.clusters.master import shut
+from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
+from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
 from tests.clusters.routes import LAN, NO_FILTER, asleep, masked, reverse_path, route, routed, two
 from tests.facts_builder import (
@@ -19,6 +19,7 @@ from tests.facts_builder import (
     outside,
     waited_in_vain,
     with_host,
+    with_meeting,
     with_network,
 )
 
@@ -97,6 +98,12 @@ def vpn_that_works() -> Facts:
     return routed(a, route(LAN)), routed(b, route(LAN), route("10.77.0.0/25", None, "tun0"))
 
 
+def others_came() -> Facts:
+    """One of the other hosts is there, whatever the rules say."""
+    (a,) = own_rule("drop", came=2)
+    return (with_meeting(a, arrived=(a.key, "host1 1001")),)
+
+
 ROWS = [
     Row("dropped", lambda: shut("no-answer", control="refused", rules=DROP), ("host0",)),
     Row(
@@ -132,6 +139,7 @@ ROWS = [
         ("host1",),
         together=True,
     ),
+    Row("node 0 knows its own rule", lambda: own_rule("drop"), ("host0",)),
 ]
 
 LOOK_ALIKES = [
@@ -140,6 +148,8 @@ LOOK_ALIKES = [
     ),
     LookAlike("a LAN in a tunnel that carries it, and an interface that is down", vpn_that_works),
     LookAlike("firewalls that do no harm", firewalled),
+    LookAlike("node 0 shuts its port for IPv6, and is looked for by IPv4", lambda: own_rule("drop", 6), NODES_MISSING),
+    LookAlike("node 0 shuts its port, which another host got to", others_came, NODES_MISSING),
 ]
 
 CURES = [
@@ -274,3 +284,8 @@ def test_a_tunnel_that_works_is_not_accused_of_what_a_rule_blocks() -> None:
     (root,) = judged(with_network(a, firewall=blocking("tcp dport 29500 drop")), b).roots
     assert (root.id, root.nodes) == (CHECK, ("host0",))
     assert "route" not in " ".join(fix.text for fix in root.fixes)
+
+
+def test_node_0_opens_its_own_filter_for_its_network() -> None:
+    (fix,) = fixes(*own_rule("drop"))
+    assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.0/24 }' tcp dport 29500 accept",)

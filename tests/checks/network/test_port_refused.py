@@ -7,7 +7,7 @@ from dataclasses import replace
 from distdoctor.model.facts import Bind
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.master import shut
+from tests.clusters.master import own_rule, shut
 from tests.facts_builder import PORT, healthy, judged, outside, waited_in_vain, with_network, with_plan
 
 CHECK = "network/port-refused"
@@ -15,6 +15,7 @@ CHECK = "network/port-refused"
 
 ROWS = [
     Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
+    Row("node 0 knows its own rule", lambda: own_rule("reset"), ("host0",)),
 ]
 
 LOOK_ALIKES = [

@@ -1,0 +1,74 @@
+"""Node 0's own packet filter, as the reason why nobody comes: what it knows before any other node's facts are here."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from distdoctor.check_api.fixes import open_firewall_fix
+from distdoctor.check_api.nodes import missing_node_ranks, missing_ranks, store_host
+from distdoctor.check_api.routes import networks
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import ShutPort
+from distdoctor.model.findings import Finding
+
+SHOWN = 8
+"""How many of those who did not come are told by name."""
+
+
+def own_filter_findings(cluster: Cluster, how: str) -> Iterator[Finding]:
+    """The finding about a node 0 that hosts the store, is not met by any other host, and shuts its port itself.
+
+    ``how``: a ``ShutPort.how``. Where another node tried the port, it is that one's contact that tells.
+    """
+    zero = store_host(cluster)
+    if zero is None or not _waits_in_vain(cluster, zero):
+        return
+    rules = _shutting(zero)
+    if not rules or rules[0].how != how:
+        return
+    port, name = zero.plan.master_port, zero.name
+    yield Finding.about(
+        (name,),
+        f"{name}'s own packet filter shuts port {port}, on which it waits for the others.",
+        links=((other, name) for other in _absent(cluster, zero)),
+        evidence=(f"{name}: {one.rule}" for one in rules),
+        fixes=(open_firewall_fix(zero, name, "input", _neighbourhood(zero), port),),
+    )
+
+
+def _waits_in_vain(cluster: Cluster, zero: Node) -> bool:
+    """Whether nobody came to ``zero`` from another host, and no other host told how it fared there."""
+    meeting = zero.meeting
+    if not meeting.ended or len(meeting.arrived) >= meeting.expected or not cluster.multi_host:
+        return False
+    if any(peer.network.contact or peer.meeting.joined for peer in cluster.peers(zero)):
+        return False
+    hostname = zero.identity.hostname
+    return all(key.partition(" ")[0] == hostname for key in meeting.arrived)
+
+
+def _absent(cluster: Cluster, zero: Node) -> list[str]:
+    """Those who did not come, by the launcher's list, else by their numbers."""
+    plan, numbers = zero.plan, missing_node_ranks(cluster)
+    if plan.started == "rank":
+        numbers = tuple(dict.fromkeys(rank // (plan.nproc_per_node or 1) for rank in missing_ranks(cluster)))
+    return [plan.roster[n] if n < len(plan.roster) else f"node{n}" for n in numbers[:SHOWN]]
+
+
+def _shutting(zero: Node) -> list[ShutPort]:
+    """The chains that shut MASTER_PORT on every address at which it is looked for."""
+    addresses = zero.master_addresses or ((zero.reached_at,) if zero.reached_at else ())
+    parsed = [number for at in addresses if (number := parse_address(at)) is not None and not number.is_loopback]
+    versions = {number.version for number in parsed} or {4, 6}
+    rules = zero.network.firewall.shut if zero.network.firewall else ()
+    found = [one for one in rules if one.port == zero.plan.master_port and one.version in versions]
+    return found if {one.version for one in found} == versions else []
+
+
+def _neighbourhood(zero: Node) -> tuple[str, ...]:
+    """The network of the address by which the others reach it."""
+    at = zero.reached_at or next(iter(zero.master_addresses), None)
+    found = (ipaddress.ip_network(f"{own}/{length}", strict=False) for _, own, length in networks(zero) if own == at)
+    return tuple(map(str, found))

@@ -1,0 +1,159 @@
+"""nft's rules as a new TCP connection of another host meets them, out of ``nft --json list ruleset``. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from distdoctor.knowledge.new_connection import Rule, Verdict, may_pass, shut
+from distdoctor.knowledge.nftables import IN, NftTable
+from distdoctor.knowledge.ruleset import BadRuleset
+from distdoctor.model.facts import ShutPort
+
+_TCP = ("tcp", "6", 6)
+_INERT = ("counter", "log", "comment", "mangle", "ct helper", "notrack")
+VERSIONS = {4: ("ip", "inet", "netdev"), 6: ("ip6", "inet", "netdev")}
+
+
+def opaque(text: str) -> bool:
+    """Whether it has matches of iptables' modules in it, which nft does not print."""
+    return '"xt":' in text.replace(" ", "")
+
+
+def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple[ShutPort, ...]:
+    """The base chains that let no new connection of another host in to ``port``. Raises BadRuleset.
+
+    ``but``: tables (family, name) that are left out.
+    """
+    try:
+        return tuple(_shut(json.loads(text)["nftables"], port, but))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
+
+
+def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, str]]) -> Iterator[ShutPort]:
+    tables: dict[tuple[str, str], NftTable] = {}
+    found = []
+    for chain in (item["chain"] for item in items if "chain" in item):
+        place = chain["family"], chain["table"]
+        if chain.get("hook") not in IN or place in but:
+            continue
+        table = tables.setdefault(place, NftTable.of(*place, items))
+        for version, families in VERSIONS.items():
+            if chain["family"] not in families:
+                continue
+            packet = _Packet(port, version, table)
+            rules = {name: [r for e in exprs for r in packet.rules(e)] for name, exprs in table.chains.items()}
+            if chain.get("type") == "nat" and may_pass(chain["name"], rules):
+                return  # sent to another port, perhaps, before the filter sees it
+            end = shut(chain["name"], rules, chain.get("policy", "accept")) if chain.get("type") == "filter" else None
+            if end is not None:
+                where = f"nft chain {chain['family']} {chain['table']} {chain['name']}"
+                found.append(ShutPort(port, version, end.how, f"{where}: {end.text}"))
+    yield from found
+
+
+class _Packet:
+    """A SYN from another host to ``port``."""
+
+    def __init__(self, port: int, version: int, table: NftTable) -> None:
+        self._port, self._version, self._table = port, version, table
+
+    def rules(self, expr: Sequence[Any]) -> Iterator[Rule]:
+        """What one rule of nft is for this packet: of a verdict map each of its elements, one after the other."""
+        parts = [part for part in expr if isinstance(part, dict)]
+        matches = _all([self._matches(part) for part in parts])
+        text = " ".join(filter(None, map(self._table.text, parts)))
+        for part in parts:
+            if "vmap" in part:
+                for value, verdict in self._table.elements(part["vmap"]["data"]):
+                    its = self._holds(part["vmap"]["key"], "==", value)
+                    name, target = _verdict(verdict)
+                    yield Rule(_all([matches, its]), name, text, target)
+        for name, target in map(_verdict, parts):
+            if name:
+                yield Rule(matches, name, text, target)
+
+    def _matches(self, part: Mapping[str, Any]) -> bool | None:
+        if "match" in part:
+            match = part["match"]
+            return self._holds(match["left"], match["op"], match["right"])
+        if "xt" in part:
+            return True if part["xt"].get("type") == "target" else None
+        return True if _verdict(part)[0] or next(iter(part)) in (*_INERT, "vmap") else None
+
+    def _holds(self, left: Any, operator: str, right: Any) -> bool | None:
+        """Whether ``left`` of the packet is what ``right`` says; None where that is not known."""
+        holds = self._equals(left, right)
+        if operator not in ("==", "in", "!=") or holds is None:
+            return None
+        return holds if operator != "!=" else not holds
+
+    def _equals(self, left: Any, right: Any) -> bool | None:
+        kind, value = _only(left)
+        values = self._values(right)
+        if kind == "ct" and value.get("key") in ("state", "status"):
+            return value["key"] == "state" and "new" in values
+        if kind == "meta" and value["key"] in ("iif", "iifname"):
+            return False if values == ["lo"] else None
+        if kind == "meta" and value["key"] in ("l4proto", "protocol", "nfproto"):
+            return bool({*map(str, values)} & {"tcp", "6"} if value["key"] == "l4proto" else self._is_family(values))
+        return self._payload(value, values) if kind == "payload" else None
+
+    def _is_family(self, values: Sequence[Any]) -> bool:
+        return bool({*map(str, values)} & ({"ipv4", "ip"} if self._version == 4 else {"ipv6", "ip6"}))
+
+    def _payload(self, value: Mapping[str, Any], values: Sequence[Any]) -> bool | None:
+        protocol, field = value.get("protocol"), value.get("field")
+        if protocol in ("ip", "ip6"):
+            if (protocol == "ip") is not (self._version == 4):
+                return False
+            return any(one in _TCP for one in values) if field in ("protocol", "nexthdr") else None
+        if protocol in ("tcp", "th"):
+            return any(self._is_port(one) for one in values) if field == "dport" else None
+        return False if protocol else None
+
+    def _is_port(self, one: Any) -> bool:
+        low, high = one["range"] if isinstance(one, dict) else (one, one)
+        return int(low) <= self._port <= int(high)
+
+    def _values(self, right: Any) -> list[Any]:
+        """What may stand on the right, one by one."""
+        if isinstance(right, str) and right.startswith("@"):
+            right = {"set": self._table.elements(right)}
+        if isinstance(right, dict) and "set" in right:
+            return [v for one in self._table.elements(right) for v in self._values(one)]
+        if isinstance(right, dict) and "elem" in right:
+            return self._values(right["elem"].get("val"))
+        return [v for one in right for v in self._values(one)] if isinstance(right, list) else [right]
+
+
+def _only(part: Any) -> tuple[str, Any]:
+    """The one name in a part of a rule, and what it holds."""
+    return next(iter(part.items())) if isinstance(part, dict) else ("", {})
+
+
+_ENDS: dict[str, Verdict] = {"accept": "accept", "drop": "drop", "return": "return"}
+_JUMPS: dict[str, Verdict] = {"jump": "jump", "goto": "goto"}
+
+
+def _verdict(part: Any) -> tuple[Verdict, str]:
+    """(the verdict, the chain of a jump) of one part of a rule."""
+    kind, value = _only(part)
+    if kind in _ENDS:
+        return _ENDS[kind], ""
+    if kind in _JUMPS:
+        return _JUMPS[kind], str(value["target"])
+    if kind == "reject":
+        return ("reset" if value and value.get("type") == "tcp reset" else "reject"), ""
+    if kind == "xt" and value.get("type") == "target":
+        # Which of its answers REJECT gives is not printed; by default it is an ICMP error.
+        return ("reject" if value.get("name") == "REJECT" else "accept"), ""
+    return ("accept", "") if kind in ("queue", "tproxy", "redirect", "dnat", "snat", "masquerade") else ("", "")
+
+
+def _all(several: Sequence[bool | None]) -> bool | None:
+    if False in several:
+        return False
+    return None if None in several else True
