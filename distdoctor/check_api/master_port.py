@@ -17,7 +17,7 @@ from distdoctor.check_api.master_contacts import (
 )
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
-from distdoctor.check_api.own_filter import own_filter_findings
+from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer
@@ -44,16 +44,19 @@ def master_port_findings(
     found = route_obstacles(cluster, shut)
     if found:
         yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
+    shutting = shuts_itself(cluster, how, outcomes)
     for group in grouped_by_address([one for one in shut if one.node not in found]):
         zero = store_host_tried(cluster, group)
+        if zero is None and shutting is not None and shutting is master_address_owner(cluster, group):
+            zero = shutting  # it came when they had given up: its rule would have kept them out all the same
         proven = group if zero is not None else [one for one in group if at_once(one)]
         if proven:
             yield _blocked(cluster, proven, zero or master_address_owner(cluster, proven), told)
         rest = [one for one in group if one not in proven]
         if rest:
             yield _unproven(cluster, rest, told)
-    if not shut and not mirrored:
-        yield from own_filter_findings(cluster, how)
+    if shutting is not None and not shut and not mirrored:
+        yield own_filter_finding(cluster, shutting)
 
 
 def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mapping[Node, RouteObstacle]) -> Finding:

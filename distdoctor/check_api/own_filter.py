@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Collection
 
 from distdoctor.check_api.fixes import open_firewall_fix
 from distdoctor.check_api.nodes import missing_node_ranks, missing_ranks, store_host
@@ -17,34 +17,39 @@ SHOWN = 8
 """How many of those who did not come are told by name."""
 
 
-def own_filter_findings(cluster: Cluster, how: str) -> Iterator[Finding]:
-    """The finding about a node 0 that hosts the store, is not met by any other host, and shuts its port itself.
+def shuts_itself(cluster: Cluster, how: str, outcomes: Collection[str]) -> Node | None:
+    """Node 0, where it hosts the store, is not met by any other host, and shuts its port itself; else None.
 
-    ``how``: a ``ShutPort.how``. Where another node tried the port, it is that one's contact that tells.
+    ``how``: a ``ShutPort.how``; ``outcomes``: what that looks like for others; who saw something else is against it.
     """
     zero = store_host(cluster)
-    if zero is None or not _waits_in_vain(cluster, zero):
-        return
+    if zero is None or not _waits_in_vain(cluster, zero, outcomes):
+        return None
     rules = _shutting(zero)
-    if not rules or rules[0].how != how:
-        return
+    return zero if rules and rules[0].how == how else None
+
+
+def own_filter_finding(cluster: Cluster, zero: Node) -> Finding:
+    """The finding about such a node 0, where no other node's facts are here."""
     port, name = zero.plan.master_port, zero.name
-    yield Finding.about(
+    return Finding.about(
         (name,),
         f"{name}'s own packet filter shuts port {port}, on which it waits for the others.",
         links=((other, name) for other in _absent(cluster, zero)),
-        evidence=(f"{name}: {one.rule}" for one in rules),
+        evidence=(f"{name}: {one.rule}" for one in _shutting(zero)),
         fixes=(open_firewall_fix(zero, name, "input", _neighbourhood(zero), port),),
     )
 
 
-def _waits_in_vain(cluster: Cluster, zero: Node) -> bool:
-    """Whether nobody came to ``zero`` from another host, and no other host told how it fared there."""
+def _waits_in_vain(cluster: Cluster, zero: Node, outcomes: Collection[str]) -> bool:
+    """Whether nobody came to ``zero`` from another host, and none that tried saw anything but ``outcomes``."""
     meeting = zero.meeting
     if not meeting.ended or len(meeting.arrived) >= meeting.expected or not cluster.multi_host:
         return False
-    if any(peer.network.contact or peer.meeting.joined for peer in cluster.peers(zero)):
-        return False
+    for peer in cluster.peers(zero):
+        contact = peer.network.contact
+        if peer.meeting.joined or (contact is not None and contact.outcome not in outcomes):
+            return False
     hostname = zero.identity.hostname
     return all(key.partition(" ")[0] == hostname for key in meeting.arrived)
 

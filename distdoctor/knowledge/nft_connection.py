@@ -33,13 +33,13 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
 
 
 def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, str]]) -> Iterator[ShutPort]:
-    tables: dict[tuple[str, str], NftTable] = {}
+    tables = NftTable.all(items)
     found = []
     for chain in (item["chain"] for item in items if "chain" in item):
         place = chain["family"], chain["table"]
         if chain.get("hook") not in IN or place in but:
             continue
-        table = tables.setdefault(place, NftTable.of(*place, items))
+        table = tables[place]
         for version, families in VERSIONS.items():
             if chain["family"] not in families:
                 continue

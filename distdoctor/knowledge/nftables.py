@@ -37,6 +37,7 @@ def parse_nft_json(text: str) -> tuple[FirewallChain, ...]:
 
 
 def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
+    tables = NftTable.all(items)
     for item in items:
         chain = item.get("chain")
         if (
@@ -48,7 +49,7 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
             continue
         family, table, name = chain["family"], chain["table"], chain["name"]
         policy = chain.get("policy", "accept")
-        blocking = tuple(NftTable.of(family, table, items).blocking(name, ()))
+        blocking = tuple(tables[family, table].blocking(name, ()))
         if blocking or policy == "drop":
             yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking)
 
@@ -62,21 +63,20 @@ class NftTable:
     sets: Mapping[str, Any]
     """The elements of each named set and map."""
 
-    @classmethod
-    def of(cls, family: str, name: str, items: Sequence[Mapping[str, Any]]) -> NftTable:
-        """The table of this family and name in a ruleset."""
-        chains: dict[str, list[Sequence[Any]]] = {}
-        sets = {}
+    @staticmethod
+    def all(items: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], NftTable]:
+        """Every table of a ruleset, by its family and name."""
+        chains: dict[tuple[str, str], dict[str, list[Sequence[Any]]]] = {}
+        sets: dict[tuple[str, str], dict[str, Any]] = {}
         for kind, one in (pair for item in items for pair in item.items()):
-            if (one.get("family"), one.get("table")) != (family, name):
-                continue
-            if kind == "chain":
-                chains.setdefault(one["name"], [])
-            elif kind == "rule":
-                chains.setdefault(one["chain"], []).append(one["expr"])
+            if kind == "rule":
+                its = chains.setdefault((one["family"], one["table"]), {})
+                its.setdefault(one["chain"], []).append(one["expr"])
+            elif kind == "chain":
+                chains.setdefault((one["family"], one["table"]), {}).setdefault(one["name"], [])
             elif kind in ("set", "map"):
-                sets[one["name"]] = one.get("elem", [])
-        return cls(chains, sets)
+                sets.setdefault((one["family"], one["table"]), {})[one["name"]] = one.get("elem", [])
+        return {place: NftTable(its, sets.get(place, {})) for place, its in chains.items()}
 
     def blocking(self, chain: str, above: tuple[str, ...]) -> list[str]:
         """The text of the rules of ``chain`` that drop or reject TCP, themselves or by a jump."""

@@ -63,7 +63,7 @@ import ctypes, json, os, socket, subprocess
 def shell(text): subprocess.run(text, shell=True, check=True)
 def met():
     one = socket.socket()
-    one.settimeout(0.06)
+    one.settimeout(0.25)
     one.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR: an ICMP error leaves a message
     try:
         one.connect(("10.1.2.3", 29500))

@@ -6,15 +6,22 @@ from dataclasses import replace
 
 from distdoctor.model.facts import Bind
 from tests.checks.network.test_master_resolves_differently import on_every_node
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.facts_builder import PORT, healthy, judged, outside, waited_in_vain, with_network, with_plan
 
 CHECK = "network/port-refused"
 
 
+def late() -> Facts:
+    """host1 had given up when node 0 was there; it would not have got there either."""
+    a, (_, b) = own_rule("reset")[0], shut("refused")
+    return replace(a, started_at=5000.0), replace(b, started_at=1000.0)
+
+
 ROWS = [
     Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
+    Row("node 0 came late, and has a rule", late, ("host0",), together=True),
     Row("node 0 knows its own rule", lambda: own_rule("reset"), ("host0",)),
 ]
 

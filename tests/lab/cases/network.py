@@ -32,7 +32,7 @@ CASES = [
     Case("the master is nobody's address", flag("--master-addr", NOBODY, 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True),
     Case("the master is node 1's address", flag("--master-addr", "host1", 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True),
     Case("the master is localhost", flag("--master-addr", "localhost", 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True),
-    Case("the master's port is reset", master_port(0, "reject with tcp reset"), "network/port-refused", ["host0"], curable=True, live=False),
+    Case("the master's port is reset", master_port(0, "reject with tcp reset"), "network/port-refused", ["host0"], curable=True),
     Case("the master's port is dropped", master_port(0, "drop"), "network/port-filtered", ["host0"]),
     Case("the master's port is dropped, under torchrun ranks", master_port(0, "drop"), "network/port-filtered", ["host0"], style="rank"),
     Case("the master's port is dropped by iptables", iptables(0, "-A INPUT ! -i lo -p tcp --dport 29500 -j DROP"), "network/port-filtered", ["host0"]),
