@@ -25,9 +25,9 @@ healthy:
 hang:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/hang_table.py $(if $(ONLY),--only="$(ONLY)")
 
-# What else the lab has that CI leaves out, but for the table and the shapes.
+# What else CI leaves out, but for the table and the shapes.
 further:
-	bash scripts/test tests/lab -m scoreboard --deselect tests/lab/test_faults.py --deselect tests/lab/test_healthy.py --deselect tests/lab/test_hang.py
+	bash scripts/test -m scoreboard --deselect tests/lab/test_faults.py --deselect tests/lab/test_healthy.py --deselect tests/lab/test_hang.py
 
 # check && torchrun on the same port, 20 times in a row.
 turns:

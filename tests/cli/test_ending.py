@@ -98,8 +98,14 @@ class TestBadCommandLines:
 
 
 class TestSignals:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-    @pytest.mark.parametrize("moment", [0.1, 0.25, 0.5])
+    @pytest.mark.parametrize(
+        ("number", "moment"),
+        [
+            pytest.param(number, moment, marks=[] if place == turn else [pytest.mark.scoreboard])
+            for place, number in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+            for turn, moment in enumerate((0.1, 0.25, 0.5))
+        ],
+    )
     def test_in_the_first_moments(self, number: int, moment: float) -> None:
         """Before the event loop has handlers of its own: during the imports, the plan, the start of the zygote."""
         began = time.monotonic()
@@ -141,12 +147,13 @@ class TestSignals:
         assert process.returncode in (0, 1), err  # 1: this machine may have a finding
         assert one_document(out)["verdict"] != "incomplete"
 
-    def test_many_moments_leave_nothing_behind(self) -> None:
-        """Every 0.3 s of a run, each in a session of its own whose processes can be counted."""
-        for step in range(10):
+    @pytest.mark.parametrize("moments", [5, pytest.param(10, marks=pytest.mark.scoreboard)])
+    def test_many_moments_leave_nothing_behind(self, moments: int) -> None:
+        """So many moments of a run, each in a session of its own whose processes can be counted."""
+        for step in range(moments):
             process = started("check", "--json", "--nproc-per-node", "2", start_new_session=True)
             wait_for_our_code(process)
-            time.sleep(0.3 * step)
+            time.sleep(3.0 / moments * step)
             process.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[step % 3])
             out, err = process.communicate(timeout=SECONDS)
             assert "Traceback" not in err
@@ -267,7 +274,9 @@ class TestSitesChecks:
         assert (done.returncode, done.stderr) == (0, "there\nhere\n")
         one_document(done.stdout)
 
-    @pytest.mark.parametrize("body", ["while True: pass", "time.sleep(3600)"])
+    @pytest.mark.parametrize(
+        "body", ["time.sleep(3600)", pytest.param("while True: pass", marks=pytest.mark.scoreboard)]
+    )
     def test_one_that_never_ends(self, well: Path, tmp_path: Path, body: str) -> None:
         folder, began = site(tmp_path, body), time.monotonic()
         done = doctor("diagnose", str(well), "--json", "--checks", str(folder))
@@ -327,7 +336,7 @@ class TestSitesChecks:
 
 
 class TestLimits:
-    @pytest.mark.parametrize("files", [7, 8, 10, 12, 16])
+    @pytest.mark.parametrize("files", [8, 16, *(pytest.param(n, marks=pytest.mark.scoreboard) for n in (7, 10, 12))])
     def test_too_few_open_files(self, files: int) -> None:
         done = shell(f"ulimit -n {files}; $D check --json --wait 5 --timeout 10")
         assert "Traceback" not in done.stderr

@@ -128,10 +128,25 @@ def intruding(port: int, attack: Attack, seconds: float = 60.0) -> Iterator[list
     assert not wrong, wrong
 
 
+FURTHER = pytest.mark.scoreboard
 BACKENDS = pytest.mark.parametrize("libuv", ["0", "1"], ids=["legacy", "libuv"])
+USUAL_BACKEND = pytest.mark.parametrize(
+    "libuv", [pytest.param("1", id="libuv"), pytest.param("0", id="legacy", marks=FURTHER)]
+)
+"""For what the server of the store has no part in; each time with torch's default alone."""
 
 
 TOKEN = "a token that nobody else knows"
+BACKENDS_AND_TOKENS = pytest.mark.parametrize(
+    ("libuv", "token"),
+    [
+        pytest.param("0", None, id="legacy-open"),
+        pytest.param("1", TOKEN, id="libuv-token"),
+        pytest.param("0", TOKEN, id="legacy-token", marks=FURTHER),
+        pytest.param("1", None, id="libuv-open", marks=FURTHER),
+    ],
+)
+"""Each of both is there each time; all pairs of them only where they are asked for."""
 
 
 FORGED = "store/forged-message"

@@ -22,7 +22,7 @@ LIVE = {
     "two rank 1 of 3": "started once per rank",
     "node 1 is not started, ranks unset": "who does not come, and ranks that node 0 gives",
     "two: the ids differ, a misspelled variable": "torchrun's c10d rendezvous, and variables",
-    "two: unknown name on one, a web server on the port": "what holds a port, and a name that is unknown",
+    "a web server holds the port": "what holds a port",
     "two: a stale init file, little shared memory": "an init file on a shared file system, and /dev/shm",
     "two: node 2 of 3 is isolated, few open files": "nftables on the way in and out, and limits of the shell",
     "the master's port is rejected by iptables": "iptables",

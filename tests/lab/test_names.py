@@ -51,15 +51,16 @@ def torchrun(host: Host, flags: Sequence[str], seconds: float) -> bool:
         return False
 
 
+@pytest.mark.scoreboard
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("flags", "server"),
     [
         ((), "refusing"),
-        pytest.param(("--standalone",), "refusing", marks=pytest.mark.scoreboard),
-        pytest.param((), "none", marks=pytest.mark.scoreboard),
-        pytest.param((), "silent", marks=pytest.mark.scoreboard),
+        (("--standalone",), "refusing"),
+        ((), "none"),
+        ((), "silent"),
     ],
 )
 def test_one_node_whose_name_means_nothing(pair: Cluster, flags: tuple[str, ...], server: str) -> None:
@@ -106,6 +107,7 @@ def test_the_line_printed_next_is_one_that_works(pair: Cluster) -> None:
     assert done.stdout.count("trained") == 2, done
 
 
+@pytest.mark.scoreboard
 @pytest.mark.long
 def test_two_nodes_with_a_static_rendezvous_need_no_own_name(pair: Cluster) -> None:
     """Only the master's is looked up: gloo is what fails there, for another reason."""
@@ -120,6 +122,7 @@ def test_two_nodes_with_a_static_rendezvous_need_no_own_name(pair: Cluster) -> N
     assert [launcher.communicate(timeout=RUNS)[0].count("trained") for launcher in launchers] == [1, 1]
 
 
+@pytest.mark.scoreboard
 @pytest.mark.long
 def test_a_name_that_means_every_node_leads_to_node_0(pair: Cluster) -> None:
     """Plain ranks try their own address first, are refused there, and go on to node 0's: no luck is in it."""

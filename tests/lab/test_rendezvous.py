@@ -35,8 +35,9 @@ def statuses(cluster: Cluster, c10d: tuple[int, ...], seconds: float) -> list[in
     return ended
 
 
+@pytest.mark.scoreboard
 @pytest.mark.long
-@pytest.mark.parametrize("c10d", [(0,), pytest.param((1,), marks=pytest.mark.scoreboard)])
+@pytest.mark.parametrize("c10d", [(0,), (1,)])
 def test_nodes_with_different_rendezvous_backends_hang(c10d: tuple[int, ...]) -> None:
     with Cluster(2) as cluster:
         assert 0 not in statuses(cluster, c10d, HANGS)

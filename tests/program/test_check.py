@@ -18,6 +18,8 @@ from tests.helpers.runs import check, ended, environment, failures, family, list
 from tests.helpers.servers import serving, unused_port
 
 NEEDS_NO_TORCH = STAGES[:4]
+ONE, TWO = ("--nnodes", "1"), ("--nnodes", "2", "--master-addr", "127.0.0.1")
+FURTHER = pytest.mark.scoreboard
 
 
 def test_eight_ranks_on_this_machine() -> None:
@@ -30,7 +32,7 @@ def test_eight_ranks_on_this_machine() -> None:
 
 @pytest.mark.parametrize(
     "until",
-    [pytest.param(s, marks=pytest.mark.long) if s in ("mesh", "nccl", "barrier") else s for s in STAGES],
+    [stage if stage in ("network", "store", "gloo") else pytest.param(stage, marks=FURTHER) for stage in STAGES],
 )
 def test_until_each_stage(until: str) -> None:
     """Nothing beyond it is climbed, nothing up to it is left out."""
@@ -47,7 +49,7 @@ def slow_torch(folder: Path, seconds: float) -> str:
     return f"{folder}:{ROOT}"
 
 
-@pytest.mark.parametrize("flag", ["-O", "-OO"])
+@pytest.mark.parametrize("flag", ["-OO", pytest.param("-O", marks=FURTHER)])
 def test_python_without_asserts_and_docstrings(flag: str) -> None:
     process = subprocess.Popen(
         [sys.executable, flag, "-m", "distdoctor", "check", "--json", "--nproc-per-node", "1"],
@@ -144,8 +146,15 @@ def test_wait_ends_the_wait_for_a_master_that_never_comes() -> None:
     assert 3 <= time.monotonic() - began < 3 + 6 + 5 + 3
 
 
-@pytest.mark.parametrize("flags", [("--nnodes", "1"), ("--nnodes", "2", "--master-addr", "127.0.0.1")])
-@pytest.mark.parametrize("wait", ["1", "20"])
+@pytest.mark.parametrize(
+    ("wait", "flags"),
+    [
+        ("1", TWO),
+        ("20", ONE),
+        pytest.param("1", ONE, marks=FURTHER),
+        pytest.param("20", TWO, marks=FURTHER),
+    ],
+)
 def test_who_holds_the_port_is_said_however_short_the_wait(wait: str, flags: tuple[str, ...]) -> None:
     def greet(opened: socket.socket) -> None:
         opened.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")

@@ -54,7 +54,7 @@ def test_plain_torch_with_a_barrier_in_the_group(group: str, statuses: set[int])
     assert {int(word) for word in done.stdout.split()} == statuses, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("level", ["OFF", "INFO", "DETAIL"])
+@pytest.mark.parametrize("level", ["OFF", "DETAIL", pytest.param("INFO", marks=pytest.mark.scoreboard)])
 def test_four_ranks_pass(level: str) -> None:
     status, report = check("--nproc-per-node", "4", TORCH_DISTRIBUTED_DEBUG=level)
     assert (status, failures(report), stages(report)["collective"]) == (0, [], "pass")

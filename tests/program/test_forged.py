@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
-from tests.helpers.hostile import BACKENDS, FORGED, TOKEN, Intruder, announce, forged_report, intruding
+from tests.helpers.hostile import BACKENDS_AND_TOKENS, FORGED, Intruder, announce, forged_report, intruding
 from tests.helpers.runs import ended, failures, node, roots, started
 from tests.helpers.servers import unused_port
 
@@ -21,8 +19,7 @@ async def forge(intruder: Intruder) -> None:
         await asyncio.sleep(0)
 
 
-@BACKENDS
-@pytest.mark.parametrize("token", [None, TOKEN], ids=["open", "token"])
+@BACKENDS_AND_TOKENS
 def test_a_report_that_others_write_is_printed_by_nobody(libuv: str, token: str | None) -> None:
     port = unused_port()
     variables = {"USE_LIBUV": libuv, **({"DISTDOCTOR_TOKEN": token} if token else {})}

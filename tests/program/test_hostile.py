@@ -14,7 +14,16 @@ import pytest
 
 from distdoctor.mesh.target import Target
 from distdoctor.session.protocol import Command, Event, Marker
-from tests.helpers.hostile import BACKENDS, FORGED, RUN, TOKEN, Intruder, hostile_node_0, intruding
+from tests.helpers.hostile import (
+    BACKENDS,
+    BACKENDS_AND_TOKENS,
+    FORGED,
+    RUN,
+    USUAL_BACKEND,
+    Intruder,
+    hostile_node_0,
+    intruding,
+)
 from tests.helpers.runs import ended, family, node, roots, started
 from tests.helpers.servers import unused_port
 
@@ -42,7 +51,7 @@ def joined(libuv: str, *commands: Command, marker: object = None, **variables: s
     return status, report, most
 
 
-@BACKENDS
+@USUAL_BACKEND
 @pytest.mark.parametrize(
     "commands",
     [
@@ -61,7 +70,7 @@ def test_numbers_beyond_all_bounds_end_the_run_at_once(libuv: str, commands: tup
     assert time.monotonic() - began < 30 and most < 20
 
 
-@BACKENDS
+@USUAL_BACKEND
 def test_a_member_connects_to_nothing_on_its_loopback_that_no_member_announced(libuv: str) -> None:
     """Its own services, whatever node 0 says: here the ports of two listeners that must stay alone."""
     with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
@@ -75,7 +84,7 @@ def test_a_member_connects_to_nothing_on_its_loopback_that_no_member_announced(l
                 listener.accept()
 
 
-@BACKENDS
+@USUAL_BACKEND
 def test_a_trial_sets_no_variable_that_it_has_not_to_set(libuv: str, tmp_path: Path) -> None:
     """A preloaded library that does not exist makes the loader complain in each process that is started with it."""
     env = {"1": {"LD_PRELOAD": str(tmp_path / "x.so"), "PATH": str(tmp_path)}}
@@ -85,7 +94,7 @@ def test_a_trial_sets_no_variable_that_it_has_not_to_set(libuv: str, tmp_path: P
     assert any("LD_PRELOAD" in line for line in finding["evidence"])
 
 
-@BACKENDS
+@USUAL_BACKEND
 @pytest.mark.parametrize(
     "marker",
     [Marker(RUN, "no hexadecimal digits at all", "1"), Marker("../../etc/passwd", "ab" * 32, "1")],
@@ -118,7 +127,11 @@ def test_a_node_0_whose_store_is_killed_ends_too(libuv: str) -> None:
 
         async def kill(intruder: Intruder) -> None:
             for pid in family(zero.pid):
-                if Path(f"/proc/{pid}/comm").read_text().strip() == "distdoctor:sto":
+                try:
+                    name = Path(f"/proc/{pid}/comm").read_text().strip()
+                except OSError:
+                    continue  # it has ended meanwhile
+                if name == "distdoctor:sto":
                     os.kill(pid, 9)
 
         with intruding(port, kill):
@@ -144,16 +157,15 @@ async def crowd(intruder: Intruder) -> None:
         await asyncio.sleep(0.02)
 
 
-@BACKENDS
-@pytest.mark.parametrize("token", [None, TOKEN], ids=["open", "token"])
+@BACKENDS_AND_TOKENS
 def test_phantom_members_hurt_nobody_and_are_named(libuv: str, token: str | None) -> None:
     port = unused_port()
     variables = {"USE_LIBUV": libuv, **({"DISTDOCTOR_TOKEN": token} if token else {})}
     most = 0
     with (
-        started(*node(0, port, "--wait", "12", "--timeout", "12", nnodes=3), **variables) as zero,
+        started(*node(0, port, *LIMITS, nnodes=3), **variables) as zero,
         intruding(port, crowd),
-        started(*node(1, port, "--wait", "12", "--timeout", "12", nnodes=3), **variables) as one,
+        started(*node(1, port, *LIMITS, nnodes=3), **variables) as one,
     ):
         deadline = time.monotonic() + 60
         while zero.poll() is None and time.monotonic() < deadline:

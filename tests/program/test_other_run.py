@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.hostile import TOKEN
+from tests.helpers.hostile import FURTHER, TOKEN
 from tests.helpers.runs import check, ended, failures, listens, node, started
 from tests.helpers.servers import unused_port
 
@@ -26,7 +26,13 @@ def taken(report: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "tokens", [("", ""), (TOKEN, OTHER), (TOKEN, ""), ("", TOKEN)], ids=["no tokens", "two", "theirs", "ours"]
+    "tokens",
+    [
+        pytest.param(("", ""), id="no tokens"),
+        pytest.param((TOKEN, OTHER), id="two"),
+        pytest.param((TOKEN, ""), id="theirs", marks=FURTHER),
+        pytest.param(("", TOKEN), id="ours", marks=FURTHER),
+    ],
 )
 def test_one_node_names_it_at_once_and_another_port_cures_it(tokens: tuple[str, str]) -> None:
     """The other is a job of two nodes, which waits for its second one all the while, and is not disturbed."""
@@ -44,7 +50,14 @@ def test_one_node_names_it_at_once_and_another_port_cures_it(tokens: tuple[str, 
     assert [(status, failures(report)) for status, report in results] == [(0, []), (0, [])]
 
 
-@pytest.mark.parametrize("tokens", [(TOKEN, OTHER), (TOKEN, ""), ("", TOKEN)], ids=["two", "theirs", "ours"])
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        pytest.param((TOKEN, OTHER), id="two", marks=FURTHER),
+        pytest.param((TOKEN, ""), id="theirs"),
+        pytest.param(("", TOKEN), id="ours", marks=FURTHER),
+    ],
+)
 def test_node_0_of_two_names_it_where_the_tokens_tell_the_runs_apart(tokens: tuple[str, str]) -> None:
     port = unused_port()
     with started(*node(0, port, "--wait", "60"), DISTDOCTOR_TOKEN=tokens[0]):

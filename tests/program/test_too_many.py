@@ -9,7 +9,7 @@ from pathlib import Path
 
 from distdoctor.model.facts import encode
 from distdoctor.session.protocol import Command
-from tests.helpers.hostile import BACKENDS, RUN, forged_report, hostile_node_0
+from tests.helpers.hostile import RUN, USUAL_BACKEND, forged_report, hostile_node_0
 from tests.helpers.runs import ended, environment, started
 from tests.helpers.servers import unused_port
 
@@ -71,7 +71,7 @@ def test_the_third_of_two_nodes_is_found_as_torchrun_has_no_use_for_it(tmp_path:
         assert [ended(process)[0] for process in (one, two, three)] == [0, 0, 0], "the second option cures it"
 
 
-@BACKENDS
+@USUAL_BACKEND
 def test_who_comes_when_the_report_is_written_is_not_counted_and_says_so(libuv: str) -> None:
     data = encode(forged_report())
     over = Command("report", parts=1, digest=hashlib.sha256(data).hexdigest(), met={"1": "somebody else's"})

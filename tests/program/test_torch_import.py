@@ -19,6 +19,8 @@ import pytest
 from tests.helpers.namespaces import ROOT
 from tests.helpers.runs import environment
 
+HARMLESS = ("random/notes.txt", "torch/model.pt", "utils.py", "site.py")
+FURTHER = pytest.mark.scoreboard
 JOB = "import torch, torch.distributed as dist\nprint(torch.__file__, dist.is_available())\n"
 WRAPPER = """
 import sys, threading, time
@@ -90,7 +92,11 @@ def write(folder: Path, name: str, text: str = "mine = 1\n") -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["random.py", "json.py", "numpy.py", "queue/__init__.py", "torch.py", "torch/__init__.py"]
+    "name",
+    [
+        *("random.py", "queue/__init__.py", "torch.py"),
+        *(pytest.param(name, marks=FURTHER) for name in ("json.py", "numpy.py", "torch/__init__.py")),
+    ],
 )
 def test_a_file_in_the_working_folder_that_hides_a_module(name: str, tmp_path: Path) -> None:
     file = write(tmp_path, name)
@@ -108,7 +114,7 @@ def test_a_file_in_the_working_folder_that_hides_a_module(name: str, tmp_path: P
         assert (status, report["torch"] is not None) == (0, True)
 
 
-@pytest.mark.parametrize("name", ["random.py", "torch/__init__.py"])
+@pytest.mark.parametrize("name", ["torch/__init__.py", pytest.param("random.py", marks=FURTHER)])
 def test_a_file_on_pythonpath_that_hides_a_module(name: str, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
@@ -123,10 +129,11 @@ def test_a_file_on_pythonpath_that_hides_a_module(name: str, tmp_path: Path) -> 
     assert check(here, **{**variables, **env})[0] == 0
 
 
-@pytest.mark.parametrize("harmless", ["random/notes.txt", "torch/model.pt", "utils.py", "site.py"])
-def test_what_hides_nothing_is_no_finding(harmless: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("harmless", [HARMLESS, *(pytest.param((name,), marks=FURTHER) for name in HARMLESS)])
+def test_what_hides_nothing_is_no_finding(harmless: tuple[str, ...], tmp_path: Path) -> None:
     """A folder without __init__.py is imported by nobody while there is the real one."""
-    write(tmp_path, harmless)
+    for name in harmless:
+        write(tmp_path, name)
     assert job_runs(tmp_path)
     status, report = check(tmp_path)
     assert (status, report["verdict"] in ("pass", "warn")) == (0, True), report["findings"]
@@ -162,7 +169,7 @@ def test_a_folder_whose_name_is_no_utf_8(tmp_path: Path) -> None:
     assert "job\\xff/random.py" in finding(report)["summary"]
 
 
-@pytest.mark.parametrize("kind", ["-P", "PYTHONSAFEPATH"])
+@pytest.mark.parametrize("kind", ["-P", pytest.param("PYTHONSAFEPATH", marks=FURTHER)])
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
 def test_without_the_working_folder_on_the_path_its_files_hide_nothing(kind: str, tmp_path: Path) -> None:
     write(tmp_path, "random.py")
