@@ -1,0 +1,59 @@
+"""Lines that are written of failures of the stage collective."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "collective/mismatch",
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+        "CollectiveFingerPrint(SequenceNumber=2, OpType=ALLREDUCE, TensorShape=[1])",
+    ),
+    (
+        "collective/mismatch",
+        "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] "
+        "op.preamble.length <= op.nbytes. 8 vs 4",
+    ),
+    ("collective/rank-missing", "\t     [3] finished collective #42, but didn't join collective #43 (count from 1)"),
+    (
+        "collective/unused-parameters",
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new "
+        "one. This error indicates that your module has parameters that were not used in producing loss.",
+    ),
+    (
+        "collective/model-mismatch",
+        "RuntimeError: DDP expects same model across all ranks, but Rank 6 has 59 params, while rank 0 "
+        "has inconsistent 48 params.",
+    ),
+    ("collective/backend-lacks-device", "RuntimeError: No backend type associated with device type cpu"),
+    (
+        "collective/group-not-initialized",
+        "RuntimeError: Default process group has not been initialized, please make sure to call init_process_group.",
+    ),
+    ("collective/initialized-twice", "RuntimeError: trying to initialize the default process group twice!"),
+    (
+        "collective/backend-lacks-device",
+        "RuntimeError: FSDP CPU offloading requires backend supporting cpu tensors. Found following backend: nccl",
+    ),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "collective/slow-rank",
+        "[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for "
+        "1800090 milliseconds before timing out.",
+    ),
+    (
+        "collective/model-mismatch",
+        "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 48 params, while rank 1 "
+        "has inconsistent 0 params.",
+    ),
+    (
+        "collective/heartbeat-stuck",
+        "[F ProcessGroupNCCL.cpp:1262] [Rank 3] ProcessGroupNCCL's watchdog got stuck for 600 seconds "
+        "without making progress in monitoring enqueued collectives.",
+    ),
+    ("collective/rank-missing", "  Communicator ranks have different AllGather operation counts"),
+    ("collective/rank-missing", "RuntimeError: Application timeout caused pair closure"),
+    ("collective/rank-missing", "[1,0]<stderr>:Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1]"),
+)

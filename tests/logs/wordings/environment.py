@@ -1,0 +1,72 @@
+"""Lines that are written of failures of the stage environment."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "environment/missing-variable",
+        "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
+        "RANK expected, but not set",
+    ),
+    ("environment/missing-variable", "KeyError: 'LOCAL_RANK'"),
+    ("environment/invalid-variable", "ValueError: Port could not be cast to integer value as '29500 '"),
+    (
+        "environment/invalid-variable",
+        "    Invoked with: 'localhost', 295000, 2, True, datetime.timedelta(seconds=1800)",
+    ),
+    (
+        "environment/invalid-variable",
+        "[W socket.cpp:663] [c10d] The IPv6 network addresses of (XX.XX.XX.XX, 29500) cannot be "
+        "retrieved (gai error: -2 - Name or service not known).",
+    ),
+    ("environment/duplicate-rank", "ValueError: Some ranks has already checked in: {0: 1}"),
+    ("environment/local-rank-argument", "train.py: error: unrecognized arguments: --local-rank=0"),
+    ("environment/local-rank-argument", "main.py: error: unrecognized arguments: --local_rank=3"),
+    ("environment/backend-not-built", "RuntimeError: Distributed package doesn't have NCCL built in"),
+    (
+        "environment/nccl-library-shadowed",
+        "ImportError: /opt/conda/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined "
+        "symbol: ncclCommRegister",
+    ),
+    ("environment/torch-missing", "ModuleNotFoundError: No module named 'torch'"),
+    (
+        "environment/torch-broken",
+        "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
+    ),
+    (
+        "environment/setting-mismatch",
+        "node1:12:34 [0] init.cc:981 NCCL WARN collective mismatch error, local size 8 remote size 4",
+    ),
+    (
+        "environment/version-mismatch",
+        "worker:60:60 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 1024 bytes instead of 256",
+    ),
+    (
+        "environment/host-ip-copied",
+        "zmq.error.ZMQError: Cannot assign requested address (addr='tcp://172.17.0.5:41117')",
+    ),
+    ("environment/init-file-no-flock", "RuntimeError: flock: Function not implemented"),
+    (
+        "environment/scheduler-mismatch",
+        "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x140000.",
+    ),
+    (
+        "environment/scheduler-mismatch",
+        "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != "
+        "SLURM_TRES_PER_TASK=cpu=8",
+    ),
+    (
+        "environment/version-mismatch",
+        "n1:1:2 [0] NCCL WARN NCCL version mismatch with remote peer 10.0.0.1<3> (local: 2.27.3, remote 2.26.2)",
+    ),
+    (
+        "environment/nccl-library-shadowed",
+        "n1:1:2 [0] NCCL WARN NCCL library is too old. This application was compiled with NCCL version 2.27, "
+        "but is running with NCCL library version 2.18",
+    ),
+    ("environment/missing-variable", "RuntimeError: Could not find 'RANK' in the torch environment"),
+    ("environment/missing-variable", "Error: MASTER_ADDR is not set"),
+    ("environment/torch-missing", "/var/spool/slurmd/job1/slurm_script: line 9: torchrun: command not found"),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = ()

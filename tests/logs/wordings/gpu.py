@@ -1,0 +1,41 @@
+"""Lines that are written of failures of the stage gpu."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "gpu/out-of-memory",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+        "capacity of 79.15 GiB of which 1.06 GiB is free.",
+    ),
+    ("gpu/out-of-memory", "node:1:2 [3] include/alloc.h:48 NCCL WARN Cuda failure 2 'out of memory'"),
+    (
+        "gpu/hardware",
+        "[123456.789012] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    ),
+    ("gpu/hardware", "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+    ("gpu/busy", "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable"),
+    ("gpu/fewer-than-ranks", "RuntimeError: CUDA error: invalid device ordinal"),
+    ("gpu/none-visible", "RuntimeError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!"),
+    ("gpu/none-visible", "RuntimeError: No CUDA GPUs are available"),
+    ("gpu/mask-mismatch", "ValueError: No slot '1' specified on host 'localhost'"),
+    (
+        "gpu/one-visible-per-rank",
+        "node:1:2 [1] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
+    ),
+    ("gpu/driver-library-mismatch", "Failed to initialize NVML: Driver/library version mismatch"),
+    (
+        "gpu/fabric-manager-not-running",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+    ),
+    (
+        "gpu/compat-library",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was "
+        "attempted on non supported HW",
+    ),
+    ("gpu/arch-not-in-build", "RuntimeError: CUDA error: no kernel image is available for execution on the device"),
+    ("gpu/fewer-than-ranks", "AssertionError: local rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1,2,3"),
+    ("gpu/arch-not-in-build", "RuntimeError: HIP error: invalid device function"),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,69 @@
+"""Lines that are written of failures of the stage host."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "host/hostname-numeric",
+        "[W socket.cpp:601] [c10d] The client socket has failed to connect to [0.104.99.143]:29500 (6841231, 29500).",
+    ),
+    (
+        "host/shared-memory-small",
+        "RuntimeError: DataLoader worker (pid 4021) is killed by signal: Bus error. It is possible that "
+        "dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
+    ),
+    (
+        "host/shared-memory-small",
+        "node:1:2 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-X3mbXY to 9637892 bytes",
+    ),
+    (
+        "host/shared-memory-small",
+        "node:1:2 [0] include/shm.h:41 NCCL WARN Call to posix_fallocate failed : No space left on device",
+    ),
+    (
+        "host/shared-memory-small",
+        "RuntimeError: unable to open shared memory object </torch_21_3> in read-write mode: No space "
+        "left on device (28)",
+    ),
+    ("host/shared-memory-small", "  exitcode  : -7 (pid: 1433)"),
+    ("host/shared-memory-permission", "node:1:2 [0] NCCL WARN Call to shm_open failed : Permission denied"),
+    ("host/open-files-limit", "RuntimeError: received 0 items of ancdata"),
+    ("host/open-files-limit", "OSError: [Errno 24] Too many open files: '/data/x'"),
+    (
+        "host/locked-memory-limit",
+        "node:1:2 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
+    ),
+    (
+        "host/port-privileged",
+        "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:80 (errno: 13 - Permission denied).",
+    ),
+    (
+        "host/thread-limit",
+        "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 32: Resource temporarily unavailable",
+    ),
+    ("host/thread-limit", "libgomp: Thread creation failed: Resource temporarily unavailable"),
+    ("host/thread-limit", "RuntimeError: can't start new thread"),
+    ("host/disk-full", "OSError: [Errno 122] Disk quota exceeded"),
+    ("host/disk-full", "OSError: [Errno 28] No space left on device: '/home/u/ckpt/step_100'"),
+    ("host/compile-cache-shared", "OSError: [Errno 116] Stale file handle: '/home/u/.triton/cache/abc/kernel.json'"),
+    ("host/ptrace-denied", "RuntimeError: pidfd_getfd: Operation not permitted"),
+    ("host/user-unknown", "KeyError: 'getpwuid(): uid not found: 1042'"),
+    ("host/tmpdir-too-long", "OSError: AF_UNIX path too long"),
+    ("host/conntrack-full", "[ 1234.567890] nf_conntrack: nf_conntrack: table full, dropping packet"),
+    ("host/disk-full", "The node was low on resource: ephemeral-storage. Container main was using 10Gi"),
+    (
+        "host/extension-lock-stale",
+        '  File "/opt/venv/lib/python3.12/site-packages/torch/utils/file_baton.py", line 50 in wait',
+    ),
+    (
+        "host/hostname-numeric",
+        "[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (05, 40323).",
+    ),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "host/shared-memory-small",
+        "n1:1:2 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-NzwJ7O (size 9637888)",
+    ),
+)

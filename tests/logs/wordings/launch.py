@@ -1,0 +1,19 @@
+"""Lines that are written of failures of the stage launch."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    ("launch/ssh-unreachable", "user@gpu02: Permission denied (publickey,password)."),
+    (
+        "launch/srun-step-blocked",
+        "srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)",
+    ),
+    ("launch/srun-step-blocked", "srun: Job 9479148 step creation still disabled, retrying (Requested nodes are busy)"),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "launch/srun-step-blocked",
+        "srun: error: Task launch for StepId=847293.0 failed on node nid003078: Communication connection failure",
+    ),
+)

@@ -1,0 +1,65 @@
+"""Lines that are written of failures of the stage nccl."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    ("nccl/interface-not-found", "node:1:2 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found"),
+    (
+        "nccl/duplicate-gpu",
+        "node:1:2 [0] init.cc:794 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3b000",
+    ),
+    (
+        "nccl/infiniband-gid",
+        "node:1:2 [0] misc/ibvwrap.cc:302 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument",
+    ),
+    ("nccl/infiniband-link", "node:1:2 [0] transport/net_ib.cc:94 NCCL WARN NET/IB : Got async event : port error"),
+    (
+        "nccl/infiniband-unreachable",
+        "node:1:2 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer "
+        "10.0.0.4<43211> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+    ),
+    ("nccl/nvls-fabric-manager", "node:1:2 [0] transport/nvls.cc:156 NCCL WARN Cuda failure 'unknown error'"),
+    ("nccl/driver-too-old", "RuntimeError: CUDA driver version is insufficient for CUDA runtime version"),
+    ("nccl/build-arch", "node:1:2 [0] enqueue.cc:120 NCCL WARN Cuda failure 'named symbol not found'"),
+    (
+        "nccl/cumem-host",
+        "node:1:2 [0] transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not supported "
+        "between these two devices'",
+    ),
+    ("nccl/topo-file-bad", "node:1:2 [0] graph/xml.h:77 NCCL WARN Attribute arch of node cpu not found"),
+    (
+        "nccl/duplicate-gpu",
+        "n1:1:2 [0] NCCL WARN Multiple Ranks are using the same GPU/Partition. Set "
+        "NCCL_MULTI_RANK_GPU_ENABLE=1 to enable this",
+    ),
+    ("nccl/infiniband-link", "n1:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error"),
+    (
+        "nccl/gpudirect",
+        "n1:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with "
+        "status=IBV_WC_LOC_PROT_ERR(4) opcode=IBV_WC_SEND(0) vendor_err=81 (Send) hca mlx5_0",
+    ),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "nccl/init-failed",
+        "torch.distributed.DistBackendError: NCCL error in: "
+        "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled system error (run with "
+        "NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
+    ),
+    ("nccl/init-failed", "n1:1:2 [0] NCCL WARN Cuda failure 'invalid argument'"),
+    ("nccl/init-failed", "n1:1:2 [0] NCCL WARN No transport found for rank 0[1000] -> rank 1[2000]"),
+    (
+        "nccl/p2p-broken",
+        "n1:1:2 [1] /home/u/rccl/src/transport/p2p.cc:220 NCCL WARN hipIpcGetMemHandle failed : invalid argument",
+    ),
+    (
+        "nccl/init-failed",
+        "n1:1:1 [7] component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
+    ),
+    (
+        "nccl/init-failed",
+        "RuntimeError: create:torch_npu/x.cpp:89 HCCL function error: HcclCommInitRootInfo(), error code is 1",
+    ),
+    ("nccl/init-failed", "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64"),
+)

@@ -1,0 +1,54 @@
+"""Lines that are written of failures of the stage network."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "network/master-unresolvable",
+        "[W socket.cpp:663] [c10d] The IPv6 network addresses of (master-0, 29500) cannot be retrieved "
+        "(gai error: -2 - Name or service not known).",
+    ),
+    (
+        "network/master-not-node0",
+        "[E socket.cpp:449] [c10d] The server socket has failed to bind to 10.0.0.7:29500 (errno: 99 - "
+        "Cannot assign requested address).",
+    ),
+    (
+        "network/port-in-use",
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
+        "network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address "
+        "already in use",
+    ),
+    (
+        "network/port-in-use",
+        "RuntimeError: The server socket has failed to listen on any local network address. The server "
+        "socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+    ),
+    ("network/port-in-use", "RuntimeError: Address already in use"),
+    (
+        "network/no-route",
+        "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:208] connect: "
+        "Network is unreachable",
+    ),
+    (
+        "network/wrong-interface",
+        "node2:45:60 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 172.17.0.2<41257> "
+        "failed : Connection refused",
+    ),
+    (
+        "network/ipv6-mismatch",
+        "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/address.cc:58] "
+        "ss1.ss_family == ss2.ss_family. 10 vs 2",
+    ),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "network/master-not-node0",
+        "TimeoutError: The client socket has timed out after 60s while trying to connect to (10.0.0.1, 29500).",
+    ),
+    (
+        "network/port-refused",
+        "[E socket.cpp:957] [c10d] The client socket has failed to connect to any network address of (node1, 29500).",
+    ),
+)

@@ -1,0 +1,155 @@
+"""Lines that are written of failures of the stage process."""
+
+from __future__ import annotations
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    ("process/exception", "ZeroDivisionError: division by zero"),
+    ("process/crashed", "  exitcode  : -11 (pid: 77)"),
+    ("process/crashed", "srun: error: n01: task 3: Segmentation fault (core dumped)"),
+    ("process/killed-by-oom", "  traceback : Signal 9 (SIGKILL) received by PID 14750"),
+    (
+        "process/killed-by-oom",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=812.0. Some of the step tasks have been OOM Killed.",
+    ),
+    (
+        "process/killed-by-oom",
+        "[9.100000] Memory cgroup out of memory: Killed process 4321 (python) total-vm:1kB, anon-rss:1kB",
+    ),
+    (
+        "process/killed-by-oom",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
+    ),
+    (
+        "process/killed-by-scheduler",
+        "slurmstepd: error: *** STEP 494583.0 ON n01 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***",
+    ),
+    (
+        "process/terminal-closed",
+        "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers",
+    ),
+    (
+        "process/terminal-closed",
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 8812 got signal: 1",
+    ),
+    (
+        "process/terminated",
+        "WARNING:torch.distributed.elastic.agent.server.api:Received 15 death signal, shutting down workers",
+    ),
+    (
+        "process/cuda-in-fork",
+        "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+        "multiprocessing, you must use the 'spawn' start method",
+    ),
+    ("process/killed-by-oom", "srun: error: gpu-12: task 3: Out Of Memory"),
+    ("process/killed-by-oom", "slurmstepd: error: Exceeded job memory limit at some point."),
+    ("process/killed-by-oom", "srun: error: gpu-12: tasks 0-7: Killed"),
+    ("process/killed-by-oom", "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed)."),
+    ("process/killed-by-oom", "=   KILLED BY SIGNAL: 9 (Killed)"),
+    ("process/killed-by-oom", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 10Mi."),
+    ("process/killed-by-scheduler", "srun: error: Node failure on gpu-12"),
+    (
+        "process/killed-by-scheduler",
+        "salloc: Job 36126573 has exceeded its time limit and its allocation has been revoked",
+    ),
+    ("process/crashed", "!!!!!!! Segfault encountered !!!!!!!"),
+    (
+        "process/exception",
+        "torchrun: error: the following arguments are required: training_script, training_script_args",
+    ),
+    ("process/exception", "slurmstepd: error: execve(): python: No such file or directory"),
+    (
+        "process/exception",
+        "../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [134,0,0], thread: "
+        "[0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+    ),
+    (
+        "process/exception",
+        "(VllmWorkerProcess pid=1775) ERROR 09-23 10:49:22 worker_base.py:467] ValueError: no such model",
+    ),
+    (
+        "process/killed-by-oom",
+        "[2612362.231458] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), "
+        "order=0, oom_score_adj=829",
+    ),
+)
+
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("process/terminated", "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23 got signal: 2"),
+    (
+        "process/rank0-died",
+        "RuntimeError: [7] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
+        "c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+    ),
+    (
+        "process/peer-died",
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:41904",
+    ),
+    (
+        "process/rank0-died",
+        "[W TCPStore.cpp:106] [c10d] recvValue failed on SocketImpl(fd=67, addr=[n1]:4, "
+        "remote=[n0]:29500): failed to recv, got 0 bytes",
+    ),
+    (
+        "process/peer-died",
+        "node:1:2 [0] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote peer n2<43210>",
+    ),
+    ("process/exception", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"),
+    ("process/exception", "  exitcode  : 1 (pid: 1622990)"),
+    (
+        "process/exception",
+        "subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.",
+    ),
+    ("process/crashed", "  exitcode  : -6 (pid: 16)"),
+    ("process/killed-by-scheduler", "slurmstepd: error: *** STEP 12.0 ON n01 CANCELLED AT 2024-01-01T00:00:00 ***"),
+    ("process/terminated", "KeyboardInterrupt"),
+    (
+        "process/killed-by-scheduler",
+        "slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2024-10-09T23:25:32 DUE to SIGNAL Killed ***",
+    ),
+    (
+        "process/killed-by-scheduler",
+        "slurmstepd: error: *** JOB 42 STEPD TERMINATED ON n1 AT 2024-10-09T23:25:32 DUE TO JOB NOT ENDING "
+        "WITH SIGNALS ***",
+    ),
+    (
+        "process/exception",
+        "slurmstepd: error: *** STEP 42.0 ON n1 FAILED (non-zero exit code or other failure mode) ***",
+    ),
+    ("process/exception", '[rank4]:   File "/home/u/compile_fx.py", line 685, in _compile_fx_inner'),
+    (
+        "process/exception",
+        "n1:1:2 [0] include/alloc.h:125 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
+    ),
+    ("process/exception", "  traceback : Signal 6 (SIGABRT) received by PID 189"),
+    ("process/crashed", "srun: error: gpu-12: task 3: Aborted (core dumped)"),
+    ("process/terminated", "srun: error: gpu-12: task 3: Terminated"),
+    ("process/terminated", "asyncio.exceptions.CancelledError"),
+    (
+        "process/peer-died",
+        "n1:1:2 [0] NCCL WARN ncclOsSocketPollConnect to 10.0.0.1<1> failed with error Connection refused",
+    ),
+    (
+        "process/peer-died",
+        "n1:1:2 [0] NCCL WARN communicator encountered a fatal error (detected in ncclCommGetAsyncError)",
+    ),
+    (
+        "process/peer-died",
+        "Exception raised from ncclCommWatchdog at "
+        "/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1901 (most recent call first):",
+    ),
+    ("process/peer-died", "An ORTE daemon has unexpectedly failed after launch and before"),
+    ("process/rank0-died", "RuntimeError: [1] is setting up NCCL communicator"),
+    (
+        "process/killed-by-oom",
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
+    ),
+    (
+        "process/exception",
+        "(VllmWorkerProcess pid=759) ERROR 07-24 08:26:01 multiproc_worker_utils.py:226]   File "
+        '"/usr/lib/vllm/worker.py", line 132, in init_device',
+    ),
+    (
+        "process/exception",
+        "Error for Training job a: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
+    ),
+)
