@@ -1,0 +1,59 @@
+"""Each command line that README.md, CONTRIBUTING.md, docs/, --help and the pages of the checks tell can be parsed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from distdoctor.cli.app import app
+from distdoctor.cli.argv import COMMANDS, normalized
+from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP
+from tests.facts_builder import CHECKS
+from tests.helpers.namespaces import ROOT
+
+PARSER: Any = typer.main.get_command(app)
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*/*"))]
+TEXTS = {
+    **{str(path.relative_to(ROOT)): path.read_text() for path in DOCUMENTS},
+    "--help": HELP,
+    "check --help": CHECK_HELP,
+    "diagnose --help": DIAGNOSE_HELP,
+    **{check.id: check.page for check in CHECKS},
+}
+LINE = re.compile(rf'(?:`|^\s+|[\s/]|"\$)distdoctor"? ((?:{"|".join(COMMANDS)}|--version)\b[^`]*)')
+END = re.compile(r"\s{2,}|\s*(?:&&|\|\||[|;)>#])|(?<=\w)[.,:](?:\s|$)|$")
+"""What a command line ends with: a comment in the next column, another command, the rest of a sentence."""
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Those in back quotes, and those on lines of code: indented, or of a script."""
+    whole = re.sub(r"\\\n\s*", "", text)
+    for line in whole.splitlines():
+        code = line.startswith("  ") or whole.startswith("#!")
+        for found in LINE.finditer(line):
+            if code or found.group().startswith("`"):
+                yield found[1][: END.search(found[1]).start()]  # type: ignore[union-attr]
+
+
+LINES = sorted({(name, line) for name, text in TEXTS.items() for line in command_lines(text)})
+
+
+def test_there_are_such_lines_in_all_of_them() -> None:
+    documents = {name for name in TEXTS if "/" not in name or name.startswith("docs/")} - {"check --help"}
+    assert {name for name, _ in LINES} >= documents and len(LINES) > 40
+
+
+@pytest.mark.parametrize(("where", "line"), LINES, ids=[f"{name}: {line}" for name, line in LINES])
+def test_it_can_be_parsed(where: str, line: str) -> None:
+    words = normalized(shlex.split(re.sub(r"\$\w+", "1", line)))
+    if words[0].startswith("-"):
+        PARSER.make_context("distdoctor", words)
+        return
+    files = ["FILE"] if words == ["diagnose"] else []
+    told = PARSER.commands[words[0]].make_context(words[0], [*words[1:], *files]).params
+    assert told.get("check_id") in (None, "ID", *(check.id for check in CHECKS)), where
