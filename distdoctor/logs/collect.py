@@ -51,8 +51,10 @@ class _Matches:
         key = (match.check, match.shows, match.exception, replace(who, pid=None, time=None), kind, match.source)
         known = self._known.get(key)
         if known is not None:
+            # One line may show the same in two ways.
+            again = known.values.get("last_line", str(known.line)) != str(match.line)
             values = {**known.values, "last_line": str(match.line)}
-            self._known[key] = replace(known, count=known.count + 1, values=values)
+            self._known[key] = replace(known, count=known.count + again, values=values)
         elif len(self._known) < MOST:
             values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
             self._known[key] = replace(match, text=text, values=values, order=self.order)

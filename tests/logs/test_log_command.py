@@ -151,3 +151,19 @@ def test_no_failure_is_a_pass_only_at_the_end_of_the_job(
     status, report = told(capsys, str(tmp_path))
     assert (status, report["verdict"], report["findings"]) == (0, verdict, [])
     assert said in "".join(report["notes"])
+
+
+def test_an_empty_file_is_a_bad_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.log").touch()
+    for given in (tmp_path / "x.log", tmp_path):
+        assert run(["diagnose", str(given)]) == 2
+        assert capsys.readouterr().err == f"distdoctor: {given}: empty\n"
+
+
+@pytest.mark.parametrize(("lines", "said"), [(1, "2 GiB"), (2, "2 GiB (2 times)")])
+def test_a_line_that_shows_a_thing_in_two_ways_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, said: str
+) -> None:
+    (tmp_path / "x.log").write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n" * lines)
+    _, report = told(capsys, str(tmp_path / "x.log"))
+    assert report["findings"][0]["evidence"][0].endswith(said)
