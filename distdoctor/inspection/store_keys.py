@@ -109,13 +109,17 @@ def foreseen_agents(run_id: str, nodes: int) -> Iterator[bytes]:
 
 def foreseen_ranks(group: str, attempt: int | None, ranks: Iterable[int], old: bool) -> Iterator[bytes]:
     """Where the ranks of a group (its path) write their addresses."""
-    worker = "" if attempt is None else f"/worker/attempt_{attempt}/"
     for rank in ranks:
         for device in ("cpu", "cuda"):
             for name in (f"rank_{rank}", f"{rank}") if old else (f"{rank}",):
-                yield f"/{worker}{group}//{device}//0/{name}".encode()
+                yield f"{_before(attempt)}{group}//{device}//0/{name}".encode()
 
 
-def foreseen_communicators(group: str) -> tuple[bytes, ...]:
+def foreseen_communicators(group: str, attempt: int | None) -> tuple[bytes, ...]:
     """Where NCCL's first ranks write the ids of the first communicators, and its watchdog that something failed."""
-    return tuple(f"{group}//cuda//{name}".encode() for name in ("0", "1", *_FAILED))
+    return tuple(f"{_before(attempt)}{group}//cuda//{name}".encode() for name in ("0", "1", *_FAILED))
+
+
+def _before(attempt: int | None) -> str:
+    """What is before the path of a group: of torchrun's workers until 2.5 the number of the attempt."""
+    return "/" if attempt is None else f"//worker/attempt_{attempt}/"

@@ -82,10 +82,10 @@ class Reading:
         """Ask for the keys whose names can be known."""
         run = self._run_id
         await self._ask(store, [CLIENTS, f"{STATE}{run}".encode(), *foreseen_agents(run, _FORESEEN_NODES)])
-        group = "/default_pg/0"
-        await self._ask(store, foreseen_communicators(group))
+        group = "default_pg/0"
         attempts = (None, *range(_FORESEEN_ATTEMPTS)) if self._keys.roles or run != "none" or old else (None, 0)
         for attempt in attempts:
+            await self._ask(store, foreseen_communicators(group, attempt))
             known = self.found.expected_world or _FORESEEN_RANKS
             here = await self._ask(store, foreseen_ranks(group, attempt, range(known), old))
             if here and not self.found.expected_world:
