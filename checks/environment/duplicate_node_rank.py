@@ -27,12 +27,23 @@ environment/duplicate-rank, network/master-not-node0
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, missing_node_ranks, names_of, together, two_jobs_fixes
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Node,
+    live,
+    missing_node_ranks,
+    names_of,
+    together,
+    two_jobs_fixes,
+)
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 VARIABLES = ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")
+DIFFERENT = "Give each node its own --node-rank, from 0 to nnodes - 1, and start the job again on all of them."
 UNCLAIMED = ("", "default", "assigned at the meeting")
 """Sources of a node rank that nobody has given."""
 
@@ -48,6 +59,58 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for rank, nodes in sorted(claims.items()):
         if len(nodes) > 1:
             yield finding(cluster, rank, nodes)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None:
+        return
+    told: dict[int, list[tuple[Node, int]]] = {}
+    for node, facts in job.facts:
+        same = (facts.master_addr, facts.master_port) == (job.first.master_addr, job.first.master_port)
+        for agent in facts.processes:
+            # The c10d rendezvous gives the numbers out itself.
+            if same and facts.rdzv_backend == "static" and agent.role == "agent" and agent.node_rank is not None:
+                told.setdefault(agent.node_rank, []).append((node, agent.pid))
+    twice = {rank: agents for rank, agents in sorted(told.items()) if len(agents) > 1}
+    for rank, agents in twice.items():
+        nodes = list(dict.fromkeys(node for node, _ in agents))
+        several = names_of(nodes) if len(nodes) > 1 else f"{len(agents)} agents of torchrun on {nodes[0].name}"
+        yield Finding.about(
+            nodes,
+            f"{several} have the same node rank, {rank}.",
+            unsure=len(nodes) > 1,
+            evidence=(f"{node.name}: torchrun's agent (pid {pid}) was started as node {rank}" for node, pid in agents),
+            fixes=(Fix.on(nodes, DIFFERENT, unknown=("--node-rank",)),),
+        )
+    if not twice:
+        yield from counted(job)
+
+
+def counted(job: live.LiveJob) -> Iterator[Finding]:
+    """All agents came to the store, and they wrote fewer numbers than they are: each writes under its own, at once, and
+    waits for those of the others (torch/distributed/elastic/agent/server/api.py, ``_assign_worker_ranks``)."""
+    planned, first = job.first.nnodes or 0, job.first
+    view = next((one for one in job.stores if one.state == "read" and not one.rendezvous and not one.via), None)
+    if view is None or planned < 2 or first.rdzv_backend != "static" or job.ranks or job.young or view.groups:
+        return
+    written = sorted(agent.node for agent in view.agents if agent.node is not None)
+    if not 0 < len(written) < planned or view.clients is None or view.clients < planned:
+        return
+    here = [node for node, facts in job.facts if facts.node_rank in written]
+    numbers = f"node rank{'s' if len(written) > 1 else ''} {together(map(str, written))}"
+    blamed = here if len(written) == 1 else []  # else it may be another number that is there twice
+    yield Finding.about(
+        blamed,
+        f"{view.clients} nodes came to torchrun's store, and all they wrote is {numbers}: several have the same one.",
+        unsure=True,
+        evidence=(
+            f"the store at {view.host} port {view.port} counts {view.clients} agents of {planned}; each waits for the "
+            "others' numbers",
+            *(f"{node.name}: torchrun's agent there is node {facts.node_rank}" for node, facts in job.facts),
+        ),
+        fixes=(Fix.on([node for node, _ in job.facts], DIFFERENT, unknown=("--node-rank",)),),
+    )
 
 
 def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:

@@ -25,8 +25,10 @@ environment/duplicate-node-rank, environment/world-size-mismatch, store/nodes-mi
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, missing_ranks, together, two_jobs_fixes
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, missing_ranks, together, two_jobs_fixes
+from distdoctor.check_api.live import Member
 
 SEVERITY = "fail"
 LOG = (
@@ -51,6 +53,46 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             yield finding(cluster, rank, claimants, missing)
 
 
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    if job is None:
+        return
+    store = job.store
+    known = store is not None and store.tells_missing and not job.young
+    missing = tuple(rank for rank in store.missing if rank not in job.numbers) if store and known else ()
+    for rank, those in job.claims.items():
+        claimants = [(one.node, one.process.pid) for one in those]
+        told = finding(cluster, rank, claimants, missing)
+        if not missing and not (store and (store.restarted or len(store.joined) == job.world)):
+            told = replace(told, fixes=(fix(told.nodes[-1], rank, missing),))  # whether all others are there: not known
+        yield replace(told, evidence=tuple(live.where_ranks_are(those)))
+    for one, other in live.overwritten(job):
+        if one.number not in job.claims:
+            yield claimed_elsewhere(one, other, missing)
+
+
+def claimed_elsewhere(one: live.LiveRank, other: Member, missing: tuple[int, ...]) -> Finding:
+    """The store holds, as the address of this rank, one at which its process does not listen."""
+    nodes = tuple(dict.fromkeys(name for name in (one.node.name, other.host) if name))
+    return Finding.about(
+        nodes,
+        f"Rank {one.number} is claimed by pid {one.process.pid} on {one.node.name}, and by a process on "
+        f"{other.host or other.address}, which told the others its own address.{lacking(missing)}",
+        ranks=(one.number or 0,),
+        unsure=len(nodes) > 1,
+        evidence=(
+            f"the store says that rank {one.number} listens on {other.address} port {other.port}; here it listens on "
+            + together([f"{s.local} port {s.local_port}" for s in one.process.sockets or () if s.state == "LISTEN"]),
+            *live.where_ranks_are([one]),
+        ),
+        fixes=(fix(one.node.name, one.number or 0, missing),),
+    )
+
+
+def lacking(missing: tuple[int, ...]) -> str:
+    return f" Nobody is rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
+
+
 def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ...]) -> Finding:
     nodes = list(dict.fromkeys(node.name for node, _ in claimants))
     blamed = nodes
@@ -60,10 +102,9 @@ def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], miss
         if len(set(rightful)) == 1:
             blamed = [name for name in nodes if name != rightful[0]]
     unsure = len(blamed) > 1
-    lacking = f" Nobody is rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
     return Finding.about(
         blamed,
-        f"Rank {rank} is claimed by {len(claimants)} processes, on {together(nodes)}.{lacking}",
+        f"Rank {rank} is claimed by {len(claimants)} processes, on {together(nodes)}.{lacking(missing)}",
         ranks=(rank,),
         unsure=unsure,
         evidence=(f"{node.name}: pid {pid} has RANK={rank}" for node, pid in claimants),

@@ -9,16 +9,17 @@ from distdoctor.check_api.live_master import (
     store_contact,
     store_finding,
 )
-from distdoctor.check_api.live_ranks import called, others_wait, rank_finding, where_ranks_are
+from distdoctor.check_api.live_ranks import called, others_wait, overwritten, rank_finding, where_ranks_are
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.live_job import LiveJob, LiveRank
 from distdoctor.knowledge.live_job import live_job as job_of
-from distdoctor.model.facts import RendezvousView, StoreView
+from distdoctor.model.facts import Member, RendezvousView, StoreView
 
 __all__ = [
     "LiveJob",
     "LiveRank",
+    "Member",
     "RendezvousView",
     "StoreView",
     "called",
@@ -26,6 +27,7 @@ __all__ = [
     "job_of",
     "master_of",
     "others_wait",
+    "overwritten",
     "places",
     "rank_finding",
     "recorded",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from distdoctor.check_api.text import ranks_said, together
+from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.model.facts import Member
 from distdoctor.model.findings import Finding, Fix, Severity
 
 SHOWN = 8
@@ -50,3 +52,19 @@ def rank_finding(
 def others_wait(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:
     """Evidence of who waits meanwhile."""
     return list(where_ranks_are(rank for rank in job.waiting if rank not in ranks))[:SHOWN]
+
+
+def overwritten(job: LiveJob) -> Iterator[tuple[LiveRank, Member]]:
+    """The ranks here in whose name the store holds an address at which they do not listen, with what it holds: another
+    process wrote it, for each writes its own under its number (gloo's rendezvous/context.cc)."""
+    view = job.store
+    group = view.default_group if view is not None and not view.restarted else None
+    written = {member.rank: member for member in (group.members if group else ()) if member.port}
+    for rank in job.ranks:
+        one, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
+        listens = {s.local_port for s in one.sockets or () if s.state == "LISTEN"}
+        # Before it has a thread of gloo's it has written nothing; after a restart the address may be an older one's.
+        if other is None or one.restart or not listens or not places.threads_of(one, "gloo_tcp_loop"):
+            continue
+        if other.port not in listens:
+            yield rank, other

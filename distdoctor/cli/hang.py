@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import ending
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
     from distdoctor.model.facts import NodeFacts
 
+Judging: TypeAlias = "tuple[Sequence[Check], Sequence[str]]"
+"""The checks, and the patterns of what is not to be told."""
+
 
 def hang_command(how: HangFlags, flags: ReportFlags) -> int:
     """Look at the job that is meant, judge and tell. Raises UsageError."""
@@ -38,16 +42,20 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
         raise UsageError("--watch tells one report after the other, which only text can")
     wanted = Wanted(how.pid, how.run_id, how.store, one_of("--stacks", how.stacks, STACKS))
     save = save_path(how.save) if how.save is not None else None
-    checks = load_checks(flags.checks or ())
-    patterns = known_ids(flags.ignore or (), checks)
-    facts, report = _looked(wanted, checks, patterns)
+
+    @cache
+    def judging() -> Judging:
+        checks = load_checks(flags.checks or ())
+        return checks, known_ids(flags.ignore or (), checks)
+
+    facts, report = _looked(wanted, judging)
     while how.watch is not None:
         telling.show(report)
         before = report
         try:
             time.sleep(how.watch)
             ending.begin()
-            facts, report = _looked(wanted, checks, patterns)
+            facts, report = _looked(wanted, judging)
         except UsageError as err:
             streams.write(f"\n{_now()} {clean(err)}\n")
             return OK
@@ -61,13 +69,14 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
     return INCOMPLETE if status == OK and unsaved else status
 
 
-def _looked(wanted: Wanted, checks: Sequence[Check], ignore: Sequence[str]) -> tuple[NodeFacts, Report]:
-    """What was seen, and the report on it. Raises UsageError where there is no such job."""
+def _looked(wanted: Wanted, judging: Callable[[], Judging]) -> tuple[NodeFacts, Report]:
+    """What was seen, and the report on it. Raises UsageError, also where there is no such job."""
     began, started_at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
-        facts = inspect(wanted)
+        facts = inspect(wanted, meanwhile=judging)
     except NoJob as err:
         raise UsageError(str(err)) from None
+    checks, ignore = judging()
     return facts, report_on_jobs([facts], checks, ignore, started_at=started_at, seconds=time.monotonic() - began)
 
 

@@ -67,6 +67,12 @@ class AgentOptions:
         return host, number if number is not None else 29400
 
     @property
+    def static_node_rank(self) -> int | None:
+        """Which node this one was told to be, 0 unless told (run.py); None with c10d, which gives the numbers out."""
+        number = self.node_rank or "0"
+        return int(number) if self.rdzv_backend == "static" and number.isdecimal() else None
+
+    @property
     def join_timeout(self) -> float:
         """Seconds that the agents wait for each other."""
         match = re.search(r"(?:^|,)(?:join_)?timeout=(\d{1,7})", self.rdzv_conf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -50,8 +50,8 @@ class Wanted:
     apart: float = APART
 
 
-def inspect(wanted: Wanted) -> NodeFacts:
-    """The facts of the job that is meant. Raises NoJob."""
+def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> NodeFacts:
+    """The facts of the job that is meant. ``meanwhile`` is called between the two looks. Raises NoJob."""
     started = time.time()
     scan = candidates.scan()
     try:
@@ -60,7 +60,7 @@ def inspect(wanted: Wanted) -> NodeFacts:
         if wanted.store is None or wanted.pid is not None:
             raise
         found = Found(wanted.store, "")  # from a host without any process of the job
-    job = _looked_at(found, wanted, scan)
+    job = _looked_at(found, wanted, scan, meanwhile)
     return NodeFacts(
         identity(),
         _plan(job),
@@ -114,7 +114,7 @@ def _said(job: Found) -> str:
     return f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet"
 
 
-def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
+def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: Callable[[], object]) -> JobFacts:
     traced = [pid for pid, (_, role) in found.members.items() if role != "child"]
     reason = stacks.why_not() if traced and wanted.stacks != "off" else ""
     traced = traced if wanted.stacks != "off" and not reason else []
@@ -123,12 +123,13 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
         first_stacks = stacks.read(traced)
         began = time.monotonic()
         first = {pid: looks.look(pid, began) for pid in found.members}
-        time.sleep(max(0.0, wanted.apart))
+        meanwhile()
+        time.sleep(max(0.0, began + wanted.apart - time.monotonic()))
         second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
         apart = time.monotonic() - began
         tables = SocketTables()
         notes = [reason] if reason else []
-        processes = []
+        processes, numbers_of_others = [], jobs.inherited(found, scan)
         last = {
             pid: looks.process(one, role, tables)
             for pid, (one, role) in found.members.items()
@@ -140,6 +141,8 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan) -> JobFacts:
             if before is None or after is None:
                 continue
             seen = replace(seen, moved=looks.moved(before, after))
+            if pid in numbers_of_others:
+                seen = replace(seen, rank=None, local_rank=None)
             processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid)))
         gone = [pid for pid in found.members if pid not in last]
         if gone:
@@ -189,6 +192,7 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
     nodes = options.nodes if options else None
     world = next((one.world_size for one in ranks if one.world_size is not None), None)
     local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
+    nodes_told = (one.node_rank for one in ranks if one.node_rank is not None)
     return JobFacts(
         id=found.id,
         launcher=launcher,
@@ -199,7 +203,7 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
         rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
         join_timeout=options.join_timeout if options and options.rdzv_backend == "c10d" else None,
         nnodes=nodes[0] if nodes else -(-world // local) if world and local else None,
-        node_rank=next((one.node_rank for one in ranks if one.node_rank is not None), None),
+        node_rank=next(nodes_told, options.static_node_rank if options else None),
         world_size=world,
         netns=found.netns,
         processes=tuple(sorted(processes, key=_order)),

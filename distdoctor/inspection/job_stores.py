@@ -35,7 +35,10 @@ def ask(found: Found, given: str | None) -> tuple[tuple[StoreView, ...], list[st
     if found.netns and not given and found.netns != proc_files.link("self", "ns/net"):
         return _elsewhere(found, place)
     hosts = [found.variable(MASTER_ADDR.variables[0]), platform.node()]
-    ask_one = partial(store_view.views, timeout=STORE_SECONDS, hosts=hosts, **_known(found))
+    # With c10d the ranks meet at another store than their agents (rendezvous.py, ``_create_c10d_store``).
+    told = found.variable("TORCHELASTIC_USE_AGENT_STORE")
+    followed: store_view.HostedBy = "agent" if told == "True" else "rank 0" if told == "False" else ""
+    ask_one = partial(store_view.views, timeout=STORE_SECONDS, hosts=hosts, followed_by=followed, **_known(found))
     views = ask_one(*place)
     seen = None if given or any(view.known for view in views) else found.seen_store()
     if seen is not None and seen[1] != place[1] and found.serves():  # the job's own code made another

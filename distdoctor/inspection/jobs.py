@@ -102,7 +102,27 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
             roles[one.pid] = "rank"
         elif any(role == "rank" and one.pid in scan.above(pid) for pid, role in roles.items()):
             roles[one.pid] = "launcher"
+    # A script that starts another, which is the rank: both have its variables.
+    for pid in [pid for pid, role in roles.items() if role == "rank" and not scan.candidates[pid].is_distributed]:
+        if any(role == "rank" and pid in scan.above(other) for other, role in roles.items()):
+            roles[pid] = "launcher"
     return roles
+
+
+def inherited(found: Found, scan: Scan) -> set[int]:
+    """The ranks whose variables are those of the one process that started them and others (torch.multiprocessing's
+    spawn in a task of SLURM): the number there is not theirs."""
+    started: dict[int, list[int]] = {}
+    for one in found.ranks:
+        for above in scan.above(one.pid):
+            if above in scan.candidates and _numbers(scan.candidates[above]) == _numbers(one) != ():
+                started.setdefault(above, []).append(one.pid)
+    return {pid for those in started.values() if len(those) > 1 for pid in those}
+
+
+def _numbers(one: Candidate) -> tuple[str, ...]:
+    names = (*RANK.variables, RANK.slurm, *_LAUNCHERS)
+    return tuple(f"{name}={one.variables[name]}" for name in names if name in one.variables)
 
 
 def _is_rank(one: Candidate) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from distdoctor.inspection import proc_files
 from distdoctor.inspection.candidates import Candidate
+from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import FUTEX, WITH_FILE, name_of, restarted
 from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
@@ -94,7 +95,7 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
             age=round(max(0.0, proc_files.uptime() - one.started), 1),
             rank=_number(env, RANK) if role == "rank" else None,
             local_rank=_number(env, LOCAL_RANK) if role == "rank" else None,
-            node_rank=_number(env, NODE_RANK),
+            node_rank=of_agent(one.command, env).static_node_rank if role == "agent" else _number(env, NODE_RANK),
             world_size=_number(env, WORLD_SIZE),
             local_world_size=_number(env, NPROC_PER_NODE),
             restart=_int(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,

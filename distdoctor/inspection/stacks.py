@@ -13,7 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from distdoctor.model.sanitize import clean, encodable
 
 SECONDS = 5.0
 """How long one stack may take; without native frames it takes milliseconds, on a busy machine more."""
+NATIVE_SECONDS = 4.0
+"""How long native frames are asked for in all: py-spy reads the symbols of torch's libraries for each process."""
 MOST_FRAMES = 60
 _MOST_BYTES = 4 << 20
 _PTRACE_SEIZE = 0x4206
@@ -71,25 +74,44 @@ def may_trace() -> bool:
 
 
 def read(pids: Iterable[int], native: bool = False) -> dict[int, tuple[Stack, str]]:
-    """Of each process its threads' frames, and why there are none."""
+    """Of each process its threads' frames, and why there are none.
+
+    ``native``: with those of C++, too; within NATIVE_SECONDS, first of one process of those that are at the same place.
+    """
     path, wanted = program(), list(pids)
     if path is None or not wanted:
         return {}
+    end = time.monotonic() + NATIVE_SECONDS
     with ThreadPoolExecutor(max(2, min(len(wanted), os.cpu_count() or 2, 16))) as pool:
-        return dict(zip(wanted, pool.map(lambda pid: _dump(path, pid, native), wanted), strict=True))
+        found = dict(zip(wanted, pool.map(lambda pid: _dump(path, pid, SECONDS), wanted), strict=True))
+        if native:
+            first = odd_ones_first(found)
+            dumped = pool.map(lambda pid: _dump(path, pid, end - time.monotonic(), native=True), first)
+            found |= {pid: dump for pid, dump in zip(first, dumped, strict=True) if dump[0]}
+    return found
 
 
-def _dump(path: str, pid: int, native: bool) -> tuple[Stack, str]:
+def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
+    """The processes that have stacks: the first at each place, those at which the fewest are before the others."""
+    places: dict[tuple[Frame, ...], list[int]] = {}
+    for pid, (stack, _) in found.items():
+        if stack:
+            places.setdefault(stack.get(pid, ()), []).append(pid)
+    return [pid for _, pid in sorted((turn * len(found) + len(those), pid) for those in places.values()
+                                     for turn, pid in enumerate(those))]  # fmt: skip
+
+
+def _dump(path: str, pid: int, seconds: float, native: bool = False) -> tuple[Stack, str]:
+    if seconds <= 0:
+        return {}, "there was no time for it"
     command = [path, "dump", "--json", "--pid", str(pid), *(["--native"] if native else [])]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired:
-        return {}, f"py-spy gave no stack within {SECONDS:g} s"
+        return {}, f"py-spy gave no stack within {seconds:g} s"
     except OSError as err:
         return {}, f"py-spy cannot be run: {err.strerror or err}"
     if done.returncode:
-        if native:
-            return _dump(path, pid, native=False)
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         reason = next((line for line in lines if "ermission" in line or line.startswith("Error")), "no reason given")
         return {}, f"py-spy: {clean(reason)[:200]}"

@@ -51,17 +51,19 @@ def views(
     run_id: str = "none",
     hosted_by: HostedBy = "",
     hosts: Collection[str] = (),
+    followed_by: HostedBy = "",
 ) -> tuple[StoreView, ...]:
     """The same, and with the c10d rendezvous the store of the ranks that it names, in ``timeout`` seconds together.
 
     That one is asked only where its host is one of the job's: that of the rendezvous itself, one of its agents', or one
-    of ``hosts`` (names or addresses).
+    of ``hosts`` (names or addresses). ``followed_by``: who serves it, where that is known; else it is told by torch's
+    generation (an agent since 2.5, rank 0 before).
     """
 
     async def both() -> tuple[StoreView, ...]:
         end = time.monotonic() + timeout
         first = await _view(host, port, timeout, expected_world, run_id, hosted_by)
-        further = await _follow(first, hosts, max(0.1, end - time.monotonic()), expected_world)
+        further = await _follow(first, hosts, max(0.1, end - time.monotonic()), expected_world, followed_by)
         return (first, further) if further else (first,)
 
     return asyncio.run(both())
@@ -118,7 +120,9 @@ async def _addresses(host: str, seconds: float) -> tuple[str, ...]:
     return (await ASKER.ask("addresses", host, max(0.1, seconds), hurry=True)).found[:4]
 
 
-async def _follow(first: StoreView, hosts: Collection[str], seconds: float, world: int | None) -> StoreView | None:
+async def _follow(
+    first: StoreView, hosts: Collection[str], seconds: float, world: int | None, hosted: HostedBy
+) -> StoreView | None:
     """The store of the ranks that the newest rendezvous in ``first`` names."""
     named = [one for one in first.rendezvous if one.master]
     if not named:
@@ -134,7 +138,7 @@ async def _follow(first: StoreView, hosts: Collection[str], seconds: float, worl
     # A name may mean this very machine here, and another one to the job.
     usable = [one for one in addresses if is_loopback(endpoint) or not is_loopback(one)]
     target = usable[0] if usable else endpoint
-    hosted: HostedBy = "agent" if first.generation in ("2.10+", "2.5-2.9") else ""
+    hosted = hosted or ("agent" if first.generation in ("2.10+", "2.5-2.9") else "rank 0")
     found = await _view(target, int(port), seconds * 0.9, world, rendezvous.run_id, hosted, blank.via)
     problems = found.problems if addresses else (f"{host} is not known here: {target} was asked", *found.problems)
     return replace(found, host=host, agents=first.agents, problems=problems)

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.job_places import Place, place_of
+from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import JobFacts, JobProcess, StoreView, WorkerServer
 
@@ -103,6 +104,28 @@ class LiveJob:
     def numbers(self) -> dict[int, LiveRank]:
         """The ranks that are here, by their numbers."""
         return {rank.number: rank for rank in self.ranks if rank.number is not None}
+
+    @cached_property
+    def claims(self) -> dict[int, list[LiveRank]]:
+        """The numbers that several processes of this job have -> those processes. None of them has ended, and none runs
+        below another: that would be one rank and what started it."""
+        claimed: dict[int, list[LiveRank]] = {}
+        meant = {self._meets(job) for node, job in self.facts if node is self.facts[0][0]}
+        one_host = len({node.host for node, _ in self.facts}) == 1
+        for node, job in self.facts:
+            lonely = job.master_addr == "localhost" or is_loopback(job.master_addr)
+            if self._meets(job) not in meant or (lonely and not one_host):
+                continue
+            for rank in self.ranks:
+                own = rank.node is node and rank.process in job.processes and rank.process.rank is not None
+                if own and rank.place.kind != job_places.ENDED:
+                    claimed.setdefault(rank.process.rank or 0, []).append(rank)
+        return {number: those for number, those in sorted(claimed.items()) if len(those) > 1}
+
+    @staticmethod
+    def _meets(job: JobFacts) -> tuple[str, int | None]:
+        """What ranks of one job have in common: where they meet, and the run id."""
+        return job.run_id, job.master_port
 
     @property
     def waiting(self) -> list[LiveRank]:

@@ -59,7 +59,8 @@ def process(rank: int | None, stack: tuple[Frame, ...], **changes: Any) -> JobPr
 
 def store(joined: Sequence[int], world: int = 4, **changes: Any) -> StoreView:
     """A store in which these ranks have joined; two on each host."""
-    members = tuple(Member(r, f"host{r // 2}", f"10.0.0.{r // 2 + 1}", 4000 + r, world) for r in joined)
+    at: dict[int, tuple[str, int]] = {r: (f"host{r // 2}", 4000 + r) for r in joined} | changes.pop("members_at", {})
+    members = tuple(Member(r, at[r][0], f"10.0.0.{int(at[r][0][-1]) + 1}", at[r][1], world) for r in joined)
     groups = (GroupView("default_pg/0", joined=tuple(joined), members=members),) if joined else ()
     view = StoreView("host0", 29500, "read", Contact("10.0.0.1", 29500, "open"), groups=groups, clients=len(joined))
     return replace(view, **{"expected_world": world, **changes})

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from distdoctor.inspection.report import changes, report_on_jobs
-from distdoctor.model.facts import BuildLock, Contact, GroupView, Member, NodeFacts, Socket, StoreView
+from distdoctor.model.facts import (
+    AgentView,
+    BuildLock,
+    Contact,
+    GroupView,
+    JobProcess,
+    Member,
+    NodeFacts,
+    Socket,
+    StoreView,
+)
 from distdoctor.model.report import Report
 from tests.facts_builder import CHECKS
 from tests.inspection.live_facts import (
@@ -32,6 +42,11 @@ FAR = StoreView("host0", 29500, "unreached", Contact("10.0.0.1", 29500, "unreach
 WAITING_HOST = process(0, RENDEZVOUS, threads=("pt_tcpstore_uv",), call="clock_nanosleep")
 SILENT = syn_sent("10.0.0.1", 29500)
 BEGUN = ("gloo_tcp_loop",)
+LISTENS = {"sockets": (Socket("LISTEN", "10.0.0.1", 4001),)}
+OTHER_WROTE = store((1, 2), clients=4, members_at={1: ("host1", 4009)})
+ARRIVED = StoreView("host0", 29500, "read", Contact("10.0.0.1", 29500, "open"), clients=2, hosted_by="agent")
+AGENT = JobProcess(90, 1, "agent", "pt_elastic", "S", age=60.0, node_rank=0)
+STATIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "static", "node_rank": 0, "world_size": None}
 BATON = frames("torch/utils/file_baton.py:wait", "torch/utils/cpp_extension.py:load")
 
 
@@ -128,6 +143,27 @@ FOUND = {
         node(process(0, REDUCE), stores=(ALL,)),
         ("process/gone", (1,), ("host0",)),
     ),
+    "a rank twice on one host": (
+        node(
+            WAITING_HOST,
+            process(1, MAKING, threads=BEGUN, call="poll"),
+            process(1, MAKING, threads=BEGUN, call="poll", pid=160),
+            stores=(store((1,), clients=3),),
+        ),
+        ("environment/duplicate-rank", (1,), ("host0",)),
+    ),
+    "a rank there and elsewhere": (
+        node(WAITING_HOST, process(1, MAKING, threads=BEGUN, call="poll", **LISTENS), stores=(OTHER_WROTE,)),
+        ("environment/duplicate-rank", (1,), ("host0", "host1")),
+    ),
+    "two nodes of one number": (
+        node(AGENT, stores=(replace(ARRIVED, agents=(AgentView(0, 2),)),), **STATIC),
+        ("environment/duplicate-node-rank", (), ("host0",)),
+    ),
+    "two agents of one number here": (
+        node(replace(AGENT, node_rank=1), replace(AGENT, pid=91, node_rank=1), stores=(REFUSED,), **STATIC),
+        ("environment/duplicate-node-rank", (), ("host0",)),
+    ),
     "lock": (
         local(BATON, BATON, BATON, BATON, locks=(BuildLock("/cache/x/lock", 900.0),)),
         ("host/extension-lock-stale", (0, 1, 2, 3), ("host0",)),
@@ -180,6 +216,37 @@ LEFT = {
         "warn",
         "",
     ),
+    "a rank whose address is its own": (
+        node(
+            process(0, REDUCE),
+            process(1, REDUCE, **LISTENS, threads=("gloo_tcp_loop", "pt_gloo_runloop")),
+            stores=(ALL,),
+        ),
+        "incomplete",
+        "",
+    ),
+    "started again, and an address from before": (
+        node(
+            process(0, REDUCE),
+            process(1, REDUCE, restart=1, sockets=(Socket("LISTEN", "10.0.0.1", 5001),)),
+            stores=(ALL,),
+        ),
+        "incomplete",
+        "",
+    ),
+    "agents that have just met": (
+        node(replace(AGENT, age=3.0), stores=(replace(ARRIVED, agents=(AgentView(0, 2),)),), **STATIC),
+        "incomplete",
+        "",
+    ),
+    "agents of c10d, which gives the numbers": (
+        node(
+            replace(AGENT, node_rank=None), replace(AGENT, pid=91, node_rank=None), stores=(ARRIVED,),
+            **{**STATIC, "rdzv_backend": "c10d"},
+        ),
+        "incomplete",
+        "",
+    ),
     "somebody builds": (
         local(
             BATON, BATON, BATON, process(3, frames("torch/utils/cpp_extension.py:load"), moved=WORKS),
@@ -205,6 +272,16 @@ def test_two_worlds() -> None:
     view = replace(store((0, 1), 2), groups=(GroupView("default_pg/0", joined=(0, 1), members=members),))
     report = judged(node(process(0, MAKING, world_size=2), stores=(view,), world_size=2))
     assert [f.check for f in report.findings if f.because_of is None] == ["environment/world-size-mismatch"]
+
+
+def test_two_nodes_of_which_each_has_one_of_a_number() -> None:
+    view = store((0, 1, 2))
+    first = node(process(0, MAKING), process(1, MAKING), stores=(view,))
+    second = node(process(1, MAKING), process(2, MAKING), stores=(view,), name="host1")
+    told = judged(first, second)
+    assert roots(told) == [("environment/duplicate-rank", (1,), ("host0", "host1"))]
+    lonely = [replace(one, jobs=(replace(one.jobs[0], master_addr="127.0.0.1"),)) for one in (first, second)]
+    assert "environment/duplicate-rank" not in [check for check, _, _ in roots(judged(*lonely))]
 
 
 def test_two_nodes_together_know_what_one_does_not() -> None:

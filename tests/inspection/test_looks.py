@@ -17,7 +17,7 @@ from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import restarted
 from distdoctor.knowledge.job_places import waiting
-from distdoctor.model.facts import JobThread
+from distdoctor.model.facts import Frame, JobThread
 
 
 @contextmanager
@@ -130,3 +130,10 @@ def test_a_call_that_a_debugger_interrupted() -> None:
     assert restarted("futex_do_wait") == ("futex", True)
     assert restarted("hrtimer_nanosleep") == ("clock_nanosleep", None)
     assert restarted("poll_schedule_timeout") == ("poll", None)
+
+
+def test_native_frames_are_asked_first_of_one_at_each_place() -> None:
+    here, there = (Frame("all_reduce", "c10d.py", 1),), (Frame("read", "data.py", 2),)
+    found: dict[int, tuple[stacks.Stack, str]] = {pid: ({pid: here}, "") for pid in (1, 2, 3)}
+    found |= {4: ({4: there}, ""), 5: ({}, "py-spy: it is gone")}
+    assert list(stacks.odd_ones_first(found)) == [4, 1, 2, 3]

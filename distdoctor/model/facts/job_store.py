@@ -187,7 +187,8 @@ class StoreView:
         """Rank 0 serves the store and still counts who comes: it writes its address only when all have."""
         group, arrived = self.default_group, self.arrived
         joined = group.joined if group else ()
-        if self.hosted_by == "agent" or self.agents or self.rendezvous or arrived is None or 0 in joined:
+        agents_here = not self.via and (self.agents or self.rendezvous)  # else they met elsewhere
+        if self.hosted_by == "agent" or agents_here or arrived is None or 0 in joined:
             return False
         # Alone, a client may as well be the agent of torchrun's first node.
         return arrived > len(joined) and not self.restarted and bool(joined or self.hosted_by)

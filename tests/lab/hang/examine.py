@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from tests.lab.hang.acts import LATE
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.running import Running
 from tests.lab.hang.table_words import MISSING
@@ -25,8 +26,6 @@ COMES_WITHIN, QUIET_WITHIN, ENDS_WITHIN, LIMIT = 180.0, 30.0, 180.0, 60.0
 """Seconds: for a job to come to a step, to stand still there, to go on from there, and for one inspection."""
 STILL = 0.2
 """Seconds of processor time per second: a rank that is held uses less, one of a job that works uses more."""
-LATE = 12.0
-"""Seconds after which whoever does not come is missing, and not just late."""
 AGAIN = """
 import sys
 from distdoctor.inspection.hang import Wanted, inspect

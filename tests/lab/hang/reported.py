@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from tests.lab.hang.acts import start
 from tests.lab.hang.row import Job, Look, Row
-from tests.lab.hang.table_words import MISMATCH, MISSING, USER_CODE
+from tests.lab.hang.table_words import MISMATCH, MISSING, TWICE, USER_CODE
 
 REPORTED = (
     Job(
@@ -42,8 +43,9 @@ REPORTED = (
     ),
     Job(
         "pytorch/pytorch#30375",
-        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, MISSING, (3,)), Look(1, MISSING, (3,))), held=(0, 1, 2), last=True),),
-        short=1,
+        (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, TWICE, (1,), ("host0", "host1")), Look(1, MISSING, (3,))), before=start(1), held=(0, 1), last=True),),
+        late=(1,),
+        numbers=(0, 1, 1, 2),
     ),
     Job(
         "Lightning-AI/pytorch-lightning#6106",

@@ -75,8 +75,10 @@ class Job:
     late: Sequence[int] = ()
     """The hosts that a row starts."""
     subnets: Sequence[str] = ("10.77.0.0/24",)
-    short: int = 0
-    """By how much the first rank of each further host is too small."""
+    numbers: Sequence[int] = ()
+    """What each process, host by host, is told of RANK, where that is wrong."""
+    node_ranks: Sequence[int] = ()
+    """What each host's torchrun is told of --node-rank, where that is wrong."""
     worlds: Sequence[int] = ()
     """What each host is told of WORLD_SIZE, where that is wrong."""
 

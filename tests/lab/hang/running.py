@@ -59,11 +59,11 @@ class Running:
             shape = f"{host * job.nproc},{job.nproc},{job.world}"
             return [([*plain, "fork", shape, *job.steps], threads)]
         if job.launcher == "env":
-            worlds = job.worlds or [job.world] * job.hosts
+            worlds, numbers = job.worlds or [job.world] * job.hosts, job.numbers or range(job.world)
             told = [
                 threads
                 | {
-                    "RANK": str(host * (job.nproc - job.short) + local),
+                    "RANK": str(numbers[host * job.nproc + local]),
                     "LOCAL_RANK": str(local),
                     "WORLD_SIZE": str(worlds[host]),
                 }
@@ -75,7 +75,8 @@ class Running:
         if job.launcher == "c10d":
             flags += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{master}:{C10D_PORT}", "--rdzv-id", "lab"]
         else:
-            flags += ["--node-rank", str(host), "--master-addr", master, "--master-port", str(PORT)]
+            number = (job.node_ranks or range(job.hosts))[host]
+            flags += ["--node-rank", str(number), "--master-addr", master, "--master-port", str(PORT)]
         return [([sys.executable, "-m", "torch.distributed.run", *flags, *plain[1:], *job.steps], threads)]
 
     # -- where it is ------------------------------------------------------------------------------------------

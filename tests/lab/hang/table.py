@@ -4,54 +4,12 @@
 
 from __future__ import annotations
 
-import signal
-
 from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import master_port, only_master_port
+from tests.lab.hang.acts import back, go_on, kill, late, link, start, stop, unfiltered
 from tests.lab.hang.reported import REPORTED
-from tests.lab.hang.row import Act, Job, Look, Row
-from tests.lab.hang.running import Running
-from tests.lab.hang.table_words import FILTERED, MISMATCH, MISSING, PEERS, STOPPED, USER_CODE
-
-
-def start(*hosts: int) -> Act:
-    """What belongs to these hosts is started."""
-    return lambda running: running.start(*hosts)
-
-
-def stop(rank: int) -> Act:
-    """The rank is stopped."""
-    return lambda running: running.signal(rank, signal.SIGSTOP)
-
-
-def go_on(rank: int) -> Act:
-    """The rank that was stopped goes on."""
-    return lambda running: running.go_on(rank)
-
-
-def kill(rank: int) -> Act:
-    """The rank is killed."""
-    return lambda running: running.kill(rank)
-
-
-def link(host: int, state: str) -> Act:
-    """The cable of a host is pulled out of the switch, or put back."""
-    return lambda running: [running.cluster.in_switch(f"ip link set lan-p{host + 1} {state}")].clear()
-
-
-def back(host: int, late: int) -> Act:
-    """The cable of a host is back, and another host is started."""
-
-    def act(running: Running) -> None:
-        link(host, "up")(running)
-        running.start(late)
-
-    return act
-
-
-def unfiltered(*hosts: int) -> Act:
-    """The packet filter of these hosts is emptied."""
-    return lambda running: [running.cluster[host].inside("nft flush ruleset") for host in hosts].clear()
+from tests.lab.hang.row import Job, Look, Row
+from tests.lab.hang.table_words import FILTERED, MISMATCH, MISSING, NODE_TWICE, PEERS, STOPPED, TWICE, USER_CODE
 
 
 def healthy(*hosts: int) -> tuple[Look, ...]:
@@ -200,6 +158,20 @@ JOBS = (
         hosts=3,
         nproc=1,
         late=(2,),
+    ),
+    Job(
+        "a number twice",
+        (Row("two processes of one host are rank 1", "init", (Look(0, TWICE, (1,), ("host0",)),), held=(0, 1), last=True),),
+        hosts=1,
+        nproc=3,
+        numbers=(0, 1, 1),
+    ),
+    Job(
+        "a node twice",
+        (Row("two nodes are node 0", "init", (Look(0, NODE_TWICE, (), ("host0",)), Look(1, NODE_TWICE, (), ("host1",))), held=(), before=late(), last=True),),
+        launcher="static",
+        nproc=1,
+        node_ranks=(0, 0),
     ),
     Job(
         "mismatched collectives",

@@ -3,3 +3,4 @@
 USER_CODE, STOPPED, MISSING = "process/waiting-in-user-code", "process/stopped", "collective/rank-missing"
 MISMATCH = "collective/mismatch"
 FILTERED, PEERS = "network/port-filtered", "mesh/peer-ports-blocked"
+TWICE, NODE_TWICE = "environment/duplicate-rank", "environment/duplicate-node-rank"

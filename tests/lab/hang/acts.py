@@ -1,0 +1,57 @@
+"""What is done to a job that runs, between its rows."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.lab.hang.row import Act
+from tests.lab.hang.running import Running
+
+LATE = 12.0
+"""Seconds after which whoever does not come is missing, and not just late."""
+
+
+def start(*hosts: int) -> Act:
+    """What belongs to these hosts is started."""
+    return lambda running: running.start(*hosts)
+
+
+def stop(rank: int) -> Act:
+    """The rank is stopped."""
+    return lambda running: running.signal(rank, signal.SIGSTOP)
+
+
+def go_on(rank: int) -> Act:
+    """The rank that was stopped goes on."""
+    return lambda running: running.go_on(rank)
+
+
+def kill(rank: int) -> Act:
+    """The rank is killed."""
+    return lambda running: running.kill(rank)
+
+
+def link(host: int, state: str) -> Act:
+    """The cable of a host is pulled out of the switch, or put back."""
+    return lambda running: [running.cluster.in_switch(f"ip link set lan-p{host + 1} {state}")].clear()
+
+
+def back(host: int, late: int) -> Act:
+    """The cable of a host is back, and another host is started."""
+
+    def act(running: Running) -> None:
+        link(host, "up")(running)
+        running.start(late)
+
+    return act
+
+
+def unfiltered(*hosts: int) -> Act:
+    """The packet filter of these hosts is emptied."""
+    return lambda running: [running.cluster[host].inside("nft flush ruleset") for host in hosts].clear()
+
+
+def late() -> Act:
+    """It is left alone until who has not come does not come soon."""
+    return lambda running: time.sleep(LATE)
