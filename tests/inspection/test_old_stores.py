@@ -10,11 +10,12 @@ import json
 import socket
 import struct
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from distdoctor.inspection.store_view import HostedBy, view
-from distdoctor.model.facts import StoreView
+from distdoctor.model.facts import AgentView, GroupView, Member, StoreView
 from tests.helpers.servers import serving
 
 VALIDATE, GET, CHECK, COUNT, CANCEL, PING = 0, 3, 5, 7, 12, 13
@@ -161,3 +162,12 @@ def test_further_groups_are_read_too() -> None:
     assert [(group.path, group.joined) for group in told.groups] == [
         ("default_pg/0", (0, 1, 2, 3)), ("default_pg/0//1", (0, 1))
     ]  # fmt: skip
+
+
+def test_rank_0_serves_the_ranks_of_c10d_until_torch_2_4() -> None:
+    """It counts who comes and writes its own address only when all have; the agents met elsewhere."""
+    one = Member(2, "host0", "10.0.0.1", 4002)
+    groups = (GroupView("default_pg/0", joined=(2,), members=(one,)),)
+    view = StoreView("host0", 4711, "read", clients=2, hosted_by="rank 0", via="host0:29400", groups=groups)
+    view = replace(view, agents=(AgentView(0, 3),), expected_world=3)
+    assert view.joined == (0, 2) and view.missing == (1,)
