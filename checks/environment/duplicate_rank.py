@@ -28,7 +28,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, missing_ranks, together, two_jobs_fixes
-from distdoctor.check_api.live import Member
 
 SEVERITY = "fail"
 LOG = (
@@ -71,7 +70,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             yield claimed_elsewhere(one, other, missing)
 
 
-def claimed_elsewhere(one: live.LiveRank, other: Member, missing: tuple[int, ...]) -> Finding:
+def claimed_elsewhere(one: live.LiveRank, other: live.Member, missing: tuple[int, ...]) -> Finding:
     """The store holds, as the address of this rank, one at which its process does not listen."""
     nodes = tuple(dict.fromkeys(name for name in (one.node.name, other.host) if name))
     return Finding.about(
