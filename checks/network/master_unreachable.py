@@ -17,7 +17,7 @@ and netmasks say what is wrong (a gateway that is none, a reverse path filter), 
 
 When it is harmless
 -------------------
-While node 0 boots: the doctor tries again until --wait ends.
+While node 0 boots: the doctor tries again until --wait ends. Nobody then answers for its address either.
 
 See also
 --------
@@ -41,6 +41,7 @@ from distdoctor.check_api import (
     misrouted_finding,
     names_of,
     node0_name,
+    parse_address,
     reachable_address,
     route_obstacles,
     set_master_fixes,
@@ -60,7 +61,60 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
     shut = [one for one in shut if one.node not in found]
     for group in grouped_by_address(shut):
-        yield finding(cluster, group)
+        alone = [] if store_host_tried(cluster, group) else [one for one in group if one.silent_neighbour]
+        yield from nobody_there_findings(cluster, alone)
+        rest = [one for one in group if one not in alone]
+        if rest:
+            yield finding(cluster, rest)
+
+
+def nobody_there_findings(cluster: Cluster, shut: list[FailedContact]) -> Iterator[Finding]:
+    """The findings about addresses that no host has, on networks that these nodes are in themselves."""
+    for way in (True, False):
+        several = [one for one in shut if (near := one.silent_neighbour) is not None and near.gateway is way]
+        if several:
+            yield nobody_there(cluster, several)
+
+
+def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
+    name, clients, address = node0_name(cluster, shut[0].node), [one.node for one in shut], shut[0].contact.address
+    near = shut[0].silent_neighbour
+    assert near is not None
+    who = names_of(clients)
+    evidence = (line for one in shut for line in seen(one))
+    links = links_to(clients, name)
+    if near.gateway:
+        summary = f"No host has the address {near.address}, the gateway by which {who} sends to {address} ({name})."
+        text = f"Look at the route to {address} on {who} (ip route get {address}), and whether {near.address} is up."
+        return Finding.about(clients, summary, links=links, evidence=evidence, fixes=(Fix.on(clients, text),))
+    return Finding.about(
+        dict.fromkeys((*(client.name for client in clients), name)),
+        f"No host has the address {address}, at which {who} looks for {name}.",
+        links=links,
+        unsure=True,
+        evidence=evidence,
+        fixes=(
+            Fix.on(clients, f"Look whether {name} is up, and whether {address} is its address: {source(shut[0])}."),
+        ),
+    )
+
+
+def seen(one: FailedContact) -> Iterator[str]:
+    near, who = one.silent_neighbour, one.node.name
+    if near is not None:
+        yield f"{who}: nobody answers for {near.address} ({one.asked_neighbour}); {contact_text(one.contact)}"
+    yield f"{who}: {source(one)}"
+
+
+def source(one: FailedContact) -> str:
+    """Where the address comes from."""
+    network, plan = one.node.network, one.node.plan
+    if parse_address(plan.master_addr) is not None:
+        return f"{plan.master_addr} is what {plan.sources.get('master_addr', 'MASTER_ADDR')} says"
+    lines = [line for line in network.master_lines if line.text.split()[0] in one.node.master_addresses]
+    if lines:
+        return f"{plan.master_addr} is {one.contact.address} by line {lines[0].number} of /etc/hosts"
+    return f"{plan.master_addr} is {one.contact.address} by the name service"
 
 
 def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:

@@ -53,8 +53,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def host_is_up(shut: FailedContact) -> bool:
-    """Whether the host answers on another port: then only this one is silent."""
-    return shut.control is not None and shut.control.outcome in ("refused", "open", "reset")
+    """Whether the host answers on another port, or when it is asked for its hardware address: then it is up."""
+    if shut.control is not None and shut.control.outcome in ("refused", "open", "reset"):
+        return True
+    near = shut.node.network.neighbour
+    return near is not None and near.state == "answers" and near.address == shut.contact.address
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from distdoctor.check_api.packet_filter import suspect
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import Contact
+from distdoctor.model.facts import Contact, Neighbour
 
 ENETUNREACH = 101
 
@@ -22,6 +22,19 @@ class FailedContact:
     node: Node
     contact: Contact
     control: Contact | None
+
+    @property
+    def silent_neighbour(self) -> Neighbour | None:
+        """The next host on the way, the master's or a gateway, where nobody answers for its address."""
+        near = self.node.network.neighbour
+        return near if near is not None and near.state == "silent" else None
+
+    @property
+    def asked_neighbour(self) -> str:
+        """How that host was asked for its hardware address, on which interface."""
+        near = self.node.network.neighbour
+        how = "neighbour discovery" if ":" in self.contact.address else "ARP"
+        return f"{how} on {near.interface}" if near is not None else how
 
 
 def failed_contacts(cluster: Cluster, outcomes: Collection[str]) -> list[FailedContact]:

@@ -160,4 +160,7 @@ def _line(one: FailedContact) -> str:
     line = f"{one.node.name}: {contact_text(one.contact)}"
     if one.control is not None:
         line += f"; on another port the same host {contact_text(one.control).partition(' ')[2]}"
+    near = one.node.network.neighbour
+    if near is not None and near.state == "answers" and near.address == one.contact.address:
+        line += f"; it is up: it answers {one.asked_neighbour}"
     return line

@@ -7,6 +7,8 @@ import time
 
 from distdoctor.model.facts import Contact
 from distdoctor.probes.connect import connect
+from distdoctor.probes.names import hosts_lines
+from distdoctor.probes.neighbours import neighbour
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.so_far import Teller
 
@@ -39,7 +41,22 @@ class MasterContact:
             if contact.outcome == "open":
                 break
         self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        self._look_next_door(tried[-1])
         return tried[-1]
+
+    def _look_next_door(self, contact: Contact) -> None:
+        """Note, where nothing answered, whether a host has the address at all; and if not, who says so."""
+        network, plan = self._recorder.facts.network, self._recorder.facts.plan
+        if contact.outcome not in ("no-answer", "unreachable") or contact.icmp:
+            self._recorder.update_network(neighbour=None)
+            return
+        before = network.neighbour if network else None
+        found = neighbour(contact.address, network.routes if network else None)
+        if found is not None and before is not None and not found.state and before.address == found.address:
+            found = before  # it is being asked again: what it said last counts until it is known
+        self._recorder.update_network(neighbour=found)
+        if found is not None and found.state == "silent" and not (network and network.master_lines):
+            self._recorder.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
     async def _control(self, address: str) -> Contact:
         """The same host on other ports: any answer of its own there says that the host is up."""

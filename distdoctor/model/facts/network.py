@@ -20,6 +20,11 @@ ConnectOutcome = Literal[
 ]
 
 
+NeighbourState = Literal[
+    "answers",  # a host answers for the address: it is up, on this link
+    "silent",  # nobody does
+    "",  # not known: it did before, or what answers does so for other addresses as well
+]
 AnswerKind = Literal["distdoctor", "tcpstore", "silent", "closed", "foreign"]
 
 
@@ -86,6 +91,17 @@ class Route:
     source: str | None = None
     interface: str | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """What the kernel knows of the next host on the way to an address (ARP; IPv6: neighbour discovery)."""
+
+    address: str
+    interface: str
+    state: NeighbourState
+    gateway: bool = False
+    """It is the gateway on the way there, and not the host itself."""
 
 
 @dataclass(frozen=True)
@@ -172,4 +188,6 @@ class NetworkFacts:
     strict: tuple[str, ...] = ()
     """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
     master_lines: tuple[HostsLine, ...] = ()
-    """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same."""
+    """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same, or nobody is there."""
+    neighbour: Neighbour | None = None
+    """The next host on the way to MASTER_ADDR, where nothing answered a connection there."""

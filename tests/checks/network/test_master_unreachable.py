@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from distdoctor.model.facts import Contact, HostsLine, Neighbour
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.routes import LAN, NO_FILTER, reverse_path, route, routed, two
-from tests.facts_builder import healthy, judged, met, node, outside, waited_in_vain, with_master
+from tests.facts_builder import PORT, healthy, judged, met, node, outside, waited_in_vain, with_master, with_network
 
 CHECK = "network/master-unreachable"
 
@@ -26,7 +27,19 @@ def shut_out_of_three() -> Facts:
     return (*met(a, b, outside(c), expected=3)[:2], outside(c, "unreachable", errno=113))
 
 
+def nobody(gateway: str = "", at: str = "10.77.0.200", zero: bool = False) -> Facts:
+    """host1 looks for node 0 where nobody answers: by its own /etc/hosts, or by a gateway that is none."""
+    a, b = healthy(2)
+    b = outside(with_master(b, "host0", own=False, resolved=[at]), "unreachable", errno=113)
+    near = Neighbour(gateway or at, "eth0", "silent", bool(gateway))
+    b = with_network(b, neighbour=near, contact=Contact(at, PORT, "unreachable", 113))
+    b = with_network(b, master_lines=(HostsLine(3, f"{at} host0"),))
+    return (waited_in_vain(a), b) if zero else (b,)
+
+
 ROWS = [
+    Row("nobody is at the address", nobody, ("host1", "node0"), blame="one-of"),
+    Row("nobody is at the gateway", lambda: nobody("10.77.0.99", "10.88.0.10"), ("host1",)),
     Row("host down", host_down, ("host1", "host0"), blame="one-of"),
     Row("host1 sends by a gateway that is none", there_by_a_gateway, ("host1",), together=True),
     Row("a reverse path filter that drops ARP, too", lambda: reverse_path("unreachable"), ("host0",), together=True),
@@ -73,3 +86,15 @@ def test_a_way_that_is_shut_for_one_is_no_reason_of_another_that_looks_elsewhere
     ways = [f for f in judged(zero, stale, shut).findings if f.check == CHECK]
     causes = {node_: f.because_of for f in ways for node_ in f.nodes if node_ in ("host1", "host2")}
     assert causes == {"host1": "network/master-resolves-differently", "host2": None}
+
+
+def test_it_says_where_an_address_comes_from_that_nobody_has() -> None:
+    (root,) = judged(*nobody()).roots
+    assert root.check == CHECK and "nobody answers for 10.77.0.200 (ARP on eth0)" in " ".join(root.evidence)
+    assert root.evidence[1] == "host1: host0 is 10.77.0.200 by line 3 of /etc/hosts"
+
+
+def test_with_the_facts_of_node_0_it_follows_from_what_is_wrong() -> None:
+    result = judged(*nobody(zero=True))
+    assert [one.check for one in result.roots] == ["environment/master-mismatch"]
+    assert CHECK in {one.check for one in result.findings}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Firewall, Interface, Route
+from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, Route
 from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
@@ -104,7 +104,14 @@ def others_came() -> Facts:
     return (with_meeting(a, arrived=(a.key, "host1 1001")),)
 
 
+def up(address: str = "10.77.0.10", gateway: bool = False) -> Facts:
+    """host1 alone: nothing of TCP comes back from node 0, which answers ARP."""
+    _, b = shut("no-answer", control="no-answer")
+    return (with_network(b, neighbour=Neighbour(address, "eth0", "answers", gateway)),)
+
+
 ROWS = [
+    Row("a host that is up and silent", up, ("node0",)),
     Row("dropped", lambda: shut("no-answer", control="refused", rules=DROP), ("host0",)),
     Row(
         "dropped, host silent",
@@ -289,3 +296,7 @@ def test_a_tunnel_that_works_is_not_accused_of_what_a_rule_blocks() -> None:
 def test_node_0_opens_its_own_filter_for_its_network() -> None:
     (fix,) = fixes(*own_rule("drop"))
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.0/24 }' tcp dport 29500 accept",)
+
+
+def test_a_gateway_that_is_up_says_nothing_of_the_host() -> None:
+    assert [one.check for one in judged(*up("10.77.0.1", gateway=True)).roots] == [NODES_MISSING]

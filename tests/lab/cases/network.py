@@ -15,6 +15,7 @@ from tests.lab.harness.case import Case, Root, patient
 from tests.lab.harness.host import NOBODY_UID
 
 NOBODY = "10.77.0.200"
+UNREACHABLE = "network/master-unreachable"
 STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
 )
@@ -25,11 +26,11 @@ SERVICE = everywhere("ip link add kube-ipvs0 type bridge && ip address add 10.96
 
 CASES = [
     Case("docker0 on both", together(docker0(0, 1), variable("GLOO_SOCKET_IFNAME", "docker0", 0, 1)), "network/wrong-interface", ["host0", "host1"]),
-    Case("the master's name means nobody on node 1", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], curable=True, live=False),
+    Case("the master's name means nobody on node 1", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], curable=True, live=False, alone=[UNREACHABLE]),
     Case("the master's name means node 1 on node 1", name_at(1, "host0", "10.77.0.11"), "network/master-resolves-differently", ["host1"], curable=True, live=False),
     Case("the master's name is unknown on node 1", name_removed(1, "host0"), "network/master-unresolvable", ["host1"], curable=True),
     Case("the master's name is unknown everywhere", together(name_removed(0, "gpu0"), name_removed(1, "gpu0")), "network/master-unresolvable", ["host0", "host1"], curable=True, master="gpu0"),
-    Case("the master is nobody's address", flag("--master-addr", NOBODY, 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True),
+    Case("the master is nobody's address", flag("--master-addr", NOBODY, 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True, alone=[UNREACHABLE]),
     Case("the master is node 1's address", flag("--master-addr", "host1", 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True),
     Case("the master is localhost", flag("--master-addr", "localhost", 0, 1), "network/master-not-node0", ["host0", "host1"], curable=True),
     Case("the master's port is reset", master_port(0, "reject with tcp reset"), "network/port-refused", ["host0"], curable=True),
@@ -38,7 +39,7 @@ CASES = [
     Case("the master's port is dropped by iptables", iptables(0, "-A INPUT ! -i lo -p tcp --dport 29500 -j DROP"), "network/port-filtered", ["host0"]),
     Case("the master's port is dropped for itself too", nft(0, "tcp dport 29500 drop"), "network/port-filtered", ["host0"]),
     Case("the master's port is dropped on the way out", nft(1, "tcp dport 29500 drop", hook="output"), "network/port-filtered", ["host1"]),
-    Case("node 0 drops everything of node 1", nft(0, "ip saddr {host1} drop"), "network/port-filtered", ["host0"], curable=True, live=False),
+    Case("node 0 drops everything of node 1", nft(0, "ip saddr {host1} drop"), "network/port-filtered", ["host0"], curable=True),
     Case("node 0 drops the port for node 2 of 3", nft(0, "ip saddr {host2} tcp dport 29500 drop"), "network/port-filtered", ["host0"], hosts=3),
     Case("the master's port is dropped, IPv6", master_port(0, "drop"), "network/port-filtered", ["host0"], subnets=["fd77::/64"]),
     Case("the master's port is rejected", master_port(0, "reject"), "network/port-rejected", ["host0"]),
@@ -51,16 +52,16 @@ CASES = [
     *patient(
         Case("a rank of an earlier run holds MASTER_PORT", leftover(0, 29500), "network/port-in-use", ["host0"]),
         Case("/etc/hosts is not read on node 1", inside(1, "echo hosts: dns > /etc/nsswitch.conf"), "network/master-unresolvable", ["host1"], curable=True),
-        Case("the master's name means nobody on node 1 of 3", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], hosts=3, curable=True, live=False),
+        Case("the master's name means nobody on node 1 of 3", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], hosts=3, curable=True, live=False, alone=[UNREACHABLE]),
         Case("the master's name comes after 4 s", named_late(1, "host0", 4), "network/dns-not-ready", ["host1"], "warn", within=14),
         Case("no route to the master", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1)), "network/no-route", ["host1"], curable=True, by_hand=together(other_subnet(1, "10.77.0.11/24"), own_name_at("10.77.0.11", 1)), torch="0.3 s, address is garbage"),
-        Case("node 0's netmask leaves node 1 out", other_subnet(0, "10.77.0.10/32"), "network/port-filtered", ["host0"], curable=True, live=False),
+        Case("node 0's netmask leaves node 1 out", other_subnet(0, "10.77.0.10/32"), "network/port-filtered", ["host0"], curable=True),
         Case("node 1's netmask leaves node 0 out", other_subnet(1, "10.77.0.11/32"), "network/no-route", ["host1"], curable=True),
         Case("one of 3 has another netmask", other_subnet(1, "10.77.0.11/31"), "network/no-route", ["host1"], hosts=3, within=20),
-        Case("node 0 answers by a gateway that is none", inside(0, "ip route add {host1}/32 via 10.77.0.99"), "network/port-filtered", ["host0"], curable=True, live=False),
-        Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True, live=False),
-        Case("node 0 has no route back", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1), inside(1, "ip route add 10.77.0.0/24 dev eth0")), "network/port-filtered", ["host0"], curable=True, live=False),
-        Case("a strict rp_filter, and another way back", together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(0, STRICT)), "network/master-unreachable", ["host0"], curable=True, live=False),
+        Case("node 0 answers by a gateway that is none", inside(0, "ip route add {host1}/32 via 10.77.0.99"), "network/port-filtered", ["host0"], curable=True),
+        Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True),
+        Case("node 0 has no route back", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1), inside(1, "ip route add 10.77.0.0/24 dev eth0")), "network/port-filtered", ["host0"], curable=True),
+        Case("a strict rp_filter, and another way back", together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(0, STRICT)), "network/master-unreachable", ["host0"], curable=True),
         Case("IPv4 and IPv6 mixed", together(own_name_at("10.77.0.10", 0), own_name_at("fd77::b", 1)), "network/ipv6-mismatch", ["host1"], subnets=["10.77.0.0/24", "fd77::/64"], master="10.77.0.10", torch="0.5 s, cryptic"),
         Case("own names at docker0", together(docker0(0, 1), own_name_at("172.17.0.1", 0, 1)), "network/wrong-interface", BOTH),
         Case("own name of one at docker0, 192.168", together(docker0(1), own_name_at("172.17.0.1", 1)), "network/wrong-interface", ["host1"], subnets=[PRIVATE_LAN]),
@@ -68,7 +69,7 @@ CASES = [
         Case("two: the port is dropped, little shared memory", together(master_port(0, "drop"), shared_memory("64k", 1)), "network/port-filtered", ["host0"], also=[SMALL_SHM]),
         Case("two: unknown name on one, a web server on the port", together(name_removed(1, "host0"), port_held(0, HTTP_SERVER)), "network/foreign-service", ["host0"], also=[Root("network/master-unresolvable", ["host1"])]),
         Case("two: the port is dropped, a rank of an earlier run", together(master_port(0, "drop"), leftover(1)), "network/port-filtered", ["host0"], also=[Root("host/leftover-processes", ["host1"], "warn")]),
-        Case("a VPN of node 1 takes part of the LAN", VPN, "network/master-unreachable", ["host1"], curable=True, live=False),
+        Case("a VPN of node 1 takes part of the LAN", VPN, "network/master-unreachable", ["host1"], curable=True),
         Case("the interface to the master is down", DOWN, "network/no-route", ["host1"], master="10.99.0.10", curable=True),
         Case("node 1 is behind NAT, and dials", behind_nat("172.28.0"), "network/no-route", ["host0"], "warn", hosts=3, by_hand=inside(0, "ip route add 172.28.0.0/24 via {host2}"), torch="never (trains)"),
         Case("node 1 is behind NAT, and is dialled", behind_nat("10.5.0"), "network/no-route", ["host0"], hosts=3, by_hand=inside(0, "ip route add 10.5.0.0/24 via {host2}")),

@@ -51,6 +51,8 @@ class Case:
     """Waiting might cure it: it is said "so far" at once and judged at the end of ``--wait``."""
     live: bool = True
     """At least one node's own report names the root. False: only all facts together can tell."""
+    alone: Sequence[str] = ()
+    """What else a node may name that meets nobody: what is sure to it, and where only all facts tell why."""
     verified: bool = False
     """The doctor tries the first option itself and says that it helps."""
     options: Sequence[int] = (1,)

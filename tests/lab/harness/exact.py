@@ -43,7 +43,7 @@ def _live(case: Case, run: Run) -> list[str]:
             if case.style in ("node", "unset", "pet") and one.name not in case.killed:
                 wrong.append(f"{one.name} printed no report")
             continue
-        if others := root_checks(one.report) - {NODES_MISSING, *(root.check for root in case.roots)}:
+        if others := root_checks(one.report) - {NODES_MISSING, *case.alone, *(root.check for root in case.roots)}:
             wrong.append(f"{one.name} names the root {sorted(others)}")
         if not root_checks(one.report) and "--until" not in case.flags:
             wrong.append(f"{one.name} names no root")
