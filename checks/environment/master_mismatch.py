@@ -57,6 +57,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [n for n in cluster.nodes if n.name in targets and n.name not in split]
     if len({targets[n.name] for n in nodes}) > 1:
         yield finding(cluster, nodes, targets)
+    elif cluster.node0 is None:
+        for node in cluster.nodes:
+            there = node.network.elsewhere
+            if there is not None and there.plan.rdzv_backend == node.plan.rdzv_backend:
+                yield found_elsewhere(node)
+
+
+def found_elsewhere(node: Node) -> Finding:
+    """The finding of a node that knows only itself, and found a store that waits for one on another port."""
+    there = node.network.elsewhere
+    assert there is not None
+    plan, theirs = node.plan, there.plan
+    source, their_source = (one.sources.get("master_port", "default") for one in (plan, theirs))
+    text = f"Name the same port on every node: {there.host} waits on {there.port}."
+    return Finding.about(
+        (node.name, there.host),
+        f"{node.name} looks for the store on port {plan.master_port} of {there.host}, which has it on {there.port}.",
+        links=((node.name, there.host),),
+        unsure=True,
+        evidence=(
+            line(node),
+            f"{there.host}: its check of {theirs.nnodes or theirs.world_size} waits for others on {there.address} port "
+            f"{there.port} (from {their_source})",
+            f"{node.name}: nothing listens there on port {plan.master_port} (from {source})",
+        ),
+        fixes=set_master_fixes([node], text, port=there.port),
+    )
 
 
 def finding(cluster: Cluster, nodes: list[Node], targets: dict[str, MasterTarget]) -> Finding:

@@ -39,6 +39,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [node for node in cluster.nodes if node.plan.started == "node"]
     found = disagreement({node.name: node.plan.rdzv_backend for node in nodes})
     if found is None:
+        yield from found_elsewhere(cluster, nodes)
         return
     yield Finding.about(
         [node for node in nodes if node.name in found.blamed],
@@ -47,6 +48,27 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=map(line, nodes),
         fixes=fixes(nodes, found),
     )
+
+
+def found_elsewhere(cluster: Cluster, nodes: list[Node]) -> Iterator[Finding]:
+    """What a node says that knows only itself, and found a store of the other kind where it is to be met."""
+    for node in nodes if cluster.node0 is None else ():
+        there = node.network.elsewhere
+        if there is None or there.plan.rdzv_backend == node.plan.rdzv_backend:
+            continue
+        text = f"Start both with the same rendezvous: {there.host} has {there.plan.rdzv_backend}, on port {there.port}."
+        yield Finding.about(
+            (node.name, there.host),
+            f"{node.name} has the rendezvous backend {node.plan.rdzv_backend}, and {there.host}, which waits for it on "
+            f"port {there.port}, {there.plan.rdzv_backend}.",
+            links=((node.name, there.host),),
+            unsure=True,
+            evidence=(
+                line(node),
+                f"{there.host}: rendezvous {there.plan.rdzv_backend} at {there.address} port {there.port}",
+            ),
+            fixes=(Fix.on(node, text),),
+        )
 
 
 def line(node: Node) -> str:

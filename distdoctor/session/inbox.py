@@ -11,11 +11,11 @@ import time
 from dataclasses import replace
 
 from distdoctor.model.bounds import MAX_RANKS, count
-from distdoctor.model.facts import BadFacts, encode
+from distdoctor.model.facts import BadFacts, NodeFacts, encode
 from distdoctor.model.report import Report
 from distdoctor.session.orders import SURPLUS
 from distdoctor.session.participant import OWN, Participant, of_another
-from distdoctor.session.protocol import Command, Event, Keys, Transcript, read_event
+from distdoctor.session.protocol import Command, Event, Keys, Transcript, read_event, read_facts
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal
 from distdoctor.store.client import Oversize, StoreClient
 
@@ -25,6 +25,7 @@ With many less often."""
 PARTICIPANTS_PER_SECOND = 500
 PART_BYTES = 4 * 1024 * 1024
 MAX_NOTES = 8
+MAX_ASTRAY = 16
 
 
 class Inbox:
@@ -42,6 +43,8 @@ class Inbox:
         self.forged: dict[str, str] = {}
         """Place -> what is wrong with what was found there."""
         self.listens_on: int | None = None
+        self.astray: dict[str, NodeFacts] = {}
+        """The facts of those that look for this store in another place, by their keys."""
         self._most = max(2 * planned, planned + SURPLUS)
         self._tick = -1
         self._looked = 0.0
@@ -67,6 +70,20 @@ class Inbox:
         shown = [f"{place} {what}" for place, what in list(self.forged.items())[:MAX_NOTES]]
         more = len(self.forged) - len(shown)
         return (*shown, *([f"and {more} more"] if more else []))
+
+    async def read_astray(self) -> None:
+        """Take in the facts of those that look for this store in another place."""
+        came = min(await self.number(self.keys.astray), MAX_ASTRAY)
+        for number in range(1, came + 1):
+            key = self.keys.stray(number)
+            try:
+                value = await self.client.get(key)
+                facts = read_facts(self.seal.open(key, value)) if value is not None else None
+            except (NotSealed, NotAuthentic, Oversize, BadFacts):
+                continue  # of another run, or nobody's: nothing depends on it
+            known = {one.facts.key for one in self.participants.values()}
+            if facts is not None and facts.key not in known:
+                self.astray[facts.key] = of_another(facts)
 
     def deliver(self, event: Event) -> None:
         """A message of node 0's own process."""

@@ -93,12 +93,13 @@ class Leader:
             token="agreed" if self._inbox.seal.keyed else "",
             forged=(*(own.forged if own else ()), *self._inbox.notes),
         )
-        return build(
+        present = [
             replace(self._with_skipped(one), meeting=record, trials=tuple(self._trials))
             if one is self._inbox.own
             else self._with_skipped(one)
             for one in everyone
-        )
+        ]
+        return build([*present, *self._inbox.astray.values()])
 
     def _with_skipped(self, one: Participant) -> NodeFacts:
         """Its facts with the stages left out since it wrote last: it has no reason to write for them."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distdoctor.mesh.target import TOKEN_BYTES, Target
-from distdoctor.model.bounds import FIRST_LISTENING_PORT, check_facts, check_run, within
+from distdoctor.model.bounds import FIRST_LISTENING_PORT, check_facts, check_plan, check_run, within
 from distdoctor.model.facts import NodeFacts, decode
 from distdoctor.model.plan import Plan
 
@@ -36,6 +36,8 @@ class Keys:
         """Counts their messages."""
         self.bye = f"{self._run}bye"
         """Counts those that have told their report and go."""
+        self.astray = f"{self._run}astray"
+        """Counts those that look for the store in another place, and found it here."""
         self.done = f"{self._run}done"
         """Written by node 0: all may go."""
 
@@ -47,6 +49,10 @@ class Keys:
     def message(self, number: int, sequence: int) -> str:
         """What a participant told, one after the other from 0."""
         return f"{self._run}m/{number}/{sequence}"
+
+    def stray(self, number: int) -> str:
+        """The facts of one of those."""
+        return f"{self._run}astray/{number}"
 
     def beat(self, number: int) -> str:
         """Counts on as long as that participant is there."""
@@ -94,6 +100,11 @@ class Marker:
     its own: this one is then made from it, and is not to be read in the store."""
     version: str
     protocol: int = PROTOCOL
+    host: str = ""
+    """The name of node 0's host."""
+    plan: Plan | None = None
+    """Node 0's plan, for who finds this store on another port than its own. None: of a version that did not write it.
+    """
 
 
 @dataclass(frozen=True)
@@ -148,7 +159,18 @@ def read_marker(data: bytes) -> Marker:
     """Raises BadFacts where it is not what a node 0 writes."""
     marker = decode(data, Marker)
     check_run(marker.run, marker.token, TOKEN_BYTES)
+    within("length of a name", len(marker.host), 0, 1024)
+    if marker.plan is not None:
+        check_plan(marker.plan)
     return marker
+
+
+def read_facts(data: bytes) -> NodeFacts:
+    """The facts of a process that is no participant. Raises BadFacts where they are none, or too large."""
+    facts = decode(data, NodeFacts)
+    within("size in bytes", len(data), 0, EVENT_BYTES + len(facts.ranks) * RANK_BYTES)
+    check_facts(facts)
+    return facts
 
 
 def read_event(data: bytes) -> Event:

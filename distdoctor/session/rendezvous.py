@@ -17,6 +17,7 @@ from distdoctor.model.facts import Contact, NetworkFacts
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import NETWORK
 from distdoctor.ranks.supervisor import Zygote
+from distdoctor.session.elsewhere import StoreElsewhere
 from distdoctor.session.marker_finder import MarkerFinder
 from distdoctor.session.master_contact import MasterContact
 from distdoctor.session.master_lookup import MasterLookup
@@ -60,6 +61,7 @@ class Rendezvous:
         self.astray_since: float | None = None
         self.teller = Teller(recorder)
         self.contact = MasterContact(recorder, self.teller)
+        self.elsewhere = StoreElsewhere(recorder, self.seal)
         self.markers = MarkerFinder(recorder, self.seal, self.hosting)
 
     async def join(self) -> JoinedStore | None:
@@ -86,6 +88,8 @@ class Rendezvous:
             contact = self.network.contact
             if refused is None and contact is not None and contact.outcome == "refused":
                 refused = now
+            if self._alone:
+                await self.elsewhere.look(contact)
             if self._hopeless() or now >= deadline:
                 break
             self.teller.tell(deadline - now)
@@ -104,6 +108,12 @@ class Rendezvous:
     def network(self) -> NetworkFacts:
         """The network facts so far."""
         return self.recorder.facts.network or NetworkFacts()
+
+    @property
+    def _alone(self) -> bool:
+        """Whether this process is to join a store that another host opens."""
+        own = self.network.master_is_own is not False
+        return not (own or self._must_host() or self.plan.agent_store or self.plan.one_node)
 
     # -- one attempt ------------------------------------------------------------------------------------------
 

@@ -66,6 +66,8 @@ class RollCall:
                 names = [m.facts.identity.hostname for m in self._inbox.participants.values()]
                 self._observer.waiting(names, self.expected, what, deadline - now)
             await asyncio.sleep(0.02)
+        if not self._all_here():
+            await self._inbox.read_astray()
         self.ended = True
         self.in_time = set(self._inbox.participants)
 

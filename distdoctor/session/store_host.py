@@ -80,7 +80,8 @@ class StoreHost:
     def new_marker(self) -> Marker:
         """The mark of a new run. With a token, what the listeners ask for is made from it and not told."""
         token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)
-        return Marker(secrets.token_hex(8), token, __version__)
+        host = self.recorder.facts.identity.hostname
+        return Marker(secrets.token_hex(8), token, __version__, host=host, plan=self.plan)
 
     def sealed(self, marker: Marker) -> bytes:
         """The mark as it is to be written."""

@@ -1,4 +1,4 @@
-"""The kernel's table of neighbours, on a real link: a host that is there and drops everything, one that is not there."""
+"""The kernel's table of neighbours, on a real link: a host that drops everything, and one that is not there."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distdoctor.model.facts.host import AddressChoice, HostsLine, Resolution
+from distdoctor.model.plan import Plan
 
 ConnectOutcome = Literal[
     "open",  # the connection was made
@@ -157,6 +158,18 @@ class Firewall:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A store of a check that waits for a node, on another port of the master's host than this node's MASTER_PORT."""
+
+    address: str
+    port: int
+    host: str
+    """What the host calls itself."""
+    plan: Plan
+    """The plan of the node 0 that is there."""
+
+
+@dataclass(frozen=True)
 class NetworkFacts:
     """Names, routes and the master's port, as seen from this node."""
 
@@ -191,3 +204,5 @@ class NetworkFacts:
     """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same, or nobody is there."""
     neighbour: Neighbour | None = None
     """The next host on the way to MASTER_ADDR, where nothing answered a connection there."""
+    elsewhere: Elsewhere | None = None
+    """Where a store waits that may be this run's, while nothing listens on MASTER_PORT."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Bind
+from distdoctor.model.facts import Bind, Elsewhere
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.odd import other_spellings
 from tests.facts_builder import (
     PORT,
     healthy,
+    judged,
     outside,
     waited_in_vain,
     with_master,
@@ -22,6 +23,12 @@ CHECK = "environment/master-mismatch"
 def other_port() -> Facts:
     a, b = healthy(2)
     return waited_in_vain(a), outside(with_plan(b, master_port=29501, sources={"master_port": "--master-port"}))
+
+
+def waits_on_another_port() -> Facts:
+    """host1 alone, which found a store of a check that lacks a node."""
+    a, b = other_port()
+    return (with_network(b, elsewhere=Elsewhere("10.77.0.10", PORT, "host0", a.plan)),)
 
 
 def other_address() -> Facts:
@@ -43,6 +50,7 @@ def own_addresses() -> Facts:
 
 ROWS = [
     Row("another port", other_port, ("host1",)),
+    Row("another port, seen by one alone", waits_on_another_port, ("host1", "host0"), blame="one-of"),
     Row("another address", other_address, ("host1",)),
     Row("another meaning", nobodys_address_on_one, ("host1",)),
     Row("each names itself", own_addresses, BOTH, blame="one-of"),
@@ -61,3 +69,9 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_alone_it_names_the_port_on_which_node_0_waits() -> None:
+    (root,) = judged(*waits_on_another_port()).roots
+    assert [fix.flags for fix in root.fixes] == [{"--master-port": "29500"}]
+    assert "on port 29501 of host0, which has it on 29500" in root.summary

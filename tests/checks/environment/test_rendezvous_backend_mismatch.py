@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distdoctor.model.facts import Elsewhere
 from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone
-from tests.facts_builder import healthy, judged, with_plan
+from tests.facts_builder import PORT, healthy, judged, outside, with_network, with_plan
 
 CHECK = "environment/rendezvous-backend-mismatch"
 
@@ -19,8 +20,16 @@ def rendezvous(*backends: str) -> Facts:
     )
 
 
+def found_alone() -> Facts:
+    """host1 alone, with c10d, which found node 0's static store on another port."""
+    a, b = rendezvous("static", "c10d")
+    b = with_network(outside(with_plan(b, master_port=29400)), elsewhere=Elsewhere("10.77.0.10", PORT, "host0", a.plan))
+    return (b,)
+
+
 ROWS = [
     Row("c10d and static", lambda: rendezvous("static", "c10d"), BOTH, blame="one-of", together=True),
+    Row("seen by one alone", found_alone, ("host1", "host0"), blame="one-of"),
     Row("static and 2 c10d", lambda: rendezvous("static", "c10d", "c10d"), ("host0",), together=True),
 ]
 
