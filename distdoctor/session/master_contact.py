@@ -47,7 +47,7 @@ class MasterContact:
     def _look_next_door(self, contact: Contact) -> None:
         """Note, where nothing answered, whether a host has the address at all; and if not, who says so."""
         network, plan = self._recorder.facts.network, self._recorder.facts.plan
-        if contact.outcome not in ("no-answer", "unreachable") or contact.icmp:
+        if contact.outcome not in ("no-answer", "unreachable"):
             self._recorder.update_network(neighbour=None)
             return
         before = network.neighbour if network else None
