@@ -55,6 +55,7 @@ from distdoctor.check_api import (
     makes_gloo_group,
     misspellings_of,
     names_of,
+    parse_address,
     primary_interface,
     reachable_address,
     reads_hosts_file,
@@ -97,10 +98,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def cause(bad: list[Node]) -> str | None:
-    """The check that finds why these nodes' names lead nowhere, where that is the same as for the master's."""
+    """What these nodes' names lead nowhere for, where that keeps them from the master, too: a check, or a milestone."""
     if all(numbered(node) for node in bad):
         return "host/hostname-numeric"
+    if all(bare(node) for node in bad):
+        return "store reached"
     return "network/master-unresolvable" if all(unread(node) for node in bad) else None
+
+
+def bare(node: Node) -> bool:
+    """Whether the node has no address but its loopback's, and so no way to the others either."""
+    real = (address for one in node.interfaces if one.up and not one.loopback for address in one.addresses)
+    numbers = [number for address in real if (number := parse_address(address)) is not None]
+    return bool(node.interfaces) and all(number.is_link_local for number in numbers)
 
 
 def unread(node: Node) -> bool:

@@ -27,7 +27,7 @@ See also
 environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from distdoctor.check_api import (
     Cluster,
@@ -84,6 +84,7 @@ FOLLOWS = (
     "environment/missing-variable",
     "environment/duplicate-node-rank",
     "environment/duplicate-rank",
+    "network/master-resolves-differently",
 )
 FOLLOWS_ANYWHERE = ("host/hostname-numeric",)
 
@@ -94,13 +95,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     bad = [*astray, *(node for node in looped if node not in astray)]
     if not bad and nobody_hosts(cluster):
         bad = [n for n in cluster.nodes if n.network.master and n.network.master.addresses]
-    # Whoever names the same wrong value is wrong with it.
-    values = {node.plan.master_addr for node in bad}
-    bad = [
-        n for n in cluster.nodes if n in bad or (n.plan.master_addr in values and n.plan.master_addr and not joined(n))
-    ]
+    # Whoever names the same wrong value is wrong with it; a name may mean its own host on one node alone.
+    values = {node.plan.master_addr for node in bad if node not in looped}
+    pairs = {(node.plan.master_addr, node.master_addresses) for node in looped}
+    bad = [n for n in cluster.nodes if n in bad or (shares(n, values, pairs) and n.plan.master_addr and not joined(n))]
     if bad:
         yield finding(cluster, bad)
+
+
+def shares(node: Node, values: Collection[str | None], pairs: Collection[tuple[str | None, tuple[str, ...]]]) -> bool:
+    """Whether the node has one of these values for MASTER_ADDR, or one with the addresses that it has elsewhere."""
+    return node.plan.master_addr in values or (node.plan.master_addr, node.master_addresses) in pairs
 
 
 def joined(node: Node) -> bool:

@@ -33,7 +33,7 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
         # A store client tries one address after the other: a name that means every node (a headless service) leads
         # each of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
-    if not addresses or (master_means_itself(node) and cluster.multi_host):
+    if not addresses or (master_means_itself(node) and cluster.multi_host and not _only_here(cluster, node)):
         return None
     numbers = [parse_address(address) for address in addresses]
     own = {parse_address(address) for address in node.addresses}
@@ -45,6 +45,13 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
         if number in owners:
             return owners[number]
     return frozenset(map(str, numbers))
+
+
+def _only_here(cluster: Cluster, node: Node) -> bool:
+    """Whether the name that means just this node itself means another host on others: its own file is wrong."""
+    name = node.plan.master_addr
+    others = (peer for peer in cluster.peers(node) if peer.plan.master_addr == name and peer.master_addresses)
+    return any(not master_means_itself(peer) for peer in others)
 
 
 def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:

@@ -51,12 +51,16 @@ def own_host_names(node: Node) -> tuple[str, ...]:
 
 
 def master_means_itself(node: Node) -> bool:
-    """Whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1, or another
-    host's name that resolves to one of these. A node's own name may: the store listens on every address."""
+    """Whether MASTER_ADDR means, on this node, the node itself and nobody else: localhost, 127.x, ::1, 0.0.0.0 (a
+    connection to it is one to this host: Linux's ip(7), INADDR_ANY), or another host's name that resolves to one of
+    these. A node's own name may: the store listens on every address."""
     master = node.plan.master_addr
     if master is None:
         return False
-    if is_loopback(master) or master in ("localhost", "ip6-localhost", "localhost.localdomain"):
+    number = parse_address(master)
+    if is_loopback(master) or (number is not None and number.is_unspecified):
+        return True
+    if master in ("localhost", "ip6-localhost", "localhost.localdomain"):
         return True
     resolved = node.master_addresses
     return master not in own_host_names(node) and bool(resolved) and all(is_loopback(address) for address in resolved)

@@ -13,6 +13,7 @@ from tests.clusters.odd import other_spellings
 from tests.facts_builder import (
     PORT,
     healthy,
+    judged,
     outside,
     waited_in_vain,
     with_host,
@@ -96,3 +97,16 @@ def test_a_docker_bridge_is_never_taken_for_an_address_of_node_0() -> None:
     docker = replace(a.host.interfaces[1], name="docker0", addresses=("172.17.0.1",), prefix_lengths=(16,))
     a = with_host(a, interfaces=(docker, *a.host.interfaces))
     assert fixes(a, b)[0].flags == {"--master-addr": "10.77.0.10"}
+
+
+def test_an_address_that_means_every_host_is_localhost_for_each() -> None:
+    a, b = (with_master(one, "0.0.0.0", own=False, resolved=["0.0.0.0"]) for one in healthy(2, declared=True))
+    (root,) = judged(waited_in_vain(a), outside(b)).roots
+    assert (root.check, root.nodes) == (CHECK, ("host0", "host1"))
+
+
+def test_a_name_that_means_just_its_own_host_on_one_node_is_right_on_the_others() -> None:
+    a, b = (with_master(one, "host0", own=None, resolved=["10.77.0.10"]) for one in healthy(2, declared=True))
+    b = with_master(b, "host0", own=True, resolved=["127.0.1.1"])
+    (root,) = judged(waited_in_vain(a), outside(b)).roots
+    assert (root.check, root.nodes) == ("network/master-resolves-differently", ("host1",))

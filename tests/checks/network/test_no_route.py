@@ -12,6 +12,7 @@ from tests.facts_builder import (
     failing,
     healthy,
     judged,
+    loopback_name,
     met,
     node,
     outside,
@@ -138,3 +139,13 @@ def test_one_node_alone_names_its_interface_that_is_down() -> None:
     findings = judged(b).findings
     commands = [fix.commands for f in findings if f.check == CHECK for fix in f.fixes]
     assert commands == [("ip link set dev admin0 up",)]
+
+
+def test_a_node_without_any_address_has_only_loopback_to_offer() -> None:
+    """IPv6 is switched off there: no way to the others, and nothing that gloo could take."""
+    a, b = no_way()
+    assert b.host is not None
+    b = with_host(loopback_name(b, "127.0.0.1"), interfaces=b.host.interfaces[:1])
+    result = judged(a, b)
+    assert [one.check for one in result.roots] == [CHECK]
+    assert {one.check: one.because_of for one in result.findings}["gloo/loopback-address"] == CHECK
