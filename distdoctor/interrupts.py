@@ -48,9 +48,12 @@ def deliver() -> None:
 
 
 def over() -> None:
-    """All was told: a signal that comes now is too late to change the status. Python, while it ends, would let it."""
+    """All was told: a signal that comes now is too late to change the status. Python, while it ends, would let it; and
+    a launcher that ends all processes with the first that fails (srun -K, mpirun) sends one to those that still leave.
+    """
     for number in _State.numbers:
         signal.signal(number, signal.SIG_IGN)
+    _State.numbers = ()
 
 
 def pending() -> int | None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from distdoctor import interrupts
 from distdoctor.judge.engine import Judgement
 from distdoctor.model.facts import files
 from distdoctor.model.report import Report
@@ -109,6 +110,7 @@ class Finish:
             self._tell(self.report)
         elif self._recorder.options.plan.task is not None and not (meeting is not None and meeting.agreed):
             self._tell_beside(self.report)
+        interrupts.over()
 
     def _save(self, meeting: Meeting | None) -> str | None:
         """Save the facts where that is asked for. What went wrong, or None."""
