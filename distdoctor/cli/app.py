@@ -88,12 +88,17 @@ def remote_() -> int:
 
 
 @app.command(
-    help="Look at a job that hangs now, from one of its nodes: which ranks are there and which are missing, what each "
-    "waits for, and why. Nothing is changed: the job goes on as if nobody had looked.",
+    help="Look at a job that hangs now, from one of its nodes, or on all of them (--hosts, --slurm-job, --pods): which "
+    "ranks are there and which are missing, what each waits for, and why. Nothing is changed: the job goes on as if "
+    "nobody had looked.",
     short_help="Say what a job that hangs now is waiting for.",
 )
 @by_flags
-def hang(how: HangFlags, report: ReportFlags) -> int:
+def hang(how: HangFlags, report: ReportFlags, where: HostFlags) -> int:
+    if where.any:
+        from distdoctor.cli.hosts_hang import hang_on_hosts
+
+        return hang_on_hosts(how, report, where)
     from distdoctor.cli.hang import hang_command
 
     return hang_command(how, report)
@@ -105,7 +110,12 @@ def diagnose(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs and facts files, or folders of them.")],
     which: LogFlags,
     report: ReportFlags,
+    where: HostFlags,
 ) -> int:
+    if where.any:
+        from distdoctor.cli.hosts_logs import diagnose_on_hosts
+
+        return diagnose_on_hosts(files, which, report, where)
     from distdoctor.cli.diagnose import diagnose_files
 
     return diagnose_files(files, which, report)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from distdoctor import streams
 from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.error_file import leave_cause
+from distdoctor.cli.fanout_progress import observer_of
 from distdoctor.cli.flags import HostFlags, ReportFlags, RunFlags
 from distdoctor.cli.report_output import Telling, names_of
 from distdoctor.cli.words import one_of, program
@@ -146,16 +147,7 @@ class CheckCommand:
 
     def observer(self, plan: Plan) -> Observer:
         """What tells on stderr how the run goes on."""
-        from distdoctor.render.progress import observer_for
-
-        return observer_for(
-            plan,
-            quiet=self.report.quiet,
-            terminal=streams.is_terminal(sys.stderr),
-            ascii_only=streams.ascii_only(sys.stderr),
-            colour=streams.wants_colour(sys.stderr),
-            write=lambda text: streams.write(text, sys.stderr, drawn=True),
-        )
+        return observer_of(self.report.quiet, plan)
 
 
 def save_path(text: str) -> Path:

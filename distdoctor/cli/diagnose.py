@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from distdoctor import interrupts
 from distdoctor.cli.catalog import known_ids, load_checks
@@ -12,29 +13,47 @@ from distdoctor.cli.report_output import Telling
 from distdoctor.model.errors import UsageError
 from distdoctor.render.exit_status import exit_status
 
+if TYPE_CHECKING:
+    from distdoctor.judge.catalog import Check
+    from distdoctor.logs.reader import Source
+    from distdoctor.model.report import Report
+
 
 def diagnose_files(files: Iterable[Path], which: LogFlags, flags: ReportFlags) -> int:
     """Judge facts, logs and dumps together and tell. Raises UsageError."""
-    from distdoctor.cli.saved import of_facts
-    from distdoctor.model.facts.files import BadFile, read
-
     telling = Telling.from_flags(flags)
     checks = load_checks(flags.checks or ())
     patterns = known_ids(flags.ignore or (), checks)
-    paths = [*files]
-    number = None
-    if which.follow or not only_facts(paths):
-        from distdoctor.cli.logs import LogCommand
-
-        report, number = LogCommand(paths, checks, patterns, which, whole=telling.verbose > 0).run()
-    else:
-        try:
-            report = of_facts(read(paths), checks, patterns)
-        except BadFile as err:
-            raise UsageError(str(err)) from None
+    report, number = judged([*files], checks, patterns, which, whole=telling.verbose > 0)
     interrupts.hold()  # half a report helps nobody
     telling.show(report)
     return exit_status(report, telling.fail_on, number)
+
+
+def judged(
+    paths: Sequence[Path],
+    checks: Sequence[Check],
+    ignore: Sequence[str],
+    which: LogFlags,
+    *,
+    whole: bool,
+    sources: Sequence[Source] | None = None,
+) -> tuple[Report, int | None]:
+    """The report on what is in these paths, and the signal that ended the run where one did. Raises UsageError.
+
+    ``sources``: the files in them, where they are to be told of by other names.
+    """
+    from distdoctor.cli.saved import of_facts
+    from distdoctor.model.facts.files import BadFile, read
+
+    if which.follow or not only_facts(paths):
+        from distdoctor.cli.logs import LogCommand
+
+        return LogCommand(paths, checks, ignore, which, whole, sources).run()
+    try:
+        return of_facts(read(paths), checks, ignore), None
+    except BadFile as err:
+        raise UsageError(str(err)) from None
 
 
 def only_facts(paths: Sequence[Path]) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from distdoctor import streams
 from distdoctor.model.observer import Observer
+from distdoctor.model.plan import Plan
 from distdoctor.model.stages import STAGES, position
 from distdoctor.render.words import fold
 
@@ -87,3 +90,17 @@ class Progress:
             if text:
                 self._observer.waits(text)
             self._waits = text
+
+
+def observer_of(quiet: bool, plan: Plan | None = None) -> Observer:
+    """What tells on stderr how a run goes on: that of this process where ``plan`` is its part in one, else of all."""
+    from distdoctor.render.progress import observer_for
+
+    return observer_for(
+        plan or Plan(),
+        quiet=quiet,
+        terminal=streams.is_terminal(sys.stderr),
+        ascii_only=streams.ascii_only(sys.stderr),
+        colour=streams.wants_colour(sys.stderr),
+        write=lambda text: streams.write(text, sys.stderr, drawn=True),
+    )

@@ -126,7 +126,7 @@ OPTIONS: dict[str, Any] = {
     ),
     # the hosts of a run from one place
     "hosts": typer.Option(
-        metavar="HOSTS", help="Check these from here, over ssh (gpu[01-16],extra7); the first is node 0."
+        metavar="HOSTS", help="On these, from here, over ssh (gpu[01-16],extra7); of a check the first is node 0."
     ),
     "hostfile": typer.Option(metavar="FILE", help="The same of a hostfile (Open MPI's, DeepSpeed's: HOST slots=N)."),
     "slurm_job": typer.Option(metavar="ID", help="The same of a running SLURM job, beside its steps (srun --overlap)."),
@@ -134,7 +134,7 @@ OPTIONS: dict[str, Any] = {
     "namespace": typer.Option("--namespace", "-n", metavar="NS", help="Of --pods."),
     "container": typer.Option(metavar="NAME", help="Of --pods."),
     "setup": typer.Option(
-        metavar="LINE", help="Shell line that is run on each host before (module load, activate an environment)."
+        metavar="LINE", help="Shell line that is run on each host first (module load, activate an environment)."
     ),
     # a job that hangs
     "pid": typer.Option(metavar="N", help="The job to which this process belongs."),

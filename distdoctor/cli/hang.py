@@ -17,8 +17,9 @@ from distdoctor.cli.check import save_path
 from distdoctor.cli.flags import STACKS, HangFlags, ReportFlags
 from distdoctor.cli.report_output import Telling
 from distdoctor.cli.words import one_of
+from distdoctor.inspection.changes import changes
 from distdoctor.inspection.hang import NoJob, Wanted, inspect
-from distdoctor.inspection.report import changes, report_on_jobs
+from distdoctor.inspection.report import report_on_jobs
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report

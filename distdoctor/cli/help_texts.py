@@ -52,6 +52,8 @@ Examples:
   distdoctor diagnose -v --rank 3 logs/       each line of rank 3 that is known, also noise and why it is
   distdoctor diagnose --since 30m train.log   only the last half hour of it
   distdoctor diagnose --follow logs/          while the job runs: speaks when a root cause appears
+  distdoctor diagnose --hosts gpu[01-16] '/var/log/job/*.err'
+                                              what lies on these hosts, fetched over ssh and judged together
 
 \b
 Verdict and exit status:

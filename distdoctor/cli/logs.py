@@ -35,12 +35,20 @@ MATCHES = 2000
 
 
 class LogCommand:
-    """One ``diagnose`` with logs among the files. ``whole``: the report has all lines that are known."""
+    """One ``diagnose`` with logs among the files. ``whole``: the report has all lines that are known; ``sources``: the
+    files in ``paths``, where they are to be told of by other names."""
 
     def __init__(
-        self, paths: Sequence[Path], checks: Sequence[Check], ignore: Sequence[str], which: LogFlags, whole: bool
+        self,
+        paths: Sequence[Path],
+        checks: Sequence[Check],
+        ignore: Sequence[str],
+        which: LogFlags,
+        whole: bool,
+        sources: Sequence[reader.Source] | None = None,
     ) -> None:
         self._paths, self._checks, self._ignore, self._whole = paths, checks, ignore, whole
+        self._sources = sources
         self._began = time.monotonic()
         wordings = {check.id: check.log for check in checks if not any(fnmatchcase(check.id, one) for one in ignore)}
         try:
@@ -59,7 +67,9 @@ class LogCommand:
                 number = self._followed(follower)
                 collected = follower.collected()
             else:
-                collected = self._collector.collect(self._paths)
+                for source in self._files():
+                    self._collector.add(source)
+                collected = self._collector.collected()
         except reader.Unreadable as err:
             raise UsageError(str(err)) from None
         if not self._follow and not any(source.bytes or source.kind != "log" for source in collected.logs.sources):
@@ -73,8 +83,11 @@ class LogCommand:
             return time_of(text)
         if any(str(path) == "-" for path in self._paths):
             raise ValueError(f"--since {text} needs files; of stdin the end is not known: give a time")
-        end = last_time(reader.find(self._paths))
+        end = last_time(self._files())
         return None if end is None else end - span
+
+    def _files(self) -> Sequence[reader.Source]:
+        return self._sources if self._sources is not None else reader.find(self._paths)
 
     # -- following ----------------------------------------------------------------------------------------------
 

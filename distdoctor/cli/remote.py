@@ -1,4 +1,4 @@
-"""``distdoctor remote``: one host's part of a run that is started from one place (``check --hosts``).
+"""``distdoctor remote``: one host's part of a run that is started from one place, as ``check --hosts``.
 
 Its order comes on stdin, and what it sees goes to stdout, in lines (``distdoctor.launch.fanout``). When the line ends,
 or is silent for too long, the run here ends within 2 s.
@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distdoctor import __version__
+from distdoctor import __version__, interrupts
 from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.flags import ReportFlags, RunFlags
+from distdoctor.cli.remote_tasks import TASKS
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, deflated, packed, unpacked
 from distdoctor.model.errors import UsageError
@@ -94,7 +95,7 @@ class Order:
         message = unpacked(line)
         if message is None:
             return
-        if "flags" in message:
+        if "way" in message:
             self.order = message
         elif "go" in message:
             self.missing = [str(name) for name in message.get("missing", ())]
@@ -137,9 +138,13 @@ def remote() -> int:
     line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid())
     line.wait()
     order = line.order
-    if "flags" not in order:
+    task = order.get("task", "check")
+    if task not in TASKS and (task != "check" or "flags" not in order):
         raise UsageError("remote is started by `distdoctor check --hosts`, which tells it what to do")
     _settle(order)
+    if task in TASKS:
+        return TASKS[task](line, order)
+    interrupts.hold()  # an order to stop that comes now is the session's: it tells what is known, however little
     how = RunFlags(**order["how"])
     if line.missing:
         how = replace(how, wait=min(how.wait or WITHOUT_SOME, WITHOUT_SOME))

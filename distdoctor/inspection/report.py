@@ -10,11 +10,11 @@ from typing import Any
 
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
-from distdoctor.judge.engine import Judgement, judge
+from distdoctor.judge.engine import OF_CALLS, Judgement, judge
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.live_job import LiveJob, LiveRank, live_job
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import NodeFacts
+from distdoctor.model.facts import HostCall, NodeFacts
 from distdoctor.model.report import Report, ReportNode, Verdict
 
 MOST = 4096
@@ -24,16 +24,28 @@ APART = 60.0
 
 
 def report_on_jobs(
-    facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterable[str], *, started_at: str, seconds: float
+    facts: Sequence[NodeFacts],
+    checks: Sequence[Check],
+    ignore: Iterable[str],
+    *,
+    started_at: str,
+    seconds: float,
+    calls: Sequence[HostCall] = (),
 ) -> Report:
-    """The report on the jobs in the facts of one or more nodes. Raises ValueError without any facts."""
-    cluster = build(facts)
+    """The report on the jobs in the facts of one or more nodes. Raises ValueError without any facts.
+
+    ``calls``: what became of the command on each host, where all were looked at from one place.
+    """
+    cluster = build(facts, calls)
     judgement = judge(cluster, checks, ignore)
     job = live_job(cluster)
     notes = [note for node in cluster.nodes for facts_of in node.facts.jobs for note in facts_of.notes]
     report = assemble(cluster, judgement, started_at=started_at, seconds=seconds, notes=dict.fromkeys(notes))
     if job is None:
         return report
+    # First what is wrong with the job; then, where it was not looked at.
+    ordered = sorted(report.findings, key=lambda finding: finding.check.partition("/")[0] in OF_CALLS)
+    report = replace(report, findings=tuple(ordered))
     state, verdict, told = _state(job, judgement)
     told += [*_stores_say(job), *_ras_says(job)]
     here = {node.name for node in report.nodes}
@@ -71,26 +83,6 @@ def of_saved(facts: Sequence[NodeFacts], checks: Sequence[Check], ignore: Iterab
     return replace(told, notes=(*told.notes, *notes))
 
 
-def changes(before: Report, after: Report) -> list[str]:
-    """What is different in a later look at the same job, in lines; one that says so where nothing is."""
-    places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
-    told = []
-    for rank in dict.fromkeys((*places[0], *places[1])):
-        was, now = places[0].get(rank), places[1].get(rank)
-        if was != now:
-            told.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
-    if before.verdict != after.verdict:
-        told.append(f"the verdict was {before.verdict} and is {after.verdict}")
-    ids = [{finding.id for finding in report.findings} for report in (before, after)]
-    told += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
-    return told or ["nothing changed"]
-
-
-def _by_rank(job: dict[str, Any]) -> dict[str, str]:
-    rows = (row for row in job.get("processes") or () if row["role"] == "rank")
-    return {f"rank {row['rank']}" if row["rank"] is not None else f"pid {row['pid']}": row["place"] for row in rows}
-
-
 def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
     here = [number for number, rank in job.numbers.items() if rank.node.name == node]
     group = job.store.default_group if job.store else None
@@ -106,7 +98,8 @@ def _hosts_elsewhere(job: LiveJob) -> Iterator[str]:
 
 def _state(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
     """In a word what the job does, the verdict, and what is to be noted."""
-    if judgement.verdict == "fail" or any(f.severity == "fail" for f in judgement.findings):
+    # A host that could not be looked at says nothing of the job.
+    if any(f.severity == "fail" and f.check.partition("/")[0] not in OF_CALLS for f in judgement.findings):
         return "hangs", judgement.verdict, []
     busy = [rank for rank in job.ranks if not rank.waits and rank.works]
     still = [rank for rank in job.ranks if rank.waits]

@@ -54,6 +54,10 @@ class Line:
     ended: float | None = None
     hello: bool = False
     facts: bytes | None = None
+    nothing: str = ""
+    """Why it has no facts to tell, in its own words."""
+    sent: bool = False
+    """All files that were asked for came."""
     status: int | None = None
     distdoctor: str = ""
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
@@ -62,6 +66,11 @@ class Line:
     stopped: bool = False
     """The run was broken off while it was open: what it did not tell by then is nobody's fault."""
     worker: Any = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether it did what it was told."""
+        return self.facts is not None or bool(self.nothing) or self.sent
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send one message."""
@@ -83,7 +92,7 @@ class Line:
         )
 
     def _outcome(self) -> CallOutcome:
-        if self.facts is not None:
+        if self.answered:
             return "told"
         if self.stopped:
             return "stopped"
@@ -162,7 +171,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         """And all that it had said was read."""
         line = self._by_worker[worker]
         line.ended = time.monotonic()
-        if line.facts is None and self._stopped is None:
+        if not line.answered and self._stopped is None:
             call = line.call(0)
             self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), call.outcome))
         self._go_if_ready()
@@ -198,6 +207,10 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._go_if_ready()
         elif "facts" in message:
             line.facts = inflated(message["facts"])
+        elif "nothing" in message:
+            line.nothing = clean(str(message["nothing"]))[:500] or "nothing"
+        elif "sent" in message:
+            line.sent = True
         else:
             self._watcher.event(line.target.host.name, message)
 

@@ -1,7 +1,9 @@
 """The lines between the place that a run is started from and ``distdoctor remote`` on each of its hosts.
 
-A line is a mark and a JSON object. To the host: the order (``flags``, ``how``, ``way``, ``env``, ``cwd``), ``go`` with
-who is ``missing``, ``beat``, ``stop``. From it: ``hello``, ``beat``, ``stage``, ``note``, ``facts``.
+A line is a mark and a JSON object. To the host: the order (its ``task``, ``check`` unless it is ``hang`` or ``files``,
+and what that needs; ``way``, ``env``, ``cwd``), ``go`` with who is ``missing``, ``beat``, ``stop``. From it: ``hello``,
+``beat``, ``stage``, ``note``, ``facts``; ``nothing``: why there are none; ``file``, ``data``, ``unread``, and ``sent``
+once there are no more files.
 """
 
 from __future__ import annotations

@@ -1,0 +1,128 @@
+"""``distdoctor diagnose --hosts``: what a job left on many hosts, fetched from all of them and judged together."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from distdoctor import interrupts
+from distdoctor.cli import one_place
+from distdoctor.cli.catalog import known_ids, load_checks
+from distdoctor.cli.diagnose import judged
+from distdoctor.cli.fanout_progress import Progress, observer_of
+from distdoctor.cli.flags import HostFlags, LogFlags, ReportFlags
+from distdoctor.cli.hosts import on_calls_alone
+from distdoctor.cli.report_output import Telling
+from distdoctor.launch import ways
+from distdoctor.launch.wire import inflated
+from distdoctor.logs.reader import Source
+from distdoctor.model.errors import UsageError
+from distdoctor.model.observer import Observer
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.render.exit_status import exit_status
+
+LIMIT = 600.0
+"""Seconds for all files of all hosts."""
+
+
+def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags, where: HostFlags) -> int:
+    """Fetch, judge and tell. Raises UsageError."""
+    telling = Telling.from_flags(flags)
+    way, targets = one_place.targets_of(where)
+    if which.follow:
+        raise UsageError(f"--follow does not go with {way}: it reads files that grow here")
+    checks = load_checks(flags.checks or ())
+    ignore = known_ids(flags.ignore or (), checks)
+    observer = observer_of(flags.quiet)
+    with tempfile.TemporaryDirectory(prefix="distdoctor-") as folder:
+        fetched = Fetched(observer, [target.host.name for target in targets], Path(folder))
+        try:
+            lines, calls = one_place.carry_out(
+                targets,
+                [one_place.order(way, task="files", files=[str(one) for one in files]) for _ in targets],
+                fetched,
+                setup=where.setup,
+                wait=2.0 * ways.CONNECT_SECONDS,
+                limit=LIMIT,
+            )
+        finally:
+            fetched.close()
+            observer.close()
+        beside = on_calls_alone(calls, checks, ignore)
+        sources = fetched.sources()
+        if not sources and all(line.sent for line in lines):
+            raise UsageError(next(iter(fetched.unread), f"none of these files is on {len(lines)} hosts"))
+        if sources:
+            paths = [one.path for one in sources if one.path is not None]
+            report, _ = judged(paths, checks, ignore, which, whole=telling.verbose > 0, sources=sources)
+            report = _with_calls(report, beside)
+        else:
+            report = replace(beside, plan={}, details={"logs": {}})
+    report = replace(report, notes=(*report.notes, *fetched.unread))
+    if fetched.unread and report.verdict in ("pass", "warn"):
+        report = replace(report, verdict="incomplete")
+    report = one_place.after_signal(report)
+    telling.show(report)
+    return exit_status(report, telling.fail_on, interrupts.pending())
+
+
+def _with_calls(report: Report, beside: Report) -> Report:
+    """The report on the files, and which hosts could not tell of any: what is theirs is not known."""
+    if not beside.findings:
+        return report
+    verdict = "incomplete" if report.verdict in ("pass", "warn") else report.verdict
+    return replace(report, verdict=verdict, findings=(*report.findings, *beside.findings))
+
+
+class Fetched(Progress):
+    """Told what comes from the hosts, and keeps the files in ``folder``, below the name of the host that each is of."""
+
+    def __init__(self, observer: Observer, hosts: Sequence[str], folder: Path) -> None:
+        super().__init__(observer, hosts)
+        self._folder = folder
+        self._open: dict[str, IO[bytes]] = {}
+        self._kept: dict[tuple[object, ...], Path] = {}
+        self._names: dict[Path, str] = {}
+        self.unread: list[str] = []
+        """What could not be read, and why, by host."""
+
+    def event(self, host: str, event: Mapping[str, Any]) -> None:
+        """A file that begins, a part of it, or why there is none."""
+        if "file" in event:
+            self._begin(host, str(event["file"]), event.get("seen"))
+        elif "data" in event and host in self._open:
+            self._open[host].write(inflated(event["data"]) or b"")
+        elif "unread" in event:
+            self.unread.append(f"{host}: {clean(str(event['unread']))[:500]}")
+        else:
+            super().event(host, event)
+
+    def _begin(self, host: str, name: str, seen: object) -> None:
+        self._end(host)
+        parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
+        key = (name, *seen) if isinstance(seen, list) else (host, name)
+        if key in self._kept or not parts:  # the hosts share a file system: it is one file
+            return
+        path = self._kept[key] = self._folder.joinpath(host, *parts)
+        self._names[path] = f"{host}:{clean(name)}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._open[host] = path.open("wb")
+
+    def _end(self, host: str) -> None:
+        if file := self._open.pop(host, None):
+            file.close()
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        for host in [*self._open]:
+            self._end(host)
+
+    def sources(self) -> list[Source]:
+        """The files that came, in the order of the hosts."""
+        order = {host: number for number, host in enumerate(self._hosts)}
+        rows = sorted(self._names.items(), key=lambda row: order.get(row[0].relative_to(self._folder).parts[0], 0))
+        return [Source(name, path) for path, name in rows]

@@ -1,0 +1,27 @@
+"""What is different between two looks at one job (``hang --watch``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distdoctor.model.report import Report
+
+
+def changes(before: Report, after: Report) -> list[str]:
+    """What is different in a later look at the same job, in lines; one that says so where nothing is."""
+    places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
+    told = []
+    for rank in dict.fromkeys((*places[0], *places[1])):
+        was, now = places[0].get(rank), places[1].get(rank)
+        if was != now:
+            told.append(f"{rank}: {was or 'not there'} -> {now or 'gone'}")
+    if before.verdict != after.verdict:
+        told.append(f"the verdict was {before.verdict} and is {after.verdict}")
+    ids = [{finding.id for finding in report.findings} for report in (before, after)]
+    told += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
+    return told or ["nothing changed"]
+
+
+def _by_rank(job: dict[str, Any]) -> dict[str, str]:
+    rows = (row for row in job.get("processes") or () if row["role"] == "rank")
+    return {f"rank {row['rank']}" if row["rank"] is not None else f"pid {row['pid']}": row["place"] for row in rows}
