@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from distdoctor.inspection.report import changes, report_on_jobs
+from distdoctor.inspection.changes import changes
+from distdoctor.inspection.report import report_on_jobs
 from distdoctor.model.facts import (
     AgentView,
     BuildLock,
