@@ -53,7 +53,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "master resolved"
 LOOKS_AT = ("network.master", "everyone")
-FOLLOWS = ("environment/invalid-variable", "environment/missing-variable")
+FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "network/duplicate-address")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -45,6 +45,7 @@ LOG = (
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
 LOOKS_AT = ("meeting",)
+FOLLOWS = ("network/duplicate-address",)
 FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 

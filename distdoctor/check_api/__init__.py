@@ -97,6 +97,8 @@ Where MASTER_ADDR leads:
     names_leading_apart      the names that mean several places
     rightful_master_target   which of several places is the right one
     shared_master_address    an address of node 0 that another node has, too
+    duplicate_addresses      the addresses that two hosts of one network have
+    DuplicateAddress         one of them: its owners, and which of these can spare it
     master_means_itself      whether MASTER_ADDR means just the node that has it
 
 Who does not get to the store:
@@ -186,7 +188,6 @@ torch that cannot be imported:
     install_torch_command    install the torch that the other nodes have
     install_torch_version    install a version of torch
     fixes_by_command         one fix for all nodes with the same command
-
 """
 
 from __future__ import annotations
@@ -196,6 +197,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from distdoctor.check_api import gpus, live
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
+from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
     READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line, end_leftover_fix, hosts_file_commands,
     hosts_file_unread, open_firewall_fix, other_master_port_fixes, reads_hosts_file, set_launch_fix, set_master_fixes,
@@ -254,8 +256,7 @@ from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
     Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,
-    Resolution, Shadow,
-    SharedMemory, TemporaryFolder, TorchFailure, Work,
+    Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
 from distdoctor.model.log_line import Line
@@ -271,29 +272,29 @@ parse = parse_address
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
     "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "VERSION", "Answer",
-    "BuildLock", "Cluster", "Contact", "Disagreement", "FailedContact", "FailedRank", "FailingLink", "FilterHook",
-    "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits", "Line", "Link", "LinkGraph",
-    "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts", "Resolution",
-    "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure", "TorchImportCause",
-    "Work", "accused_by_errors", "add_route_fix", "age_said", "announcing_node", "append_hosts_line",
-    "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line", "cut_after_accept",
-    "data_interface", "died_ranks", "disagreement", "end_leftover_fix", "errors_with_words", "failed_by_themselves",
-    "failed_contacts", "failed_ranks", "failed_stage_finding", "fixes_by_command", "gloo_device_names", "gloo_dials",
-    "gloo_errors_name", "gpus", "grouped_by_address", "has_other_hosts", "hosts_file_commands", "hosts_file_unread",
-    "how_links_fail", "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual",
-    "lacks_route", "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed",
-    "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group",
-    "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner",
-    "master_targets", "measured_links", "met_other_run", "misrouted_finding", "missing_library_name",
-    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of",
-    "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes",
-    "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command",
-    "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said",
-    "ranks_of_failed", "ranks_said", "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix",
-    "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_launch_fix",
-    "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of",
-    "source_addresses", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried",
-    "taken_port_finding", "together", "torch_error_seen", "two_jobs_fixes", "usual_link_speed", "variable_meant",
-    "wrongly_picked",
+    "BuildLock", "Cluster", "Contact", "Disagreement", "DuplicateAddress", "FailedContact", "FailedRank", "FailingLink",
+    "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits", "Line", "Link",
+    "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts",
+    "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
+    "TorchImportCause", "Work", "accused_by_errors", "add_route_fix", "age_said", "announcing_node",
+    "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line",
+    "cut_after_accept", "data_interface", "died_ranks", "disagreement", "duplicate_addresses", "end_leftover_fix",
+    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding",
+    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address",
+    "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "install_torch_command",
+    "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
+    "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules",
+    "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
+    "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
+    "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks",
+    "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause",
+    "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered",
+    "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
+    "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
+    "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
+    "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_launch_fix", "set_master_fixes", "setting_effect",
+    "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "still_importing_torch",
+    "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen",
+    "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]
 # fmt: on

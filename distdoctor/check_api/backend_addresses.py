@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from distdoctor.check_api.duplicate_addresses import duplicate_addresses
 from distdoctor.check_api.link_graph import FailingLink, link_graph
 from distdoctor.check_api.nodes import gloo_dials, makes_gloo_group
 from distdoctor.knowledge.interfaces import is_virtual
@@ -33,7 +34,10 @@ class PickedAddress:
 
 
 def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
-    """The picks that are on an interface which other hosts do not share, or whose address another host has, too."""
+    """The picks that are on an interface which other hosts do not share, or whose address another host has, too.
+
+    Not those with an address that two hosts of one network have: no interface is the right one then.
+    """
     if not cluster.multi_host or len(cluster.nodes) < 2:
         return ()
     owners: dict[object, list[Node]] = {}
@@ -41,12 +45,14 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
         for address in node.addresses:
             owners.setdefault(parse_address(address), []).append(node)
     missed: dict[tuple[Node, str], list[FailingLink]] = {}
-    for edge in link_graph(cluster).misled:
+    graph = link_graph(cluster)
+    for edge in (*graph.misled, *graph.doubled):
         missed.setdefault((edge.target, edge.link.address), []).append(edge)
     found = []
+    doubled = {one.address for one in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
-            if is_loopback(address):
+            if is_loopback(address) or address in doubled:
                 continue
             others = tuple(other for other in owners.get(parse_address(address), ()) if other.host != node.host)
             edges = tuple(e for e in missed.get((node, address), ()) if backend in e.link.use)

@@ -55,6 +55,8 @@ class LinkGraph:
     stalled: tuple[FailingLink, ...] = ()
     misled: tuple[FailingLink, ...] = ()
     """Links that fail for one address only, while the same node is reached at another."""
+    doubled: tuple[FailingLink, ...] = ()
+    """Links to or from an address that another host has as well: who is meant is not who is asked, or is answered."""
     isolated: tuple[Node, ...] = ()
     """Nodes that neither reach any other nor are reached, while others reach each other."""
     groups: tuple[tuple[Node, ...], ...] = ()
@@ -86,6 +88,12 @@ class LinkGraph:
         return found
 
 
+def _addresses_of_several(nodes: tuple[Node, ...]) -> set[str]:
+    """The addresses that nodes on different hosts have."""
+    owners: dict[str, tuple[str, str, str]] = {}
+    return {a for node in nodes for a in node.addresses if owners.setdefault(a, node.host) != node.host}
+
+
 def link_graph(cluster: Cluster) -> LinkGraph:
     """Which links between the nodes fail, and what explains them. Built once for each cluster."""
     if (graph := _GRAPHS.get(cluster)) is None:
@@ -97,9 +105,11 @@ def _built(cluster: Cluster) -> LinkGraph:
     nodes = tuple(node for node in cluster.nodes if node.saw("mesh"))
     number_of = {key: number for number, node in enumerate(nodes) for key in node.keys}
     bad: dict[int, dict[int, Link]] = {}
+    several = _addresses_of_several(nodes)
     no_route: list[FailingLink] = []
     stalled: list[FailingLink] = []
     misled: list[FailingLink] = []
+    doubled: list[FailingLink] = []
     for number, node in enumerate(nodes):
         links = node.mesh.bad
         if not links:
@@ -117,6 +127,8 @@ def _built(cluster: Cluster) -> LinkGraph:
                 stalled.append(FailingLink(node, nodes[target], link))
             elif is_loopback(link.address):
                 continue
+            elif several & {link.address, node.reached_at}:
+                doubled.append(FailingLink(node, nodes[target], link))
             elif link.to not in lost and nodes[target].reached_at not in (None, link.address):
                 misled.append(FailingLink(node, nodes[target], link))
             elif outcome in BLOCKED and target not in mine:
@@ -139,6 +151,7 @@ def _built(cluster: Cluster) -> LinkGraph:
         no_way_back=tuple(no_way_back),
         stalled=tuple(stalled),
         misled=tuple(misled),
+        doubled=tuple(doubled),
     )
 
 

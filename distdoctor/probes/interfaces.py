@@ -17,15 +17,17 @@ def interfaces() -> tuple[Interface, ...]:
     stats = psutil.net_if_stats()
     found = []
     for name, entries in psutil.net_if_addrs().items():
-        addresses, lengths = [], []
+        addresses, lengths, mac = [], [], ""
         for entry in entries:
+            if entry.family == psutil.AF_LINK and entry.address.strip("0:-"):
+                mac = entry.address.lower()
             if entry.family in (socket.AF_INET, socket.AF_INET6):
                 addresses.append(entry.address.partition("%")[0])
                 lengths.append(_prefix_length(entry.netmask))
         stat = stats.get(name)
         loopback = any((parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses)
         up, mtu = bool(stat and stat.isup), stat.mtu if stat else 0
-        found.append(Interface(name, tuple(addresses), tuple(lengths), up, loopback, mtu))
+        found.append(Interface(name, tuple(addresses), tuple(lengths), up, loopback, mtu, mac))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import Neighbour, NeighbourState, TableRoute
+from distdoctor.model.facts import HardwareAddress, Neighbour, NeighbourState, TableRoute
 
 _GETNEIGH, _NEWNEIGH, _DONE, _ERROR = 30, 28, 3, 2
 _REQUEST_DUMP = 0x001 | 0x300
@@ -17,6 +17,8 @@ _INCOMPLETE, _REACHABLE, _FAILED = 0x01, 0x02, 0x20
 """The numbers are those of linux/rtnetlink.h, linux/netlink.h and linux/neighbour.h."""
 _SECONDS = 1.0
 _MOST = 4 * 1024 * 1024
+MOST_ANSWERED = 256
+"""Entries beyond which the table is left alone: a router's, and no node's."""
 
 
 def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | None:
@@ -33,6 +35,12 @@ def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | 
     others = {one[0] for one in entries if one[3] == hardware and hardware and not one[0].startswith("fe80:")}
     shared = any(other != its[0][0] and (":" in other) == (":" in hop) for other in others)
     return Neighbour(hop, interface, "" if state == "answers" and shared else state, hop != address)
+
+
+def answered() -> tuple[HardwareAddress, ...]:
+    """Which hardware address answered for which address; nothing where that is more than a node's table."""
+    found = [HardwareAddress(one[0], one[3].hex(":"), one[1]) for one in _entries() if any(one[3])]
+    return tuple(found) if len(found) <= MOST_ANSWERED else ()
 
 
 def _next_hop(address: str, routes: Sequence[TableRoute] | None) -> str | None:

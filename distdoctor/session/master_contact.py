@@ -8,7 +8,7 @@ import time
 from distdoctor.model.facts import Contact
 from distdoctor.probes.connect import connect
 from distdoctor.probes.names import hosts_lines
-from distdoctor.probes.neighbours import neighbour
+from distdoctor.probes.neighbours import answered, neighbour
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.so_far import Teller
 
@@ -41,6 +41,8 @@ class MasterContact:
             if contact.outcome == "open":
                 break
         self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        if tried[-1].outcome != "open":
+            self._recorder.update_network(hardware_addresses=answered())
         self._look_next_door(tried[-1])
         return tried[-1]
 

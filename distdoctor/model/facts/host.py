@@ -67,6 +67,8 @@ class Interface:
     up: bool = True
     loopback: bool = False
     mtu: int = 0
+    mac: str = ""
+    """Its hardware address, in lower case (``02:42:ac:11:00:02``); empty where it has none or that is not known."""
 
 
 @dataclass(frozen=True)

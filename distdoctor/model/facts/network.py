@@ -119,6 +119,15 @@ class TableRoute:
 
 
 @dataclass(frozen=True)
+class HardwareAddress:
+    """The hardware address that answered for an address of this host's own network (ARP; IPv6: neighbour discovery)."""
+
+    address: str
+    mac: str
+    interface: str
+
+
+@dataclass(frozen=True)
 class FirewallChain:
     """One chain on the way in or out of this host that can drop packets."""
 
@@ -200,6 +209,9 @@ class NetworkFacts:
     """The main routing table; None where it was not read, or is too long for a node's."""
     strict: tuple[str, ...] = ()
     """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
+    hardware_addresses: tuple[HardwareAddress, ...] = ()
+    """Who answered for which address of the own networks, at the last attempt to reach the master, or after the links
+    were tried where one failed. Empty where the table was not read or is too long for a node's."""
     master_lines: tuple[HostsLine, ...] = ()
     """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same, or nobody is there."""
     neighbour: Neighbour | None = None

@@ -87,7 +87,7 @@ COMPOSITES = [
     merged("not root", "--init-method file://, shared"),
     merged("--init-method file://, empty", "127.0.1.1, and GLOO_SOCKET_IFNAME set rightly"),
     merged("IPv6 only, master by number"),
-    merged("one rendezvous id, c10d"),
+    merged("one rendezvous id, c10d", "two cards in one network, and a second address"),
     merged("4 nodes", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
     merged("a busy machine", "a busy machine, 4 nodes"),
     merged("5 nodes of 1 rank", "8 nodes"),

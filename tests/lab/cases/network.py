@@ -8,7 +8,7 @@ from tests.lab.cases.common import BOTH, PRIVATE_LAN, SMALL_SHM
 from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.host import HTTP_SERVER, OUTGOING, SILENT_LISTENER, leftover, port_held, shared_memory
 from tests.lab.faults.launch import flag, variable
-from tests.lab.faults.links import behind_nat, docker0, other_subnet, second_network
+from tests.lab.faults.links import behind_nat, bystander_at, docker0, other_subnet, plugged, second_network
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
 from tests.lab.faults.packet_filter import iptables, master_port, nft
 from tests.lab.harness.case import Case, Root, patient
@@ -20,6 +20,7 @@ STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
 )
 """Answers to host 1 leave by eth1; what it sends to eth0 is dropped for that."""
+CLONE = together(other_subnet(2, "10.77.0.11/24"), own_name_at("10.77.0.11", 2))
 VPN = together(second_network("", "10.16.0.19/16", interface="tun0"), inside(1, "ip route add 10.77.0.0/25 dev tun0"))
 DOWN = together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 down"))
 SERVICE = everywhere("ip link add kube-ipvs0 type bridge && ip address add 10.96.0.77/32 dev kube-ipvs0")
@@ -73,6 +74,9 @@ CASES = [
         Case("the interface to the master is down", DOWN, "network/no-route", ["host1"], master="10.99.0.10", curable=True),
         Case("node 1 is behind NAT, and dials", behind_nat("172.28.0"), "network/no-route", ["host0"], "warn", hosts=3, by_hand=inside(0, "ip route add 172.28.0.0/24 via {host2}"), torch="never (trains)"),
         Case("node 1 is behind NAT, and is dialled", behind_nat("10.5.0"), "network/no-route", ["host0"], hosts=3, by_hand=inside(0, "ip route add 10.5.0.0/24 via {host2}")),
+        Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),
+        Case("node 2 is a clone at node 1's address", CLONE, "network/duplicate-address", ["host1", "host2"], hosts=3, blame="one-of", curable=True, live=False, by_hand=together(other_subnet(2, "10.77.0.12/24"), own_name_at("10.77.0.12", 2))),
+        Case("another host has the master's address", bystander_at("10.77.0.10/24"), "network/duplicate-address", ["host0"], hosts=3, curable=True, live=False, by_hand=inside(2, "ip address del 10.77.0.10/24 dev eth1")),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
     ),
 ]  # fmt: skip

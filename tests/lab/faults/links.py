@@ -21,6 +21,24 @@ def second_network(*addresses: str, interface: str = "eth1", joined: bool = Fals
     return inject
 
 
+def plugged(on: int, interface: str, address: str, bridge: str = "lan") -> Fault:
+    """Host ``on`` has one more interface with this address (with /prefix), plugged into ``bridge`` of the switch."""
+    return lambda launch: launch.cluster[on].add_interface(interface, address, bridge=bridge)
+
+
+def bystander_at(address: str) -> Fault:
+    """The last host takes no part in the job, and has this address (with /prefix) besides its own."""
+
+    def inject(launch: Launch) -> None:
+        host = launch.cluster[len(launch.cluster) - 1]
+        host.add_interface("eth1", address, bridge="lan")
+        launch.starts = [start for start in launch.starts if start.host is not host]
+        for start in launch.starts:
+            start.flags["--nnodes"] = str(len(launch.starts))
+
+    return inject
+
+
 def docker0(*hosts: int) -> Fault:
     """The named hosts have docker's bridge, at the address it has everywhere."""
 

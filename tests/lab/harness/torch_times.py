@@ -67,6 +67,7 @@ BY_CHECK = {
     "network/dns-not-ready": "at once, then trains",
     "network/foreign-service": "at once, one side",
     "network/ipv6-mismatch": "0.5 s, cryptic",
+    "network/duplicate-address": SILENT,
     "network/master-not-node0": SILENT,
     "network/master-resolves-differently": SILENT,
     "network/master-unreachable": "0.3 s, wrong address",

@@ -1,0 +1,103 @@
+"""An address that two hosts of one network have: by their own interfaces, or by the ARP tables of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distdoctor.check_api.packet_filter import suspect
+from distdoctor.check_api.routes import in_network, lookup
+from distdoctor.knowledge.interfaces import is_virtual
+from distdoctor.model.addresses import parse_address
+from distdoctor.model.cluster import Cluster, Node
+
+
+@dataclass(frozen=True)
+class DuplicateAddress:
+    """An address of several nodes, each on a host of its own, or of a node and a host whose facts are not here."""
+
+    address: str
+    owners: tuple[Node, ...]
+    spare: tuple[Node, ...] = ()
+    """Those of several owners that are reached at another address of their own."""
+    seen_by: tuple[Node, ...] = ()
+    """With one owner: the nodes for which another host answered."""
+    mac: str = ""
+    """Then: that host's hardware address."""
+
+
+def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
+    """Every such address."""
+    if not cluster.multi_host or len(cluster.nodes) < 2:
+        return ()
+    found = tuple(_of_nodes(cluster))
+    known = {one.address for one in found}
+    return (*found, *(one for one in _of_strangers(cluster) if one.address not in known))
+
+
+def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
+    owners: dict[str, dict[tuple[str, str, str], Node]] = {}
+    for node in cluster.nodes:
+        for address in _shared(node):
+            owners.setdefault(address, {}).setdefault(node.host, node)
+    for address, by_host in owners.items():
+        nodes = tuple(by_host.values())
+        spare = tuple(node for node in nodes if node.reached_at != address)
+        if len(nodes) > 1 and len(spare) < len(nodes):
+            yield DuplicateAddress(address, nodes, spare)
+
+
+def _shared(node: Node) -> Iterator[str]:
+    """The addresses of a node in the network in which it meets the others.
+
+    A network of containers behind address translation has the same addresses on every host, and so has a service's
+    address on a bridge or on loopback, or one without a network of its own (/32): these are in no network that hosts
+    share, and the way from them to the master leads over a gateway.
+    """
+    for interface in node.interfaces:
+        if interface.loopback or not interface.up or is_virtual(interface.name):
+            continue
+        for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
+            parsed = parse_address(address)
+            if parsed is None or parsed.is_link_local or not 0 < length < parsed.max_prefixlen:
+                continue
+            if any(in_network(address, length, master) for master in node.master_addresses):
+                yield address
+
+
+def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
+    """Addresses of nodes for which another host answered one that did not get through to them.
+
+    A router or a cloud's network may answer for all: then the same hardware address has other addresses as well.
+    """
+    for node in cluster.nodes:
+        macs = {interface.mac for interface in node.interfaces if interface.mac}
+        for address, peers in _failed_at(cluster, node).items():
+            seen = {peer: mac for peer in peers if (mac := _answered(peer, address)) and macs and mac not in macs}
+            if seen and address in _shared(node):
+                yield DuplicateAddress(address, (node,), (), tuple(seen), next(iter(seen.values())))
+
+
+def _failed_at(cluster: Cluster, node: Node) -> dict[str, list[Node]]:
+    """The node's addresses at which its peers did not get through to it, and no rule of a packet filter says why."""
+    found: dict[str, list[Node]] = {}
+    for peer in cluster.peers(node):
+        contact = peer.network.contact
+        tried = [(link.address, link.port) for link in peer.mesh.bad if link.to in node.keys]
+        if contact is not None and not peer.meeting.joined:
+            tried.append((contact.address, contact.port))
+        for address, port in tried:
+            if address in node.addresses and suspect(peer, node, port) == "either":
+                found.setdefault(address, []).append(peer)
+    return found
+
+
+def _answered(peer: Node, address: str) -> str:
+    """The hardware address that answered the peer for ``address`` and for nothing else; empty where none did."""
+    entry = lookup(peer, address)
+    if entry is None or entry.gateway is not None:
+        return ""
+    table = [one for one in peer.network.hardware_addresses if (":" in one.address) == (":" in address)]
+    mac = next((one.mac for one in table if one.address == address and one.interface == entry.interface), "")
+    others = (one for one in table if one.address != address and not one.address.startswith("fe80:"))
+    return "" if any(one.mac == mac for one in others) else mac
