@@ -3,8 +3,7 @@
 A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. It looks at nodes
 through their views (``node.network``, ``node.system``, ``node.meeting``, ``node.mesh``), which are never None and are
 empty where nothing was seen, and says what it found with ``Finding.about(nodes, ...)``, and ``Fix.on(nodes, ...)``.
-Above ``judge`` stand SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (milestones, as in ``distdoctor.model.milestones``),
-and FOLLOWS for exceptions.
+Above ``judge`` stand SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.milestones``), and FOLLOWS.
 
 The facts, and what a check makes of them:
     Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
