@@ -10,7 +10,7 @@ TWO_HOSTS = """
 import asyncio, ctypes, json, os, subprocess
 from distdoctor.model.facts import TableRoute, encode
 from distdoctor.probes.connect import connect
-from distdoctor.probes.neighbours import neighbour
+from distdoctor.probes.neighbours import answered, neighbour
 def shell(text): subprocess.run(text, shell=True, check=True)
 ready, go = os.pipe(), os.pipe()
 child = os.fork()
@@ -37,6 +37,9 @@ async def all_of():
         print(json.dumps([place, contact.outcome, json.loads(encode(neighbour(place, routes)))]))
 asyncio.run(all_of())
 print(json.dumps(["10.1.2.77", "", json.loads(encode(neighbour("10.1.2.77", routes)))]))
+macs = {one.address: one.mac for one in answered() if one.interface == "near"}
+print(json.dumps([macs, json.loads(subprocess.run(f"{inside} ip -j link show far", shell=True, check=True,
+                                                  capture_output=True, text=True).stdout)[0]["address"]]))
 os.write(go[1], b"x")
 os.wait()
 """
@@ -44,6 +47,8 @@ os.wait()
 
 def test_who_is_there_and_who_is_not() -> None:
     lines = lines_of(f"SECONDS = 1.0\n{TWO_HOSTS}", "--net", tools=("ip", "nft", "nsenter"))
+    macs, far = json.loads(lines.pop())
+    assert macs["10.1.2.4"] == macs["fd77::4"] == far and "10.1.2.5" not in macs
     found = {place: (outcome, near) for place, outcome, near in map(json.loads, lines)}
     assert {place: (near or {}).get("state") for place, (_, near) in found.items()} == {
         "10.1.2.4": "answers",

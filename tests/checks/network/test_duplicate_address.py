@@ -9,6 +9,7 @@ from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alo
 from tests.facts_builder import blocking, healthy, node, outside, waited_in_vain, with_host, with_mesh, with_network
 
 CHECK = "network/duplicate-address"
+Answered = HardwareAddress
 OWN_NETWORK = (TableRoute("10.77.0.0/24", None, "eth0"),)
 MAC0, MAC1, MACX = "02:00:00:00:00:0a", "02:00:00:00:00:0b", "02:00:00:00:00:99"
 
@@ -76,7 +77,7 @@ ROWS = [
     Row("cloned", cloned, ("host2", "host1"), blame="one-of", alone=("network/port-filtered",)),
     Row(
         "a stranger",
-        lambda: stranger(HardwareAddress("10.77.0.10", MACX, "eth0")),
+        lambda: stranger(Answered("10.77.0.10", MACX, "eth0")),
         ("host0",),
         alone=("network/port-refused",),
     ),
@@ -90,24 +91,20 @@ LOOK_ALIKES = [
     ),
     LookAlike("a service's address", lambda: also("10.77.0.11", length=32), "network/wrong-interface"),
     LookAlike("containers", containers, "network/wrong-interface"),
-    LookAlike(
-        "its own card answered", lambda: stranger(HardwareAddress("10.77.0.10", MAC0, "eth0")), "network/port-refused"
-    ),
+    LookAlike("its own card answered", lambda: stranger(Answered("10.77.0.10", MAC0, "eth0")), "network/port-refused"),
     LookAlike(
         "a cloud answers for all",
-        lambda: stranger(HardwareAddress("10.77.0.10", MACX, "eth0"), HardwareAddress("10.77.0.1", MACX, "eth0")),
+        lambda: stranger(Answered("10.77.0.10", MACX, "eth0"), Answered("10.77.0.1", MACX, "eth0")),
         "network/port-refused",
     ),
     LookAlike(
         "over a gateway",
-        lambda: stranger(
-            HardwareAddress("10.77.0.10", MACX, "eth0"), routes=(TableRoute("0.0.0.0/0", "10.78.0.1", "eth0"),)
-        ),
+        lambda: stranger(Answered("10.77.0.10", MACX, "eth0"), routes=(TableRoute("0.0.0.0/0", "10.78.0.1", "eth0"),)),
         "network/port-refused",
     ),
     LookAlike(
         "a filter says why",
-        lambda: stranger(HardwareAddress("10.77.0.10", MACX, "eth0"), rules=("tcp dport 29500 reject with tcp reset",)),
+        lambda: stranger(Answered("10.77.0.10", MACX, "eth0"), rules=("tcp dport 29500 reject with tcp reset",)),
         "network/port-refused",
     ),
 ]
