@@ -53,8 +53,23 @@ LOG = (
     ),
     Line(
         "egmentation fault",
-        r"srun: error: (?P<host>[\w.-]{1,64}): task(?: (?P<rank>\d+)|s [\d,-]{1,200}): Segmentation fault"
-        r"|process rank \d+ .{0,40} on node \S{1,64} exited on signal 11|[Ss]egmentation fault",
+        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Segmentation fault",
+        shows="end",
+    ),
+    Line(
+        "exited on signal 11",
+        r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 11\b|exited on signal 11",
+        shows="end",
+    ),
+    Line(
+        "Caught signal 11",  # UCX's
+        r"\[(?P<host>[\w.-]{1,64}):\d{1,9} {0,2}:\d{1,9}(?::\d{1,9})?\] Caught signal 11|Caught signal 11",
+        shows="end",
+    ),
+    Line(
+        "egmentation fault",
+        "[Ss]egmentation fault",
+        unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation",
         shows="end",
     ),
     Line(

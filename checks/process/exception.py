@@ -80,7 +80,7 @@ LOG = (
     ),
     Line(
         "Exited with exit code",
-        r"task (?:s )?(?P<rank>\d+): Exited with exit code",
+        r"(?:srun: error: (?P<host>[\w.-]{1,64}): )?tasks? (?P<tasks>[\d,-]{1,200}): Exited with exit code",
         shows="symptom",
         why="the exit code says nothing of the reason",
     ),

@@ -132,7 +132,7 @@ LOG = (
     ),
     Line(
         "Killed",
-        r"srun: error: (?P<host>[\w.-]{1,64}): (?P<outside>task(?: (?P<rank>\d+)|s [\d,-]{1,200})): Killed\b",
+        r"srun: error: (?P<host>[\w.-]{1,64}): (?P<outside>tasks?) (?P<tasks>[\d,-]{1,200}): Killed\b",
         shows="end",
     ),
     Line(

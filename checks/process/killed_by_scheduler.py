@@ -34,6 +34,7 @@ NEXT = (
 LOG = (
     Line(
         "DUE TO ",
+        r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?"
         r"DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE|DEADLINE|NODE_?FAIL)",
         final=True,
     ),

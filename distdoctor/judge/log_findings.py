@@ -15,6 +15,8 @@ from distdoctor.model.report import Verdict
 LINES = 4
 """Lines of evidence of one finding."""
 CANDIDATES = 5
+MOST = 4096
+"""Ranks of one finding."""
 NOTES = 3
 """Files of a kind that the notes name."""
 
@@ -92,6 +94,7 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
         title=check.title,
         nodes=tuple(dict.fromkeys(one.who.host for one in group if one.who.host)),
         ranks=_ranks(group),
+        local_ranks=_local_ranks(group),
         evidence=tuple(evidence),
         fixes=(Fix(_fix(check)),) if because_of is None else (),
         severity="fail" if because_of is None or check.severity == "fail" else check.severity,
@@ -110,7 +113,13 @@ def _alike(other: Match, match: Match) -> bool:
 
 def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
     told = {rank for one in group for rank in one.ranks}  # whom it names; who says so is another
-    return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:4096]
+    return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:MOST]
+
+
+def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:
+    """Of those of which no line tells which ranks they are."""
+    unknown = [one.who.local_rank for one in group if one.who.rank is None and not one.ranks]
+    return tuple(sorted({number for number in unknown if number is not None}))[:MOST]
 
 
 def _told(match: Match) -> str:

@@ -47,6 +47,7 @@ _PREFIXES = tuple(
 )
 _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")
 """What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
+_ADDRESS = re.compile(r"[\d.]+")
 _NO_HOST = re.compile(
     r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|\.(?:py|sh|cc?|cpp|cu|log|out))$|^(?:sm|step|epoch|v)\d", re.I
 )
@@ -118,11 +119,18 @@ def _merged(who: Who, values: dict[str, str | None]) -> Who:
     return Who(
         rank=who.rank if who.rank is not None else rank,
         local_rank=who.local_rank if who.local_rank is not None else local,
-        host=who.host or values.get("host"),
+        host=_host(who, values),
         pid=who.pid if who.pid is not None else pid,
         time=who.time if who.time is not None else _time(values),
         task=who.task if who.task is not None else task,
     )
+
+
+def _host(who: Who, values: dict[str, str | None]) -> str | None:
+    """The first that is said; the name that NCCL gives before the address that pdsh was given."""
+    host = values.get("host")
+    by_address = who.host is not None and who.pid is None and _ADDRESS.fullmatch(who.host)
+    return host if host and values.get("pid") and by_address else who.host or host
 
 
 def _number(text: str | None) -> int | None:

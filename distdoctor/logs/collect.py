@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import error_file, reader, settings, tracebacks, watchdogs
+from distdoctor.logs import error_file, places, reader, settings, tracebacks, watchdogs
 from distdoctor.logs.log_file import LogFile
+from distdoctor.logs.matches import Matches
+from distdoctor.logs.places import Places
 from distdoctor.logs.scanner import Scanner
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.facts.files import BadFile, read
-from distdoctor.model.facts.logs import LogFacts, LogSource, Match, Who
+from distdoctor.model.facts.logs import LogFacts, LogSource, Who
 from distdoctor.model.log_line import Line
-from distdoctor.model.sanitize import clean, encodable
+from distdoctor.model.sanitize import encodable
 
 if TYPE_CHECKING:
     from distdoctor.logs.flight_recorder import Dump
-
-MOST = 20_000
-"""Different lines that are kept."""
-SHOWN = 400
-"""Characters of a line that are kept."""
 
 
 @dataclass
@@ -34,43 +30,6 @@ class Collected:
 
     logs: LogFacts = field(default_factory=LogFacts)
     facts: tuple[NodeFacts, ...] = ()
-
-
-class _Matches:
-    """Lines that are known; the same from the same speaker in one file is one."""
-
-    def __init__(self, order: int = 0) -> None:
-        self.order = order
-        self._known: dict[tuple[object, ...], Match] = {}
-
-    def keep(self, match: Match) -> None:
-        self.order += 1
-        text = clean(encodable(match.text.strip()))[:SHOWN]
-        who = match.who
-        kind = re.sub(r"\d+|0x[0-9a-f]+", "0", text)[:160]
-        key = (match.check, match.shows, match.exception, replace(who, pid=None, time=None), kind, match.source)
-        known = self._known.get(key)
-        if known is not None:
-            # One line may show the same in two ways.
-            again = known.values.get("last_line", str(known.line)) != str(match.line)
-            values = {**known.values, "last_line": str(match.line)}
-            self._known[key] = replace(known, count=known.count + again, values=values)
-        elif len(self._known) < MOST:
-            values = {name: clean(encodable(value))[:SHOWN] for name, value in match.values.items()}
-            self._known[key] = replace(match, text=text, values=values, order=self.order)
-
-    def all(self) -> tuple[Match, ...]:
-        """In a file labelled by tasks these are ranks, unless a line of one says that it is from another rank."""
-        labelled = [match for match in self._known.values() if match.who.task is not None]
-        launchers = {match.source for match in labelled if match.who.rank not in (None, match.who.task)}
-        return tuple(_task_as_rank(match, launchers) for match in self._known.values())
-
-
-def _task_as_rank(match: Match, launchers: Container[str]) -> Match:
-    who = match.who
-    if who.task is None or match.source in launchers or who.rank is not None or who.local_rank is not None:
-        return match
-    return replace(match, who=replace(who, rank=who.task))
 
 
 class Collector:
@@ -83,11 +42,12 @@ class Collector:
         )
         self._scanner = _scanner(tuple(searched))
         self._exceptions, self._since = next(takes, ""), since
-        self._matches = _Matches()
+        self._matches = Matches()
         self._sources: list[LogSource] = []
         self._notes: list[str] = []
         self._facts: dict[str, NodeFacts] = {}
         self._dumps: list[Dump] = []
+        self._places: dict[str, Places] = {}
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
 
     @property
@@ -119,7 +79,10 @@ class Collector:
 
     def log(self, name: str, kind: str) -> LogFile:
         """A log, to be fed with what is in it."""
-        return LogFile(name, kind, self._scanner, self._matches.keep, self._exceptions, self._since, self._hear)
+        where = self._places.setdefault(encodable(name), Places())
+        return LogFile(
+            name, kind, self._scanner, self._matches.keep, self._exceptions, self._since, self._hear, where.hear
+        )
 
     def end(self, log: LogFile) -> None:
         """Nothing more comes of it."""
@@ -127,14 +90,15 @@ class Collector:
 
     def collected(self, open_logs: Iterable[LogFile] = ()) -> Collected:
         """All that is known by now; of ``open_logs``, too, which may go on."""
-        sources, between = [*self._sources, *(one.source() for one in open_logs)], _Matches(self.known)
+        sources, between = [*self._sources, *(one.source() for one in open_logs)], Matches(self.known)
         for name, kind, lines in self._compared():
             log = LogFile(name, kind, self._scanner, between.keep)
             log.feed("".join(f"{line}\n" for line in lines).encode())
             if kind == "flight-recorder":  # the others are in logs that are told of
                 sources.append(log.source())
         notes = [*self._notes, *self._left_out()]
-        matches = (*self._matches.all(), *(replace(one, compared=True) for one in between.all()))
+        own = self._matches.all(self._places)
+        matches = (*own, *(replace(one, compared=True) for one in between.all({})))
         logs = LogFacts(tuple(sources), matches, tuple(notes), self._settings.told())
         return Collected(logs, tuple(self._facts.values()))
 
@@ -192,4 +156,4 @@ class Collector:
 @lru_cache(maxsize=1)
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """The scanner of these wordings; it takes longer to make than to read a small log."""
-    return Scanner(dict(wordings), (*tracebacks.TRIGGERS, *settings.LITERALS, *watchdogs.LITERALS))
+    return Scanner(dict(wordings), (*tracebacks.TRIGGERS, *settings.LITERALS, *watchdogs.LITERALS, *places.LITERALS))

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import attribution, ending, tracebacks
+from distdoctor.logs import attribution, ending, tracebacks, whose
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.model.facts.logs import LogSource, Match, Who
 from distdoctor.model.sanitize import encodable
 
-_EXIT = re.compile(r"exit ?code")
-_ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
-"""Torchrun ends the other ranks so after one has failed."""
-_ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
-_ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
-ROW = 700
-"""Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
 OWN_VIEWER = b"torch/distributed/debug/_"
 """What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
-ROOT = "Root Cause (first observed failure)"
 UNTIMED = 200
 """Lines before one without a time in which the time of it is looked for."""
 
 
 class LogFile:
-    """``keep`` is given each line that is known, ``hear`` each that has a literal in it; ``exceptions`` is the check
+    """``keep`` is given each line that is known, ``hear`` each that has a literal in it, ``place`` also those of a
+    traceback; ``exceptions`` is the check
     that takes the exceptions which no wording knows.
 
     ``since``: nothing that is said before it is kept; what has no time, and none before it, is.
@@ -42,21 +34,22 @@ class LogFile:
         exceptions: str = "",
         since: float | None = None,
         hear: Callable[[Who, str], None] | None = None,
+        place: Callable[[Who, str], None] | None = None,
     ) -> None:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
         self._scanner, self._keep, self._exceptions = scanner, keep, exceptions
         self._file, self._tail, self._open = attribution.of_file(self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
-        self._seen: dict[int, int] = defaultdict(int)
-        self._hear = hear
+        self._search = scanner.begin()
+        self._hear, self._place = hear, place
         self._logged = False
         """Whether the last exception was written by a program's logger."""
 
     def feed(self, block: bytes) -> None:
         """What comes next in it, to the end of a line."""
         counted, number, tail = 0, self.lines + 1, self._tail
-        for start, end, known in self._scanner.lines(block, self._seen):
+        for start, end, known in self._scanner.lines(block, self._search):
             if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
                 continue
             number += block.count(b"\n", counted, start)
@@ -105,6 +98,8 @@ class LogFile:
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text, found = line.text, False
+        if self._place is not None:
+            self._place(line.who, text)
         quoted = tracebacks.is_source(text)
         if quoted:
             known = [one for one in known if one.line.source]
@@ -115,16 +110,10 @@ class LogFile:
             if values is None:
                 continue
             found = True
-            who = _about(line.who, values)
+            who, marks = whose.about(line.who, text, values, context, at)
+            values.update(marks)
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
-            if "xit" in text and _EXIT.search(text):
-                who, in_table = _of_row(who, context, at)
-                if in_table and not _ENDED.search(text):
-                    values["row"] = "yes"
-                row = context[max(at - ROW, 0) : at]
-                if row.rfind(ROOT.encode()) > row.rfind(b"exitcode"):
-                    values["first"] = "yes"
             wording = one.line
             if wording.final:
                 values["final"] = "yes"
@@ -134,34 +123,12 @@ class LogFile:
             return
         raised = tracebacks.exception(text)
         if raised is not None:
-            stack, who = tracebacks.before(context, at), line.who
+            stack = tracebacks.before(context, at)
             if stack.ignored:
                 return
             self._logged = stack.logged or (stack.chained and self._logged)
-            marks = {"traced": stack.traced, "logged": self._logged}
-            values = {"message": raised[1], **{name: "yes" for name, true in marks.items() if true}}
-            if who.rank is None and who.local_rank is None:
-                who = replace(who, local_rank=tracebacks.spawned(context, at))
+            shown = {"traced": stack.traced, "logged": self._logged}
+            values = {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
+            who, _ = whose.about(line.who, text, {}, context, at)
             line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
             self._keep(replace(line, frame=stack.frame, chained=stack.chained))
-
-
-def _about(who: Who, values: Mapping[str, str]) -> Who:
-    """Whom a line is about: its own values say more than who wrote it."""
-    rank, local = values.get("rank", ""), values.get("local_rank", "")
-    return replace(
-        who,
-        rank=int(rank) if rank.isdecimal() else who.rank,
-        local_rank=int(local) if local.isdecimal() else who.local_rank,
-        host=values.get("host") or who.host,
-    )
-
-
-def _of_row(who: Who, context: bytes, at: int) -> tuple[Who, bool]:
-    """Whom an exit code is of, where it stands in torchrun's table, and whether it does."""
-    row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
-    ranks, hosts = _ROW_RANK.findall(row), _ROW_HOST.findall(row)
-    if not ranks:
-        return who, False
-    host = hosts[-1] if hosts else who.host
-    return replace(who, rank=int(ranks[-1][0]), local_rank=int(ranks[-1][1]), host=host), True

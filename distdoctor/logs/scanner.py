@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -16,6 +17,23 @@ WINDOW = 2000
 BEFORE = 600
 MOST = 4000
 """How often one literal is looked at in one file; what stands there more often says nothing new."""
+
+
+WASTED = 20_000
+"""So many finds of literals that are no longer looked at cost more than to search without them from then on."""
+
+
+@dataclass
+class Search:
+    """How one file is searched, and what was found so far."""
+
+    automaton: BytesAhoCorasick
+    numbers: list[int]
+    """Which literal each of the automaton's is."""
+    seen: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """How often each literal was there."""
+    wasted: int = 0
+    """How often one was that says nothing new."""
 
 
 @dataclass
@@ -53,18 +71,24 @@ class Scanner:
                     self._known.setdefault(literal.encode(), []).append(known)
         self.literals = tuple(self._known)
         self._entries = [self._known[literal] for literal in self.literals]
-        self._search = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
+        self._automaton = BytesAhoCorasick(list(self.literals), implementation=Implementation.DFA)
 
-    def lines(self, block: bytes, seen: dict[int, int]) -> Iterator[tuple[int, int, list[Known]]]:
-        """The lines with a literal in them: where each begins and ends, and what may be known of it.
+    def begin(self) -> Search:
+        """To search a file."""
+        return Search(self._automaton, [*range(len(self.literals))])
 
-        ``seen`` counts, for one file, how often each literal was there; it starts with nothing in it, 0 for each.
-        """
+    def lines(self, block: bytes, search: Search) -> Iterator[tuple[int, int, list[Known]]]:
+        """The lines with a literal in them: where each begins and ends, and what may be known of it."""
+        if search.wasted > WASTED:
+            self._narrow(search)
         start = end = -1
         found: list[Known] = []
-        for number, at, _ in self._search.find_matches_as_indexes(block, overlapping=True):
+        numbers, seen = search.numbers, search.seen
+        for index, at, _ in search.automaton.find_matches_as_indexes(block, overlapping=True):
+            number = numbers[index]
             seen[number] += 1
             if seen[number] > MOST:
+                search.wasted += 1
                 continue
             if at >= end:
                 if end >= 0:
@@ -73,6 +97,12 @@ class Scanner:
             found.extend(known for known in self._entries[number] if not any(known is other for other in found))
         if end >= 0:
             yield start, end, found
+
+    def _narrow(self, search: Search) -> None:
+        search.numbers = [number for number in search.numbers if search.seen[number] <= MOST]
+        left = [self.literals[number] for number in search.numbers]
+        search.automaton = BytesAhoCorasick(left, implementation=Implementation.DFA)
+        search.wasted = 0
 
 
 def _bounds(block: bytes, at: int) -> tuple[int, int]:

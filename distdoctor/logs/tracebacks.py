@@ -90,6 +90,8 @@ def before(block: bytes, start: int) -> Before:
 
 def spawned(block: bytes, start: int) -> int | None:
     """Which of the processes of torch.multiprocessing.spawn raised the exception on that line, as its parent tells."""
+    if block.find(b"-- Process ", max(start - BACK, 0), start) < 0:
+        return None
     told = _SPAWNED.findall(block[max(start - BACK, 0) : start])
     return int(told[-1]) if told else None
 

@@ -72,6 +72,8 @@ class Finding:
     title: str = ""
     nodes: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
+    local_ranks: tuple[int, ...] = ()
+    """Ranks of which only the number on their node is known, as logs tell them."""
     links: tuple[tuple[str, str], ...] = ()
     """[who connects, to whom]."""
     blame: Blame = "all"

@@ -71,6 +71,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "summary": finding.summary,
         "nodes": list(finding.nodes),
         "ranks": list(finding.ranks),
+        "local_ranks": list(finding.local_ranks),
         "links": [list(link) for link in finding.links],
         "blame": finding.blame,
         "matters": finding.matters,

@@ -139,14 +139,14 @@ def test_what_ends_the_job_is_not_survived(tmp_path: Path) -> None:
     steps = "".join(f"Epoch 10:  93%|#| {number}/20000 [5:43:21<25:19,  0.90it/s, loss=3.4]\n" for number in range(20))
     limit = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT ***\n"
     found = judged(tmp_path, f"{steps}{limit}Bypassing SIGTERM: 15\n{steps}")
-    assert [(one.check, one.nodes) for one in found.findings] == [("process/killed-by-scheduler", ())]
+    assert [(one.check, one.nodes) for one in found.findings] == [("process/killed-by-scheduler", ("n1",))]
 
 
 def test_who_was_ended_with_a_cancelled_step_was_not_out_of_memory(tmp_path: Path) -> None:
     killed = "srun: error: n1: tasks 0-3: Killed\n"
     cancelled = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 ***\n"
     assert judged(tmp_path, cancelled + killed).verdict == "incomplete"
-    assert roots(tmp_path, killed) == [("process/killed-by-oom", ())]
+    assert roots(tmp_path, killed) == [("process/killed-by-oom", (0, 1, 2, 3))]
 
 
 def test_whom_a_barrier_names_and_not_who_says_so(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from distdoctor.judge.log_findings import LogJudgement, judge_logs
 from distdoctor.logs import reader
 from distdoctor.logs.collect import Collector
 from distdoctor.logs.flight_recorder import BadDump, load
+from distdoctor.logs.scanner import MOST, Scanner
+from distdoctor.model.log_line import Line
 from tests.facts_builder import CHECKS
 from tests.logs.test_wordings import LOGS
 
@@ -178,3 +180,14 @@ def test_nothing_of_a_log_reaches_the_terminal_raw(tmp_path: Path) -> None:
         cwd=ROOT, capture_output=True, check=False,
     )  # fmt: skip
     assert not any(byte in done.stdout for byte in (b"\x1b", b"\x07", b"\xc2\x9b", "\u202e".encode()))
+
+
+def test_a_literal_on_every_line_does_not_hide_a_rare_one() -> None:
+    """What stands on every line of a large log is searched for no longer; the rest is, and keeps its number."""
+    scanner = Scanner({"a/often": (Line("often"),), "b/rare": (Line("rare"),)}, ("every",))
+    search, found = scanner.begin(), []
+    for number in range(6):
+        block = b"every line, often\n" * 8000 + (b"a rare one\n" if number == 5 else b"")
+        found += [known.check for _, _, lines in scanner.lines(block, search) for known in lines]
+    assert found.count("b/rare") == 1 and found.count("a/often") == MOST
+    assert [scanner.literals[number] for number in search.numbers] == [b"rare"]

@@ -1,0 +1,69 @@
+"""Whom a line is about, which says more than who wrote it: its own values, torchrun's table, the parent of a spawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from distdoctor.logs import tracebacks
+from distdoctor.logs.attribution import within
+from distdoctor.model.facts.logs import Who
+
+_EXIT = re.compile(r"exit ?code")
+_ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
+"""Torchrun ends the other ranks so after one has failed."""
+_ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
+_ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
+ROW = 700
+"""Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
+TOLD = 12_000
+"""Bytes of what a row tells of an error, its frames with it."""
+ROOT = b"Root Cause (first observed failure)"
+_TELLS = (b"traceback : Traceback", b"  msg:")
+"""What stands in a row before the error that its rank has left in its error file."""
+_LOCAL = re.compile(r"\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
+
+
+def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:
+    """Whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its place in
+    torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that did so first.
+    """
+    rank, local = values.get("rank", ""), values.get("local_rank", "")
+    who = replace(
+        who,
+        rank=int(rank) if rank.isdecimal() else who.rank,
+        local_rank=int(local) if local.isdecimal() else who.local_rank,
+        host=values.get("host") or who.host,
+    )
+    marks, named = {}, _LOCAL.search(text)
+    if "xit" in text and _EXIT.search(text) and named is None:
+        row = _of_row(context, at)
+        if row is not None:
+            who = within(row, who)
+            if not _ENDED.search(text):
+                marks["row"] = "yes"
+        before = context[max(at - ROW, 0) : at]
+        if before.rfind(ROOT) > before.rfind(b"exitcode"):
+            marks["first"] = "yes"
+    if who.rank is None and who.local_rank is None:
+        who = replace(who, local_rank=int(named["number"]) if named else tracebacks.spawned(context, at))
+    return (within(who, _told_in_row(context, at)) if not marks else who), marks
+
+
+def _of_row(context: bytes, at: int) -> Who | None:
+    """Whose row of torchrun's table it is that goes on at ``at``."""
+    row = context[max(at - ROW, 0) : at].decode("utf-8", "replace")
+    ranks, hosts = _ROW_RANK.findall(row), _ROW_HOST.findall(row)
+    if not ranks:
+        return None
+    return Who(int(ranks[-1][0]), int(ranks[-1][1]), hosts[-1] if hosts else None)
+
+
+def _told_in_row(context: bytes, at: int) -> Who:
+    """Who has left the error in its error file that a row tells at ``at``; nobody where none does."""
+    low = max(at - TOLD, 0)
+    start = max(context.rfind(mark, low, at) for mark in _TELLS)
+    if start < 0 or context.find(b"exitcode", start, at) >= 0 or context.find(b"\n====", start, at) >= 0:
+        return Who()
+    return _of_row(context, start) or Who()
