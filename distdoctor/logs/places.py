@@ -100,7 +100,7 @@ class Places:
             first = self._first_rank(who.host)
             who = who if first is None else replace(who, rank=first + who.local_rank)
         tasks = match.values.get("tasks")
-        numbers = _numbers(tasks) if tasks and not match.ranks and not self._agents else ()
+        numbers = _numbers(tasks) if tasks and who.rank is None and not self._agents else ()
         if len(numbers) == 1:
             who = replace(who, rank=numbers[0])
         elif numbers:
