@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from distdoctor.logs import json_lines
 
@@ -103,7 +103,7 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
         raw = _raw(source)
         head = _peek(raw)
         if head.startswith(b"\x1f\x8b"):
-            raw = io.BufferedReader(gzip.GzipFile(fileobj=raw), BLOCK)
+            raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=raw)), BLOCK)
             head = _peek(raw)
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
             raw = _unpacked_zstd(source, raw)
@@ -134,10 +134,31 @@ def _peek(raw: io.BufferedReader) -> bytes:
 
 def _unpacked_zstd(source: Source, raw: io.BufferedReader) -> io.BufferedReader:
     try:
-        from zstandard import ZstdDecompressor  # an extra of the package
+        from zstandard import ZstdDecompressor, ZstdError  # an extra of the package
     except ImportError:
         raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
-    return io.BufferedReader(ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_size=BLOCK), BLOCK)
+    stream = ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_size=BLOCK)
+    return io.BufferedReader(_InPieces(stream, ZstdError), BLOCK)
+
+
+class _InPieces(io.RawIOBase):
+    """What a compressed file holds, as it comes: of one that was cut off all that is there, and only then the error."""
+
+    def __init__(self, file: Any, error: type[Exception] = zlib.error) -> None:
+        self._file, self._error = file, error
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next piece. Raises OSError for what was not compressed so, EOFError where the end is missing."""
+        try:
+            piece = self._file.read1(len(buffer))
+        except self._error as err:
+            raise OSError(0, str(err)) from None
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def kind_of(head: bytes) -> Kind:
@@ -166,18 +187,20 @@ def kind_of(head: bytes) -> Kind:
 
 def blocks(raw: io.BufferedReader) -> Iterator[bytes]:
     """The bytes of a log in blocks that end with the end of a line, without colours and NUL bytes. Raises OSError."""
-    cutter = Cutter()
+    cutter, cut_off = Cutter(), False
     while True:
         try:
             block = raw.read1(BLOCK)
-        except (EOFError, zlib.error):  # a compressed log that was cut off: what was there is told
-            block = b""
+        except EOFError:  # a compressed log: what was there is told
+            block, cut_off = b"", True
         if not block:
             break
         if whole := cutter.cut(block):
             yield whole
     if rest := cutter.end():
         yield rest
+    if cut_off:
+        raise OSError(0, "the compressed file was cut off")
 
 
 class Cutter:

@@ -166,6 +166,29 @@ def test_what_could_not_be_read_may_hold_the_failure(tmp_path: Path) -> None:
     assert judged(tmp_path).verdict == "pass"  # a picture that lies beside the logs
 
 
+@pytest.mark.parametrize("steps", [10, 100_000], ids=["small", "large"])
+@pytest.mark.parametrize("line", [f"{LINE}\n", ""], ids=["failed", "no failure"])
+def test_of_a_compressed_file_that_was_cut_off_what_is_there_is_told(tmp_path: Path, steps: int, line: str) -> None:
+    """However small it is; and it is not as if the log had ended there."""
+    text = "".join(f"step {number} loss 1\n" for number in range(steps)) + line
+    log, packed = tmp_path / "x.log.gz", gzip.compress(text.encode() + os.urandom(3000).hex().encode())
+    log.write_bytes(packed[:-1000])
+    found = judged(log)
+    assert [one.check for one in found.findings] == ["gpu/out-of-memory"] * bool(line)
+    assert found.verdict == ("fail" if line else "incomplete")
+    assert f"{log}: not read to its end: the compressed file was cut off" in found.notes
+
+
+def test_zstd(tmp_path: Path) -> None:
+    """Where zstandard is not installed, that is said; what is no such file is not read, and the others are."""
+    packed = b"\x28\xb5\x2f\xfd" + bytes(range(60, 99))
+    (tmp_path / "x.zst").write_bytes(packed)
+    (tmp_path / "y.log").write_text(f"{LINE}\n")
+    found = judged(tmp_path)
+    assert [one.check for one in found.findings] == ["gpu/out-of-memory"]
+    assert any("x.zst: " in note for note in found.notes)
+
+
 def test_many_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number}.pickle").write_bytes(b"\x80\x02broken")
