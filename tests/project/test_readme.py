@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from distdoctor.cli.remote import LEAVING_SECONDS
+from distdoctor.launch.wire import SILENT_SECONDS
 from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
 from tests.lab.cases import ALL_CASES
@@ -43,6 +45,12 @@ COLD = tuple(
 )
 def test_the_counts_are_those_of_today(words: str, count: int) -> None:
     assert re.findall(words, README) == [str(count)], "write today's number into README.md, under Measured"
+
+
+def test_how_soon_a_line_that_is_gone_is_noticed() -> None:
+    found = re.search(r"ends what was started there within (\d+) s; a\s+line .* noticed after (\d+) s", README)
+    assert found is not None
+    assert int(found[1]) > LEAVING_SECONDS and int(found[2]) == SILENT_SECONDS
 
 
 @pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])

@@ -1,0 +1,33 @@
+"""What a run from one place starts on each host: when it ends by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from distdoctor.launch.wire import packed
+from tests.helpers.namespaces import ENV
+
+_REMOTE = "from distdoctor.cli import remote; remote.SILENT_SECONDS = 1.0; remote.remote()"
+
+
+@pytest.mark.parametrize("beats", [0, 4])
+def test_a_line_that_goes_silent_ends_it(beats: int) -> None:
+    """And not as long as the other end says that it is there. The line itself stays open."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", _REMOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV
+    ) as started:
+        assert started.stdin is not None and started.stdout is not None
+        assert b"hello" in started.stdout.readline()
+        for _ in range(beats):
+            time.sleep(0.5)
+            began = time.monotonic()
+            started.stdin.write(packed({"beat": True}))
+            started.stdin.flush()
+            assert started.poll() is None
+        assert started.wait(20) != 0
+        assert time.monotonic() - began > 1
