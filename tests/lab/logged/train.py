@@ -16,12 +16,15 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
 log = logging.getLogger("train")
+Failure = Callable[[argparse.Namespace], Any]
 
 
 class Numbers(Dataset[torch.Tensor]):
@@ -56,72 +59,102 @@ class Model(torch.nn.Module):
 
 def fail(kind: str, flags: argparse.Namespace) -> None:
     """Do on this rank, in this step, what goes wrong."""
-    if kind == "raises":
-        batch = {"image": 1}
-        batch["label"]
-    elif kind == "asserts":
-        loss = float("nan")
-        assert loss == loss, f"loss is {loss} at step {flags.at}"
-    elif kind == "shape":
-        torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 5))
-    elif kind == "recursion":
-        fail(kind, flags)
-    elif kind == "imports":
-        import flash_attn_not_here  # type: ignore[import-not-found]  # noqa: F401
-    elif kind == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif kind == "terminated":
-        os.kill(os.getpid(), signal.SIGTERM)
+    if kind in FAILURES:
+        FAILURES[kind](flags)
+
+
+def raises(flags: argparse.Namespace) -> None:
+    batch = {"image": 1}
+    batch["label"]
+
+
+def asserts(flags: argparse.Namespace) -> None:
+    loss = float("nan")
+    assert loss == loss, f"loss is {loss} at step {flags.at}"
+
+
+def recursion(flags: argparse.Namespace) -> None:
+    recursion(flags)
+
+
+def imports(flags: argparse.Namespace) -> None:
+    import flash_attn_not_here  # type: ignore[import-not-found]  # noqa: F401
+
+
+def config(flags: argparse.Namespace) -> None:
+    raise SystemExit("config.yaml: unknown optimizer 'adamv'")
+
+
+def ended_by(number: int, pid: Callable[[], int] = os.getpid) -> Failure:
+    """A signal to this rank, or to its agent; what is not ended at once waits."""
+
+    def end(flags: argparse.Namespace) -> None:
+        os.kill(pid(), number)
         time.sleep(60)
-    elif kind == "agent-killed":
-        os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(60)
-    elif kind == "segfault":
-        ctypes.string_at(0)
-    elif kind == "aborts":
-        os.abort()
-    elif kind == "bus-error":
-        torch.ones(64 << 20).share_memory_()  # type: ignore[no-untyped-call]
-    elif kind == "exits":
-        sys.exit(3)
-    elif kind == "leaves":
-        sys.exit(0)
-    elif kind == "no-memory":
-        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-        torch.ones(1 << 34)
-    elif kind == "disk-full":
-        torch.save({"weights": torch.ones(4 << 20)}, "/run/small/checkpoint.pt")
-    elif kind == "disk-full-plain":
-        with open("/run/small/metrics.jsonl", "w") as file:
-            file.write("x" * (4 << 20))
-    elif kind == "open-files":
-        log.info("opened %d shards", len([open("/etc/hostname") for _ in range(1_000_000)]))  # noqa: SIM115
-    elif kind == "sleeps":
-        time.sleep(40)
-    elif kind == "skips":
-        log.info("rank %d: nothing to do in this step", dist.get_rank())
-        time.sleep(40)
-    elif kind == "other-shape":
-        dist.all_reduce(torch.ones(3))
-    elif kind == "other-operation":
-        dist.broadcast(torch.ones(8), src=0)
-    elif kind == "other-dtype":
-        dist.all_reduce(torch.ones(8, dtype=torch.float64))
-    elif kind == "cuda":
-        torch.ones(1, device="cuda")
-    elif kind == "cuda-collective":
-        dist.all_reduce(torch.ones(1, device="meta"))
-    elif kind == "barrier-missed":
-        time.sleep(40)
-    elif kind == "thread-raises":
-        thread = threading.Thread(target=lambda: os.environ["SHARDS"], name="prefetch")
-        thread.start()
-        thread.join()
-        time.sleep(40)
-    elif kind == "initialises-again":
-        dist.init_process_group("gloo")
-    elif kind == "config":
-        raise SystemExit("config.yaml: unknown optimizer 'adamv'")
+
+    return end
+
+
+def no_memory(flags: argparse.Namespace) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    torch.ones(1 << 34)
+
+
+def disk_full_plain(flags: argparse.Namespace) -> None:
+    with open("/run/small/metrics.jsonl", "w") as file:
+        file.write("x" * (4 << 20))
+
+
+def open_files(flags: argparse.Namespace) -> None:
+    log.info("opened %d shards", len([open("/etc/hostname") for _ in range(1_000_000)]))  # noqa: SIM115
+
+
+def waits(flags: argparse.Namespace) -> None:
+    time.sleep(40)
+
+
+def skips(flags: argparse.Namespace) -> None:
+    log.info("rank %d: nothing to do in this step", dist.get_rank())
+    time.sleep(40)
+
+
+def thread_raises(flags: argparse.Namespace) -> None:
+    thread = threading.Thread(target=lambda: os.environ["SHARDS"], name="prefetch")
+    thread.start()
+    thread.join()
+    time.sleep(40)
+
+
+FAILURES: dict[str, Failure] = {
+    "raises": raises,
+    "asserts": asserts,
+    "shape": lambda flags: torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 5)),
+    "recursion": recursion,
+    "imports": imports,
+    "config": config,
+    "initialises-again": lambda flags: dist.init_process_group("gloo"),
+    "killed": ended_by(signal.SIGKILL),
+    "terminated": ended_by(signal.SIGTERM),
+    "agent-killed": ended_by(signal.SIGKILL, os.getppid),
+    "segfault": lambda flags: ctypes.string_at(0),
+    "aborts": lambda flags: os.abort(),
+    "bus-error": lambda flags: torch.ones(64 << 20).share_memory_(),  # type: ignore[no-untyped-call]
+    "exits": lambda flags: sys.exit(3),
+    "leaves": lambda flags: sys.exit(0),
+    "no-memory": no_memory,
+    "disk-full": lambda flags: torch.save({"weights": torch.ones(4 << 20)}, "/run/small/checkpoint.pt"),
+    "disk-full-plain": disk_full_plain,
+    "open-files": open_files,
+    "sleeps": waits,
+    "barrier-missed": waits,
+    "skips": skips,
+    "thread-raises": thread_raises,
+    "other-shape": lambda flags: dist.all_reduce(torch.ones(3)),
+    "other-operation": lambda flags: dist.broadcast(torch.ones(8), src=0),
+    "other-dtype": lambda flags: dist.all_reduce(torch.ones(8, dtype=torch.float64)),
+    "cuda": lambda flags: torch.ones(1, device="cuda"),
+    "cuda-collective": lambda flags: dist.all_reduce(torch.ones(1, device="meta")),
+}
 
 
 def chatter(rank: int) -> None:
