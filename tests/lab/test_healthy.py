@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.lab.cases.composites import COMPOSITES
+from tests.lab.cases.composites import COMPOSITES, FURTHER
 from tests.lab.cases.healthy import SHAPES
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.launch import DISTDOCTOR
@@ -20,7 +20,13 @@ pytestmark = [pytest.mark.timeout(150)]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", COMPOSITES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(shape, id=shape.name, marks=[pytest.mark.scoreboard] if shape.name in FURTHER else [])
+        for shape in COMPOSITES
+    ],
+)
 def test_healthy_in_many_ways(shape: Shape) -> None:
     wrong, run = run_shape(shape)
     assert wrong == [], run.describe()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distdoctor.judge.catalog import load
 from tests.lab.cases import ALL_CASES
-from tests.lab.cases.composites import COMPOSITES
+from tests.lab.cases.composites import COMPOSITES, FURTHER
 from tests.lab.cases.healthy import SHAPES
 from tests.lab.harness.torch_times import BY_CHECK
 from tests.lab.test_faults import LIVE
@@ -45,6 +45,7 @@ def test_the_table_is_as_large_and_as_varied_as_promised() -> None:
 
 def test_every_healthy_shape_is_in_one_composite() -> None:
     assert sorted(name for whole in COMPOSITES for name in whole.name.split(" + ")) == sorted(s.name for s in SHAPES)
+    assert {whole.name for whole in COMPOSITES} >= FURTHER
 
 
 def test_what_is_run_each_time_are_cases_and_every_way_of_starting_is_among_them() -> None:

@@ -163,9 +163,9 @@ def test_phantom_members_hurt_nobody_and_are_named(libuv: str, token: str | None
     variables = {"USE_LIBUV": libuv, **({"DISTDOCTOR_TOKEN": token} if token else {})}
     most = 0
     with (
-        started(*node(0, port, *LIMITS, nnodes=3), **variables) as zero,
+        started(*node(0, port, "--wait", "12", "--timeout", "12", nnodes=3), **variables) as zero,
         intruding(port, crowd),
-        started(*node(1, port, *LIMITS, nnodes=3), **variables) as one,
+        started(*node(1, port, "--wait", "12", "--timeout", "12", nnodes=3), **variables) as one,
     ):
         deadline = time.monotonic() + 60
         while zero.poll() is None and time.monotonic() < deadline:

@@ -88,8 +88,14 @@ COMPOSITES = [
     merged("--init-method file://, empty", "127.0.1.1, and GLOO_SOCKET_IFNAME set rightly"),
     merged("IPv6 only, master by number"),
     merged("one rendezvous id, c10d", "two cards in one network, and a second address"),
-    merged("4 nodes", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
     merged("a busy machine", "a busy machine, 4 nodes"),
-    merged("5 nodes of 1 rank", "8 nodes"),
+    merged("4 nodes", "5 nodes of 1 rank", "8 nodes", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
 ]
 """Each shape is in exactly one of them (tests/lab/test_table.py)."""
+FURTHER = {
+    "two nodes on one host, by name",
+    "two nodes on each of two hosts + gloo on two networks",
+    "IPv6 only, master by number",
+    "a busy machine + a busy machine, 4 nodes",
+}
+"""Those of which another one has the most: only run where all are asked for."""
