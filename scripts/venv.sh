@@ -12,6 +12,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 # its notice is not about this project
 
 say() { printf '== %s\n' "$*" >&2; }
 
+# Whether a command can have processes of its own, a PID namespace, without being somebody else in there; not with
+# ONE_AFTER_ANOTHER=1.
+can_be_apart() { [ -z "${ONE_AFTER_ANOTHER:-}" ] && setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount-proc true 2>/dev/null; }
+
+# run_apart COMMAND...: it sees no processes but those that it starts, and none outlives it. The shell is process 1 there.
+run_apart() { setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount-proc bash -c '"$@"; exit $?' bash "$@"; }
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
