@@ -1,8 +1,8 @@
-"""The table: one line per case, in a file for the stage of the check that must be named."""
+"""The table: one line per case, in a file for the stage of the check that must be named, or for where it comes from."""
 
 from __future__ import annotations
 
-from tests.lab.cases import barrier, collective, environment, gloo, host, mesh, network, store
+from tests.lab.cases import barrier, collective, environment, gloo, host, mesh, network, reported, store
 from tests.lab.harness.case import Case
 
 ALL_CASES: list[Case] = [
@@ -14,5 +14,6 @@ ALL_CASES: list[Case] = [
     *gloo.CASES,
     *barrier.CASES,
     *collective.CASES,
+    *reported.CASES,
 ]
 """The whole table, in the order of the ladder."""

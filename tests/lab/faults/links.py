@@ -73,6 +73,16 @@ def cut_in_switch(left: tuple[int, ...], right: tuple[int, ...]) -> Fault:
     return inject
 
 
+def dropped_in_switch(match: str) -> Fault:
+    """The switch drops what ``match`` (of nft) says, as a cloud's security group does: on no host is there a rule."""
+
+    def inject(launch: Launch) -> None:
+        chain = f"chain forward {{\ntype filter hook forward priority 0; policy accept;\n{match} drop\n}}"
+        launch.cluster.in_switch(f"nft -f - <<'END'\ntable bridge switch {{\n{chain}\n}}\nEND")
+
+    return inject
+
+
 def switch_repaired(launch: Launch) -> None:
     """The switch lets everything through again."""
     launch.cluster.in_switch("nft delete table bridge switch")

@@ -93,3 +93,21 @@ def forwarded_into_silence(on: int, to: int, port: int = 29999) -> Fault:
         )
 
     return inject
+
+
+def ufw(on: int) -> Fault:
+    """What ``ufw enable`` sets up after ``ufw allow ssh``, cut short."""
+    return iptables(
+        on,
+        "-P INPUT DROP",
+        "-N ufw-before-input",
+        "-N ufw-user-input",
+        "-A INPUT -j ufw-before-input",
+        "-A ufw-before-input -i lo -j ACCEPT",
+        "-A ufw-before-input -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+        "-A ufw-before-input -m conntrack --ctstate INVALID -j DROP",
+        "-A ufw-before-input -p icmp --icmp-type echo-request -j ACCEPT",
+        "-A ufw-before-input -p udp --sport 67 --dport 68 -j ACCEPT",
+        "-A ufw-before-input -j ufw-user-input",
+        "-A ufw-user-input -p tcp --dport 22 -j ACCEPT",
+    )
