@@ -40,11 +40,15 @@ from distdoctor.check_api import (
     own_addresses_filtered,
     some_of,
     source_addresses,
+    together,
 )
 
 SEVERITY = "warn"
 MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
+PREVENTS = "store used"
 LOOKS_AT = ("mesh.rtt_median",)
+HEAVY = 0.2
+"""The share of small segments sent again from which a node that went out of sight did so for that."""
 SHOWN = 8
 MAX_LINKS = 64
 RANDOM = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
@@ -58,6 +62,46 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if ruled:
             nodes, unsure = ruled, False
         yield finding(cluster, nodes, sorted(links, key=share, reverse=True), unsure)
+    for node in cluster.nodes:
+        unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
+        if node.meeting.host_lost and any(heavy(rate.retransmitted, rate.segments) for rate in unmet):
+            yield seen_alone(cluster, node)
+
+
+def heavy(retransmitted: int, segments: int) -> bool:
+    """Whether so much is lost that a node cannot be heard for seconds."""
+    return retransmitted >= max(3, HEAVY * segments)
+
+
+def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
+    """Whether a node at an end of a link that loses much was lost in the middle of the check."""
+    ends = {
+        node
+        for link in links
+        if heavy(link.rate.retransmitted, link.rate.segments)
+        for node in (link.source, link.target)
+    }
+    lost = {key for node in cluster.nodes for key in node.meeting.lost}
+    return any(node.meeting.host_lost or lost & {*node.keys} for node in ends)
+
+
+def seen_alone(cluster: Cluster, node: Node) -> Finding:
+    """What a node says that lost sight of the others, whose facts are not here."""
+    unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
+    rates = [rate for rate in unmet if heavy(rate.retransmitted, rate.segments)]
+    others = tuple(dict.fromkeys(rate.to.partition(" ")[0] for rate in rates[:SHOWN]))
+    return Finding.about(
+        (node.name, *others),
+        f"{node.name} lost sight of the others: its links lose packets.",
+        severity="fail",
+        links=((node.name, other) for other in others),
+        unsure=True,
+        evidence=(
+            f"{node.name} to {rate.to.partition(' ')[0]}: {rate.retransmitted} of {rate.segments} segments sent again"
+            for rate in rates[:SHOWN]
+        ),
+        fixes=(Fix.on(node, f"Look at cable, switch port and tc qdisc of {together((node.name, *others))}."),),
+    )
 
 
 def rules(node: Node) -> tuple[str, ...]:
@@ -77,6 +121,7 @@ def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink]
         f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
         f"{worst.rate.retransmitted} of {worst.rate.segments} small segments had to be sent again.",
         ranks=(),
+        severity="fail" if out_of_sight(cluster, links) else "warn",
         links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
         unsure=unsure,
         evidence=(

@@ -48,6 +48,7 @@ FOLLOWS = (
     "environment/torch-broken",
     "store hosted",
     "store reached",
+    "mesh/packet-loss",
 )
 FOLLOWS_ANYWHERE = ("store/forged-message", "host/open-files-limit", "host/ports-exhaustible")
 

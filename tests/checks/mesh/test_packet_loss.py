@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import into, measured, out_of
-from tests.facts_builder import blocking, with_network
+from tests.facts_builder import blocking, judged, with_meeting, with_network
 
 CHECK = "mesh/packet-loss"
 
@@ -23,6 +23,17 @@ def a_few_retransmissions() -> Facts:
         rates = tuple(replace(r, retransmitted=2) for r in one.mesh.rates)
         facts.append(replace(one, mesh=replace(one.mesh, rates=rates)))
     return tuple(facts)
+
+
+def out_of_sight() -> Facts:
+    """host1 loses so much of what is sent to it that it was not heard any more."""
+    facts = []
+    for one in measured(3, lossy=into(1, 3) | out_of(1, 3)):
+        assert one.mesh is not None
+        rates = tuple(replace(r, retransmitted=8, segments=13) if r.retransmitted else r for r in one.mesh.rates)
+        facts.append(replace(one, mesh=replace(one.mesh, rates=rates)))
+    a, b, c = facts
+    return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True, ended=True), c
 
 
 ROWS = [
@@ -52,3 +63,14 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_a_node_that_goes_out_of_sight_for_it_is_no_failure_of_its_own() -> None:
+    result = judged(*out_of_sight())
+    assert [(one.check, one.nodes, one.severity) for one in result.roots] == [(CHECK, ("host1",), "fail")]
+    assert "store/node-lost" in {one.check for one in result.findings}
+
+
+def test_alone_too_it_knows_that_its_links_lose_packets() -> None:
+    (root,) = judged(with_network(out_of_sight()[1], master_name="host0")).roots
+    assert (root.check, root.blame, set(root.nodes)) == (CHECK, "one-of", {"host0", "host1", "host2"})
