@@ -60,7 +60,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     elif cluster.node0 is None:
         for node in cluster.nodes:
             there = node.network.elsewhere
-            if there is not None and there.plan.rdzv_backend == node.plan.rdzv_backend:
+            if there is not None and not node.meeting.joined and there.plan.rdzv_backend == node.plan.rdzv_backend:
                 yield found_elsewhere(node)
 
 

@@ -54,7 +54,7 @@ def found_elsewhere(cluster: Cluster, nodes: list[Node]) -> Iterator[Finding]:
     """What a node says that knows only itself, and found a store of the other kind where it is to be met."""
     for node in nodes if cluster.node0 is None else ():
         there = node.network.elsewhere
-        if there is None or there.plan.rdzv_backend == node.plan.rdzv_backend:
+        if there is None or node.meeting.joined or there.plan.rdzv_backend == node.plan.rdzv_backend:
             continue
         text = f"Start both with the same rendezvous: {there.host} has {there.plan.rdzv_backend}, on port {there.port}."
         yield Finding.about(

@@ -49,7 +49,8 @@ class StoreElsewhere:
         self._recorder, self._seal = recorder, seal
         self._refused: float | None = None
         self._asked = 0.0
-        self._told = False
+        self._told: tuple[Contact, str] | None = None
+        """The store that was told, and under which key."""
 
     async def look(self, contact: Contact | None) -> None:
         """After an attempt on MASTER_PORT that ended as ``contact`` says."""
@@ -83,8 +84,7 @@ class StoreElsewhere:
                 return False
             found = Elsewhere(contact.address, contact.port, marker.host, marker.plan)
             self._recorder.update_network(elsewhere=found)
-            await self._tell(client, marker)
-            self._told = True
+            self._told = contact, await self._tell(client, marker)
             return True
         except (StoreError, Oversize, BadFacts, NotSealed, NotAuthentic):
             return False
@@ -104,9 +104,27 @@ class StoreElsewhere:
         others = int(came) if came is not None and came.isdigit() and len(came) < 8 else 0
         return expected is not None and 1 + others < expected
 
-    async def _tell(self, client: StoreClient, marker: Marker) -> None:
+    async def withdraw(self) -> None:
+        """Its own store came after all: what was told to the other one is taken back."""
+        self._recorder.update_network(elsewhere=None)
+        if self._told is None:
+            return
+        (contact, key), self._told = self._told, None
+        client = None
+        try:
+            client = await StoreClient.connect(contact.address, contact.port)
+            await client.set(key, b"")
+            await client.has(key)
+        except StoreError:
+            pass
+        finally:
+            if client is not None:
+                client.close()
+
+    async def _tell(self, client: StoreClient, marker: Marker) -> str:
         keys = Keys(marker.run)
         number = await client.add(keys.astray, 1)
         key = keys.stray(number)
         await client.set(key, self._seal.close(key, encode(self._recorder.facts)))
         await client.has(key)  # an answer: the set before it has arrived
+        return key

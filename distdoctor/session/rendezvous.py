@@ -80,6 +80,7 @@ class Rendezvous:
             now = time.monotonic()
             self.recorder.update_meeting(waited=round(now - self.started, 2), joined=store is not None)
             if store is not None:
+                await self.elsewhere.withdraw()
                 if refused is not None and store.host is None:
                     self.recorder.put_down(
                         NETWORK.name, now - refused
