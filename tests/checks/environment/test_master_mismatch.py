@@ -75,3 +75,9 @@ def test_alone_it_names_the_port_on_which_node_0_waits() -> None:
     (root,) = judged(*waits_on_another_port()).roots
     assert [fix.flags for fix in root.fixes] == [{"--master-port": "29500"}]
     assert "on port 29501 of host0, which has it on 29500" in root.summary
+
+
+def test_a_node_that_met_its_own_run_after_all_names_no_other() -> None:
+    a, b = healthy(2)
+    there = Elsewhere("10.77.0.10", 29400, "host0", a.plan)
+    assert judged(with_network(b, elsewhere=there)).findings == ()
