@@ -44,8 +44,7 @@ SEVERITY = "fail"
 PREVENTS = "store used"
 FOLLOWS = (
     "barrier/rank-stopped",
-    "environment/torch-missing",
-    "environment/torch-broken",
+    "environment/torch-*",
     "store hosted",
     "store reached",
     "mesh/packet-loss",
