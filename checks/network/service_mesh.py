@@ -1,30 +1,36 @@
-"""A service mesh takes the job's connections.
+"""Something accepts the job's connections in the place of another host.
 
 What you see
 ------------
-Workers lose the store at once (`failed to recv, got 0 bytes`) although a connection to its port succeeds.
+Workers lose the store at once (`failed to recv, got 0 bytes`, `Connection reset by peer`), or hang, although a
+connection to its port succeeds: also `nc -z` and a readiness probe say that the port is open.
 
 Why it happens
 --------------
-An Envoy sidecar accepts every connection in the place of the other pod, and closes it when nobody is there.
+The sidecar of a service mesh (Envoy with istio, linkerd-proxy), a transparent proxy or a redirect takes every
+connection, on every port, and only then asks the other side. Where nobody is there, or what is spoken is none of the
+protocols that it knows, it closes the connection or stays silent.
 
 Fix
 ---
-Annotation sidecar.istio.io/inject: "false" on the job's pods.
+Take the job's pods out of the mesh: the annotation sidecar.istio.io/inject: "false" (linkerd.io/inject: disabled).
 
 When it is harmless
 -------------------
-Never.
+When it passes everything on, as a sidecar does whose two sides agree: the nodes then meet, and nothing is reported.
 
 See also
 --------
-network/foreign-service
+network/foreign-service, store/silent, mesh/peer-ports-blocked
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, links_to, master_port_owner, some_of, together
 
 SEVERITY = "fail"
 PREVENTS = "store reached"
+LOOKS_AT = ("meeting",)
 NEXT = (
     "whether the pods have a sidecar",
     "kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'",
@@ -37,3 +43,51 @@ LOG = (
         why="without a sidecar it is the death of the store's host",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    caught = [node for node in cluster.nodes if is_caught(node)]
+    here = [node for node in caught if node.network.intercepted_here]
+    if here:
+        yield finding(cluster, here, [node.name for node in here], "on the way out of")
+    elsewhere = [node for node in caught if node not in here]
+    if elsewhere:
+        _, name = master_port_owner(cluster, elsewhere)
+        yield finding(cluster, elsewhere, [name], "in the place of")
+
+
+def is_caught(node: Node) -> bool:
+    """Whether its connections were accepted also where nobody listens, and it did not get into the store."""
+    network, meeting = node.network, node.meeting
+    if meeting.joined or not meeting.ended or not network.intercepted or network.contact is None:
+        return False
+    silent = network.answer is not None and network.answer.kind in ("silent", "closed")
+    return silent and network.contact.outcome == "open"
+
+
+def finding(cluster: Cluster, caught: list[Node], blamed: list[str], where: str) -> Finding:
+    _, name = master_port_owner(cluster, caught)
+    return Finding.about(
+        blamed,
+        f"Something accepts every connection {where} {some_of(blamed)}, also on ports where nobody listens.",
+        links=links_to(caught, name),
+        evidence=map(seen, caught),
+        fixes=(
+            Fix.on(
+                blamed,
+                'Take the job out of the service mesh: the annotation sidecar.istio.io/inject: "false" on its pods '
+                "(linkerd.io/inject: disabled). Without a mesh: find the redirect (nft list ruleset), and let it leave "
+                "the job's ports alone.",
+            ),
+        ),
+    )
+
+
+def seen(node: Node) -> str:
+    network = node.network
+    contact, answer = network.contact, network.answer
+    assert contact is not None and answer is not None
+    came = "closed at once" if answer.kind == "closed" else "silent"
+    end = f"; the other end is a socket of {node.name} itself" if network.intercepted_here else ""
+    ports = together(map(str, network.intercepted))
+    return f"{node.name}: port {contact.port} of {contact.address} is open and {came}; so are {ports}{end}"

@@ -39,6 +39,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "store hosted"
 SYMPTOM_OF = "store hosted"
+FOLLOWS = ("network/service-mesh",)
 FOLLOWS_ANYWHERE = ("host/open-files-limit", "host/ports-exhaustible")
 
 

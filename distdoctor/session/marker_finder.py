@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from distdoctor.model.facts import Answer, BadFacts, Contact
+from distdoctor.probes.interception import intercepted
 from distdoctor.session.protocol import Keys, Marker, read_marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal, Sealed
@@ -44,6 +45,9 @@ class MarkerFinder:
             answer = await identify(contact.address, contact.port)
             if answer is None or answer.kind != "tcpstore" or answer.generation == "<=2.1":
                 self._recorder.update_network(answer=answer)
+                if answer is not None and answer.kind in ("silent", "closed"):
+                    ports, here = await intercepted(contact.address)
+                    self._recorder.update_network(intercepted=ports, intercepted_here=here)
                 self._recorder.update_meeting(ours=False if answer and answer.kind == "tcpstore" else None)
                 return None
             client = await StoreClient.connect(contact.address, contact.port)

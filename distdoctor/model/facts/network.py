@@ -209,6 +209,11 @@ class NetworkFacts:
     """The main routing table; None where it was not read, or is too long for a node's."""
     strict: tuple[str, ...] = ()
     """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
+    intercepted: tuple[int, ...] = ()
+    """Ports of the master's host that nobody serves, on which connections were accepted all the same: tried where what
+    accepts them on MASTER_PORT gave no answer. Empty where one of them was not accepted."""
+    intercepted_here: bool = False
+    """The other end of these connections is a socket of this host."""
     hardware_addresses: tuple[HardwareAddress, ...] = ()
     """Who answered for which address of the own networks, at the last attempt to reach the master, or after the links
     were tried where one failed. Empty where the table was not read or is too long for a node's."""
