@@ -65,3 +65,14 @@ def test_job_script_checks_and_then_begins(real_site: Site, with_slurm: Site) ->
     done = with_slurm.run(["sbatch", "--wait", f"--output={SHARED}/job.out", f"{SHARED}/job.sbatch"])
     out = (real_site.cluster.shared / "job.out").read_text()
     assert done.returncode == 0 and out.count("trains") == 3 and out.count("PASS") == 1, out
+
+
+@pytest.mark.scoreboard
+def test_maintenance_checks_the_nodes_in_a_reservation_that_it_takes_back(with_slurm: Site) -> None:
+    text = (
+        (FOLDER / "maintenance.sh").read_text().replace("distdoctor check", f"{sys.executable} -m distdoctor check -q")
+    )
+    put(with_slurm, "maintenance.sh", text)
+    done = with_slurm.run([f"{SHARED}/maintenance.sh", "host[0-2]"])
+    assert done.returncode == 0 and "3 nodes" in done.stdout and "PASS" in done.stdout, done.stdout + done.stderr
+    assert "No reservations" in with_slurm.run(["scontrol", "show", "reservation"]).stdout
