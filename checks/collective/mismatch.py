@@ -74,6 +74,7 @@ LOG = (
 SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
                        "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
 """Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
+ONE_WAY = ({"send"}, {"recv"})
 PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait"])
 
 
@@ -90,6 +91,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     if whole and all(rank.place.call in ("recv", "irecv") for rank in inside):
         yield found(inside, "All ranks wait to receive, and none sends.", inside)
+        return
+    lonely = [rank for rank in inside if rank.place.call in PAIRS]
+    if whole and lonely and len(lonely) < len(inside) and {rank.place.call for rank in lonely} in ONE_WAY:
+        call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
+        yield found(lonely, f"{call}, and no rank does the other half of it: all others wait in collectives.", inside)
         return
     odd = those_apart([rank for rank in inside if rank.place.call not in PAIRS], whole)
     if odd:

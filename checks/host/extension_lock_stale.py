@@ -24,6 +24,7 @@ host/compile-cache-shared
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from shlex import quote
 
 from distdoctor.check_api import BuildLock, Cluster, Finding, Fix, Line, Node, age_said, live, names_of, together
@@ -95,6 +96,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     waits = [rank for rank in job.ranks if rank.place.kind == live.places.LOCK] if job else []
     if job is None or not waits:
+        yield from perhaps(job) if job else ()
         return
     locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
     if any(lock.building for _, lock in locks) or not locks:
@@ -116,4 +118,25 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
                 commands=[f"rm {quote(lock.path)}" for _, lock in locks],
             ),
         ),
+    )
+
+
+def perhaps(job: live.LiveJob) -> Iterator[Finding]:
+    """Ranks that look for something ten times a second, which no stack shows, and a lock that nobody holds."""
+    polling = [rank for rank in job.ranks if live.looks_for_a_file(rank.process) and not rank.works]
+    locks = [(node, lock) for node, facts in job.facts for lock in facts.locks]
+    if not polling or not locks or any(lock.building for _, lock in locks):
+        return
+    told = live.rank_finding(
+        polling,
+        f"{live.called(polling)} look{'s' if len(polling) == 1 else ''} for something ten times a second, as who waits "
+        f"for the build of an extension does, and nobody here makes it: {locks[0][1].path} may have been left behind.",
+        evidence=(
+            *live.where_ranks_are(polling),
+            *(f"{n.name}: {lock.path}, made {age_said(lock.age)} ago, is open in no process here" for n, lock in locks),
+        ),
+        severity="warn",
+    )
+    yield replace(
+        told, matters="what they look for cannot be seen without their stacks: install py-spy, and look again"
     )

@@ -12,6 +12,7 @@ from distdoctor.check_api.live_master import (
 from distdoctor.check_api.live_ranks import called, others_wait, overwritten, rank_finding, where_ranks_are
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import recorded_calls as recorded
+from distdoctor.knowledge.job_movement import looks_for_a_file
 from distdoctor.knowledge.live_job import LiveJob, LiveRank
 from distdoctor.knowledge.live_job import live_job as job_of
 from distdoctor.model.facts import Member, RendezvousView, StoreView
@@ -25,6 +26,7 @@ __all__ = [
     "called",
     "dialling_store",
     "job_of",
+    "looks_for_a_file",
     "master_of",
     "others_wait",
     "overwritten",

@@ -118,6 +118,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
     traced = [pid for pid, (_, role) in found.members.items() if role != "child"]
     reason = stacks.why_not() if traced and wanted.stacks != "off" else ""
     traced = traced if wanted.stacks != "off" and not reason else []
+    idle = {pid: looks.idle(pid) for pid in found.members}
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(job_stores.ask, found, wanted.store)
         first_stacks = stacks.read(traced)
@@ -140,7 +141,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
             before, after = first[pid], second[pid]
             if before is None or after is None:
                 continue
-            seen = replace(seen, moved=looks.moved(before, after))
+            seen = replace(seen, moved=looks.moved(before, after), idle=idle[pid])
             if pid in numbers_of_others:
                 seen = replace(seen, rank=None, local_rank=None)
             processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid)))

@@ -11,6 +11,7 @@ from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import FUTEX, WITH_FILE, name_of, restarted
+from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
 from distdoctor.model.facts.job import Role
 from distdoctor.model.launch_settings import (
@@ -65,6 +66,13 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
     )
 
 
+def idle(pid: int) -> float | None:
+    """For how many seconds its main thread has not run; None where that is not known. To be asked before anything that
+    wakes it, as py-spy does."""
+    now, then = proc_files.last_run("self"), proc_files.last_run(pid)
+    return None if now is None or then is None else round(max(0.0, now - then), 1)
+
+
 def moved(before: Look, after: Look) -> Moved:
     """What changed from one look to the other."""
     both = bool(before.frames and after.frames)
@@ -101,7 +109,7 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
             restart=_int(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,
             variables=environment(variables(env)) if role in ("rank", "agent") else {},
             torch=one.torch,
-            threads=threads(one.pid) if role != "child" else threads(one.pid)[:1],
+            threads=threads(one.pid, tables) if role != "child" else threads(one.pid, tables)[:1],
             sockets=tables.of(one.pid) if role != "child" else None,
             files=_files(one.pid) if role == "rank" else (),
             readable=readable,
@@ -109,13 +117,13 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
     )
 
 
-def threads(pid: int) -> tuple[JobThread, ...]:
+def threads(pid: int, tables: SocketTables) -> tuple[JobThread, ...]:
     """Its threads, the main one first."""
     tids = sorted((int(name) for name in proc_files.names(pid, "task")), key=lambda tid: (tid != pid, tid))
-    return tuple(_thread(pid, tid) for tid in tids[:MOST_THREADS])
+    return tuple(_thread(pid, tid, tables) for tid in tids[:MOST_THREADS])
 
 
-def _thread(pid: int, tid: int) -> JobThread:
+def _thread(pid: int, tid: int, tables: SocketTables) -> JobThread:
     task = f"{pid}/task/{tid}"
     stat = proc_files.stat(task)
     words = (proc_files.text(task, "syscall", 400) or "").split()
@@ -127,6 +135,9 @@ def _thread(pid: int, tid: int) -> JobThread:
     reads = ""
     if call in WITH_FILE and len(words) > 1:
         reads = proc_files.link(pid, f"fd/{int(words[1], 16)}") or ""
+        found = tables.at(pid, reads[len("socket:[") : -1]) if reads.startswith("socket:[") else None
+        if found is not None and found.remote_port:
+            reads = f"{reads} to {endpoint(found.remote, found.remote_port)}"
     name = (proc_files.text(task, "comm", 64) or "").strip()
     return JobThread(tid, name, stat.state if stat else "", waits_in.removeprefix("0"), call, timed, reads[:300])
 

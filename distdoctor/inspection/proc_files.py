@@ -83,6 +83,19 @@ def uptime() -> float:
         return 0.0
 
 
+def last_run(pid: int | str) -> float | None:
+    """When its main thread ran last, in seconds of the scheduler's own clock (kernel/sched/debug.c); None where the
+    kernel was built without that."""
+    for line in (text(pid, "sched", 4096) or "").splitlines():
+        word, _, value = line.partition(":")
+        if word.strip() == "se.exec_start":
+            try:
+                return float(value) / 1000.0
+            except ValueError:
+                return None
+    return None
+
+
 def numbers(pid: int | str, name: str) -> dict[str, int]:
     """The lines ``word: number`` of a file, as of /proc/PID/io or status."""
     found = {}

@@ -43,12 +43,19 @@ class SocketTables:
         """The TCP sockets of the process; None where they are not ours to see."""
         if not os.access(f"/proc/{pid}/fd", os.R_OK):
             return None
+        table = self._of_namespace(pid)
+        mine = sorted(inode for inode in inodes(pid) if inode in table)
+        return tuple(table[inode] for inode in mine[:MOST])
+
+    def at(self, pid: int, inode: str) -> Socket | None:
+        """The socket with this inode, as seen by the process; None where it is none of TCP."""
+        return self._of_namespace(pid).get(inode)
+
+    def _of_namespace(self, pid: int) -> dict[str, Socket]:
         namespace = proc_files.link(pid, "ns/net") or str(pid)
         if namespace not in self._tables:
             self._tables[namespace] = _table(pid)
-        table = self._tables[namespace]
-        mine = sorted(inode for inode in inodes(pid) if inode in table)
-        return tuple(table[inode] for inode in mine[:MOST])
+        return self._tables[namespace]
 
 
 def _table(pid: int) -> dict[str, Socket]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from distdoctor.knowledge.job_movement import sleeps, switches_of
 from distdoctor.model.facts.job import Frame, JobProcess, JobThread, Socket
 
 STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
@@ -19,6 +20,8 @@ MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the
 PEERS, GROUP = "connecting to peers", "making a group"
 COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
+FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
+"""Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
 TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
@@ -88,8 +91,7 @@ def own_frame(thread: JobThread | None) -> Frame | None:
 
 def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
     frames, own = main.frames, own_frame(main)
-    c10d = [frame for frame in frames if _is_c10d(frame)]
-    outer = next((frame.function for frame in reversed(c10d) if not frame.function.startswith("_exception")), "")
+    outer = _call_of(main)
     names = {frame.function for frame in frames if "torch/distributed" in frame.file}
     if main.state == "D":
         return Place(DEVICE, frame=own, why=waiting(main))
@@ -110,12 +112,28 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(STARTING, frame=own, why="imports modules")
     if _compiles(below):
         return Place(COMPILING, frame=own)
-    if _is_futex(main) and in_flight(one) and _waits_for_work(frames):
-        return Place(COLLECTIVE, "wait", own)
-    if hosts_store(one) and _sleeps(main) and _switches(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
+    if _is_futex(main) and in_flight(one):
+        if _waits_for_work(frames):
+            return Place(COLLECTIVE, _work_of(frames), own)
+        if thread := next((thread for thread in one.threads[1:] if _call_of(thread)), None):
+            return Place(COLLECTIVE, _call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
+    if hosts_store(one) and sleeps(main) and switches_of(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
         return Place(HOSTING, "TCPStore", own, sure=False)  # made by the job's own code
     # Who sleeps for a moment again and again may wait for something, or work a little each time.
-    return Place(CODE, frame=own, why=waiting(main), sure=not (_sleeps(main) and _switches(one) > 1))
+    return Place(CODE, frame=own, why=waiting(main), sure=not (sleeps(main) and switches_of(one) > 1))
+
+
+def _call_of(thread: JobThread) -> str:
+    """The function of torch.distributed that the thread has called; empty where it is in none."""
+    called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
+    return next((name for name in called if not name.startswith("_exception")), "")
+
+
+def _work_of(frames: tuple[Frame, ...]) -> str:
+    """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
+    if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
+        return FORWARD
+    return BACKWARD if any("torch/autograd/" in frame.file for frame in frames) else "wait"
 
 
 def _is_c10d(frame: Frame) -> bool:
@@ -153,20 +171,24 @@ def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports:
     if _compiles(below):
         return Place(COMPILING)
     connected = any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in sockets)
-    if _polls_store(main) and connected:
+    if _polls_store(main, ports) and connected:
         return Place(GROUP, sure=bool(begun))
     if whole:
         if _is_futex(main) and in_flight(one):
             return Place(COLLECTIVE)
-        return Place(CODE, why=waiting(main))
+        # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in
+        # the main thread, with a time limit (``UnboundBuffer::waitRecv``). Who sleeps again and again may wait for one.
+        joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
+        polls = sleeps(main) and switches_of(one) > 1
+        return Place(CODE, why=waiting(main), sure=not (joins or polls or (_is_futex(main) and main.timed)))
     if begun:
         return Place(PEERS) if _is_futex(main) else Place(CODE, why=waiting(main), sure=_of_its_own(main))
-    switches, sleeps = _switches(one), _sleeps(main)
-    if hosts_store(one) and (sleeps or switches > _POLLS):
+    switches, asleep = switches_of(one), sleeps(main)
+    if hosts_store(one) and (asleep or switches > _POLLS):
         return Place(HOSTING) if switches > _POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
-    if sleeps and not sockets and switches > 0:
+    if asleep and not sockets and switches > 0:
         return Place(MASTER, sure=False)
-    return Place(CODE, why=waiting(main), sure=_of_its_own(main) or (sleeps and switches == 0))
+    return Place(CODE, why=waiting(main), sure=_of_its_own(main) or (asleep and switches == 0))
 
 
 def _of_its_own(main: JobThread) -> bool:
@@ -176,8 +198,12 @@ def _of_its_own(main: JobThread) -> bool:
     return main.call in ("read", "readv", "pread64", "write") and not main.reads.startswith("socket:")
 
 
-def _polls_store(main: JobThread) -> bool:
-    return main.call in ("poll", "ppoll") or (main.call in ("recvfrom", "read") and main.reads.startswith("socket:"))
+def _polls_store(main: JobThread, ports: set[int]) -> bool:
+    """Whether it waits at a connection which, as far as is seen, is that to the store."""
+    if main.call in ("recvfrom", "read") and main.reads.startswith("socket:"):
+        _, _, peer = main.reads.partition(" to ")
+        return not peer or int(peer.rpartition(":")[2]) in ports
+    return main.call in ("poll", "ppoll")
 
 
 # -- what is seen of threads and sockets -----------------------------------------------------------------------------
@@ -196,7 +222,7 @@ def hosts_store(one: JobProcess) -> bool:
 def may_be_between_tries(one: JobProcess) -> bool:
     """Whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does that it
     does not reach."""
-    return one.main is not None and not one.main.frames and _sleeps(one.main) and not one.sockets
+    return one.main is not None and not one.main.frames and sleeps(one.main) and not one.sockets
 
 
 def in_flight(one: JobProcess) -> bool:
@@ -209,15 +235,6 @@ def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
     return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
 
 
-def _sleeps(thread: JobThread) -> bool:
-    return thread.call in ("clock_nanosleep", "nanosleep")
-
-
-def _switches(one: JobProcess) -> float:
-    """How often in a second its main thread gave up the processor."""
-    return one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
-
-
 def _is_futex(thread: JobThread) -> bool:
     return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
 
@@ -228,8 +245,10 @@ def _compiles(below: Iterable[JobProcess]) -> bool:
 
 def waiting(main: JobThread) -> str:
     """What the system call says of what a thread waits for."""
-    if _sleeps(main):
+    if sleeps(main):
         return "sleeps"
+    if main.reads.startswith("socket:") and " to " in main.reads:
+        return f"{main.call} on a connection to {main.reads.partition(' to ')[2]}"
     if main.reads and main.call:
         return f"{main.call} on {main.reads}"
     if main.call in ("wait4", "waitid"):
@@ -241,29 +260,3 @@ def waiting(main: JobThread) -> str:
     if main.waits_in in ("pipe_read", "anon_pipe_read", "fifo_open", "wait_for_partner"):
         return "waits for a pipe"
     return main.waits_in or main.call
-
-
-def works(one: JobProcess) -> bool:
-    """Whether anything moved in the process between the looks."""
-    moved = one.moved
-    if moved is None or _only_looks_again(one):
-        return False
-    return (
-        moved.cpu >= max(0.02, 0.02 * moved.seconds)
-        or moved.stack is True
-        or moved.read + moved.written > 1 << 16
-        or moved.switches > _MOVES * moved.seconds
-    )
-
-
-def _only_looks_again(one: JobProcess) -> bool:
-    """Whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it looks
-    every now and then whether something has come, which is no progress."""
-    moved, main = one.moved, one.main
-    if moved is None or main is None or moved.stack or not _sleeps(main):
-        return False
-    return moved.read + moved.written == 0 and moved.cpu < 0.02 * moved.seconds
-
-
-_MOVES = 3.0
-"""Times a second that a main thread gave up the processor from which it moves: looking at it stops it once or twice."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from distdoctor.knowledge import job_places
+from distdoctor.knowledge import job_movement, job_places
 from distdoctor.knowledge.job_places import Place, place_of
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
@@ -31,7 +31,7 @@ class LiveRank:
     @cached_property
     def works(self) -> bool:
         """Whether anything moved in it, or in what runs below it."""
-        return job_places.works(self.process) or any(job_places.works(one) for one in self.below)
+        return job_movement.works(self.process) or any(job_movement.works(one) for one in self.below)
 
     @property
     def waits(self) -> bool:
@@ -45,6 +45,24 @@ class LiveRank:
         if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
             return False
         return bool(moved.stack) or moved.main_cpu >= 0.02 or moved.cpu >= 0.05 or moved.switches > 5 * moved.seconds
+
+    @property
+    def computes(self) -> bool:
+        """Whether nothing but the processor moves in it: it reads and writes nothing, and nothing below it works. So
+        does a long step, and so does a loop without an end."""
+        moved = self.process.moved
+        if moved is None or self.place.kind != job_places.CODE or not job_movement.works(self.process):
+            return False
+        return moved.read + moved.written <= job_movement.MUCH and not any(
+            job_movement.works(one) for one in self.below
+        )
+
+    @property
+    def waited(self) -> float | None:
+        """For how many seconds at least it has waited for the others; None where that is not known."""
+        if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE):
+            return self.process.idle
+        return None
 
     @property
     def called(self) -> str:

@@ -47,9 +47,16 @@ def process(rank: int | None, stack: tuple[Frame, ...], **changes: Any) -> JobPr
     threads = changes.pop("threads", ("gloo_tcp_loop", "pt_gloo_runloop"))
     pid = changes.pop("pid", 100 + (rank or 0))
     main = JobThread(
-        pid, "python", changes.get("state", "S"), call=system, reads=changes.pop("reads", ""), frames=stack
+        pid,
+        "python",
+        changes.get("state", "S"),
+        call=system,
+        timed=changes.pop("timed", None),
+        reads=changes.pop("reads", ""),
+        frames=stack,
     )
-    others = tuple(JobThread(pid + 1000, name, "S", call="futex", timed=False) for name in threads)
+    # gloo's thread waits for its peers with a time limit where it runs a collective.
+    others = tuple(JobThread(pid + 1000, name, "S", call="futex", timed="in a" in name) for name in threads)
     one = JobProcess(
         pid, 1, "rank", "python", "S", "me", 100.0, rank, world_size=4, torch="2.13.0", threads=(main, *others),
         sockets=(), moved=STILL,

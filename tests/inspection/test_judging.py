@@ -13,9 +13,12 @@ from distdoctor.model.facts import (
     AgentView,
     BuildLock,
     Contact,
+    Frame,
     GroupView,
     JobProcess,
+    JobThread,
     Member,
+    Moved,
     NodeFacts,
     Socket,
     StoreView,
@@ -48,6 +51,18 @@ OTHER_WROTE = store((1, 2), clients=4, members_at={1: ("host1", 4009)})
 ARRIVED = StoreView("host0", 29500, "read", Contact("10.0.0.1", 29500, "open"), clients=2, hosted_by="agent")
 AGENT = JobProcess(90, 1, "agent", "pt_elastic", "S", age=60.0, node_rank=0)
 STATIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "static", "node_rank": 0, "world_size": None}
+AT_STORE = Socket("ESTABLISHED", "10.0.0.1", 5001, "10.0.0.1", 29500)
+WHOLE = ("gloo_tcp_loop", "pt_gloo_runloop")
+BACKWARD = frames("torch/autograd/graph.py:_engine_run_backward", "torch/_tensor.py:backward")
+FORWARD = frames("torch/nn/parallel/distributed.py:_sync_buffers", "torch/nn/parallel/distributed.py:forward")
+RUNS = ("gloo_tcp_loop", "pt_gloo_runloop in a collective")
+IN_ONE = [process(number, (), threads=RUNS) for number in (1, 2, 3)]
+SAVER = JobThread(1234, "python", "S", call="futex", timed=False, frames=call("all_reduce", 30))
+JOINS = process(0, (Frame("join", "/usr/lib/python3.11/threading.py", 1), *CODE), threads=RUNS)
+WAITS_FOR_THREAD = replace(JOINS, threads=(*JOINS.threads, SAVER))
+LOCK = BuildLock("/cache/x/lock", 900.0)
+POLLS: dict[str, Any] = {"call": "clock_nanosleep", "moved": Moved(1.5, switches=15), "sockets": (AT_STORE,)}
+READS = replace(WORKS, read=1 << 20)
 BATON = frames("torch/utils/file_baton.py:wait", "torch/utils/cpp_extension.py:load")
 
 
@@ -73,6 +88,14 @@ FOUND = {
     "code": (
         node(process(0, REDUCE), process(1, CODE, **FIFO), stores=(ALL,)),
         ("process/waiting-in-user-code", (1,), ("host0",)),
+    ),
+    "a server that gives no answer, without a stack": (
+        node(
+            process(0, (), threads=WHOLE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", sockets=(AT_STORE,)),
+            process(1, (), threads=RUNS, sockets=(AT_STORE,)),
+            stores=(ALL,),
+        ),
+        ("process/waiting-in-user-code", (0,), ("host0",)),
     ),
     "never calls init": (
         node(WAITING_HOST, process(1, CODE, threads=(), **FIFO), stores=(store((2, 3), clients=3),)),
@@ -161,6 +184,22 @@ FOUND = {
         node(AGENT, stores=(replace(ARRIVED, agents=(AgentView(0, 2),)),), **STATIC),
         ("environment/duplicate-node-rank", (), ("host0",)),
     ),
+    "a batch more, with DistributedDataParallel": (
+        local(process(0, BACKWARD, threads=RUNS), *3 * [call("barrier")]),
+        ("collective/mismatch", (0,), ("host0",)),
+    ),
+    "a forward pass of one rank": (
+        local(process(0, FORWARD, threads=RUNS), *3 * [call("barrier")]),
+        ("collective/mismatch", (0,), ("host0",)),
+    ),
+    "nobody sends": (
+        local(call("recv"), REDUCE, REDUCE, REDUCE),
+        ("collective/mismatch", (0,), ("host0",)),
+    ),
+    "a thread of its own is in a collective": (
+        local(WAITS_FOR_THREAD, *3 * [call("barrier")]),
+        ("collective/mismatch", (0,), ("host0",)),
+    ),
     "two agents of one number here": (
         node(replace(AGENT, node_rank=1), replace(AGENT, pid=91, node_rank=1), stores=(REFUSED,), **STATIC),
         ("environment/duplicate-node-rank", (), ("host0",)),
@@ -188,6 +227,53 @@ LEFT = {
         local(REDUCE, REDUCE, REDUCE, process(3, frames("torch/utils/data/dataloader.py:__next__"), moved=WORKS)),
         "pass",
         "slow, not stuck: rank 3 is waiting for data",
+    ),
+    "one computes for a while": (
+        local(process(0, REDUCE, idle=20.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "pass",
+        "slow so far: rank 3 is in its own code at train.py:8, and computes there; the others wait, for 20 s at least",
+    ),
+    "one computes, and the others wait long": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "incomplete",
+        "rank 3 is in its own code at train.py:8: all that moves there is the processor; the others wait, for 300 s",
+    ),
+    "one computes, since when is not known": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "incomplete",
+        "a long step or a loop without an end",
+    ),
+    "one reads much, and the others wait long": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=READS)),
+        "pass",
+        "it is slow, not stuck",
+    ),
+    "a further group is made, without a stack": (
+        node(
+            process(0, (), threads=WHOLE, call="recvfrom", reads="socket:[7] to 10.0.0.1:29500", sockets=(AT_STORE,)),
+            process(1, (), threads=WHOLE, call="recvfrom", reads="socket:[8]", sockets=(AT_STORE,)),
+            stores=(ALL,),
+        ),
+        "incomplete",
+        "distdoctor hang on host1",
+    ),
+    "NCCL makes a communicator, without a stack": (
+        node(
+            process(0, (), threads=(*WHOLE, "pt_nccl_watchdg"), call="recvfrom", reads="socket:[7] to 10.0.0.2:4711"),
+            stores=(store((0, 2, 3)),),
+        ),
+        "incomplete",
+        "",
+    ),
+    "polls, beside a lock that nobody holds, without a stack": (
+        local(process(0, (), **POLLS), *IN_ONE, locks=(LOCK,)),
+        "incomplete",
+        "it cannot be told why",
+    ),
+    "receives, without a stack": (
+        local(process(0, (), timed=True), *IN_ONE),
+        "incomplete",
+        "it cannot be told why",
     ),
     "the other node has it": (
         node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,)),

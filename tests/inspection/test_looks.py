@@ -36,7 +36,7 @@ def python(code: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def main_thread(pid: int) -> JobThread:
-    return looks.threads(pid)[0]
+    return looks.threads(pid, SocketTables())[0]
 
 
 def test_one_that_sleeps() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.knowledge import job_places
-from distdoctor.knowledge.job_places import place_of, works
+from distdoctor.knowledge.job_movement import works
+from distdoctor.knowledge.job_places import place_of
 from distdoctor.model.facts import Frame, Moved
 from tests.job_builder import TRAIN, rank
 

@@ -64,7 +64,8 @@ class JobThread:
     timed: bool | None = None
     """Of a futex: whether it waits for a limited time. None for anything else."""
     reads: str = ""
-    """What the file is that it reads, writes or polls, as the link in /proc/PID/fd says."""
+    """What the file is that it reads, writes or polls, as the link in /proc/PID/fd says; of a TCP connection also where
+    it leads, as ``socket:[17] to 10.0.0.1:80``."""
     frames: tuple[Frame, ...] = ()
     """Python's frames (with py-spy --native also others), the innermost first; empty where they could not be had."""
 
@@ -120,6 +121,9 @@ class JobProcess:
     """Where its output goes, and lock files that it has open."""
     readable: bool = True
     """False where this user may not look into it: then only its name, state and threads' names are known."""
+    idle: float | None = None
+    """Seconds for which its main thread had not run when it was looked at first: a wait is at least that long. None
+    where the kernel does not say (/proc/PID/sched)."""
     stack_error: str = ""
     """Why there are no frames, where there are none."""
     moved: Moved | None = None

@@ -1,0 +1,153 @@
+"""What a job that runs, or hangs, now does, in a word; the verdict; and what is not known here, and whom to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distdoctor.judge.engine import OF_CALLS, Judgement
+from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.model.report import Verdict
+
+PATIENCE = 60.0
+"""Seconds that the others may wait for a rank that only computes before it is not called healthy any more."""
+MOST = 4096
+"""Ranks that are told one by one."""
+
+
+def hosts_elsewhere(job: LiveJob) -> Iterator[str]:
+    """The hosts of ranks that are not here, as far as the store tells."""
+    for number in range(min(job.world or 0, MOST)):
+        if number not in job.numbers and (host := job.host_of(number)):
+            yield host
+
+
+def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str]]:
+    """In a word what the job does, the verdict, and what is to be noted."""
+    # A host that could not be looked at says nothing of the job.
+    if any(f.severity == "fail" and f.check.partition("/")[0] not in OF_CALLS for f in judgement.findings):
+        return "hangs", judgement.verdict, []
+    busy = [rank for rank in job.ranks if not rank.waits and rank.works]
+    still = [rank for rank in job.ranks if rank.waits]
+    lost = [rank for rank in job.ranks if not rank.waits and not rank.works]
+    if not job.first.processes:
+        return "outside", "incomplete", _from_outside(job)
+    if judgement.verdict == "incomplete":
+        return "unknown", "incomplete", _ask(job)
+    warned = any(finding.severity == "warn" for finding in judgement.findings)
+    if warned and (job.young or not lost):
+        return "waits", "warn", []
+    if not job.ranks:
+        return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
+    if lost:
+        return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
+    if busy and not still:
+        return "moves", "pass", []
+    if busy:
+        return _others_wait(busy, still)
+    if job.young and job.in_rendezvous:
+        return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
+    return "unknown", "incomplete", _ask(job)
+
+
+def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+    """The same, where some work and the others wait for them."""
+    waits = [rank.waited for rank in still if rank.waited is not None]
+    since = max(waits, default=None)
+    said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
+    if not all(rank.computes for rank in busy):
+        return "moves", "pass", [f"it is slow, not stuck: {_said(busy)}, and that moves; the others wait for it"]
+    if since is not None and since < PATIENCE:
+        told = f"it is slow so far: {_said(busy)}, and computes there; the others wait, {said}"
+        return "moves", "pass", [f"{told}. An endless loop looks the same: look again in a minute (--watch 60)"]
+    pids = " ".join(str(rank.process.pid) for rank in busy[:4])
+    return "computes", "incomplete", [
+        f"{_said(busy)}: all that moves there is the processor; the others wait, {said}",
+        "whether that is a long step or a loop without an end cannot be known from outside: see whether it leaves that "
+        f"place (--watch 60, or py-spy top --pid {pids})",
+    ]  # fmt: skip
+
+
+_NO_STORE = {
+    "silent": "takes connections and does not answer: its process is stopped, or it waits for its name servers",
+    "closed": "hangs up on whoever asks it",
+    "foreign": "is no store of torch",
+    "partly": "was not read whole",
+}
+
+
+def stores_say(job: LiveJob) -> Iterator[str]:
+    """Why a store that takes connections did not tell who is there."""
+    for view in job.stores:
+        if view.state in _NO_STORE:
+            more = "; ".join([*view.problems, *([f"it says {view.sample!r}"] if view.sample else [])])
+            yield f"the store at {view.host} port {view.port} {_NO_STORE[view.state]}{f' ({more})' if more else ''}"
+        elif view.restarted:
+            yield (
+                f"{view.arrived} ranks came to the store at {view.host} port {view.port}, more than the job has: some "
+                "were started again, and what is there may be old"
+            )
+
+
+def ras_says(job: LiveJob) -> Iterator[str]:
+    """What NCCL's RAS told, on each host where it was asked."""
+    for node, facts in job.facts:
+        view = facts.ras
+        if view is None or not view.answers:
+            continue
+        said = [*view.errors, *view.warnings]
+        yield from (f"NCCL's RAS on {node.name}: {one}" for one in said[:8])
+        if not said:
+            yield f"NCCL's RAS on {node.name} has nothing to say, which clears nothing: so it said of jobs that hung"
+
+
+def _from_outside(job: LiveJob) -> list[str]:
+    """What is not to be known from a store alone, and whom to ask."""
+    store = job.store
+    notes = []
+    if store is not None and store.clients == 1 and not store.groups and not store.agents:
+        notes.append(
+            "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
+            "torchrun's first node"
+        )
+    if any(view.known for view in job.stores):
+        hosts = list(dict.fromkeys([*hosts_elsewhere(job), *(view.host for view in job.stores)]))
+        notes.append(
+            "what its ranks do, and since when, cannot be known from the store: run distdoctor hang on "
+            + ", ".join(hosts[:8])
+        )
+    return notes
+
+
+def _said(ranks: Sequence[LiveRank]) -> str:
+    """Where these are, in a clause."""
+    groups: dict[str, list[LiveRank]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.place.said(), []).append(rank)
+    parts = []
+    for place, those in list(groups.items())[:3]:
+        names = ", ".join(rank.called for rank in those[:4]) + (f" and {len(those) - 4} more" if len(those) > 4 else "")
+        parts.append(f"{names} {'is' if len(those) == 1 else 'are'} {place}")
+    return "; ".join(parts)
+
+
+def _ask(job: LiveJob) -> list[str]:
+    """What cannot be known from here, and whom to ask."""
+    elsewhere = list(dict.fromkeys(hosts_elsewhere(job)))
+    unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
+    here = ", ".join(node.name for node, _ in job.facts)
+    notes = []
+    if elsewhere:
+        notes.append(
+            f"cannot be known from {here}: every rank here waits; run distdoctor hang on {', '.join(elsewhere[:8])}"
+            + (f" and {len(elsewhere) - 8} more" if len(elsewhere) > 8 else "")
+        )
+    elif unnamed:
+        shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
+        notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
+    elif job.world and len(job.numbers) >= job.world:
+        places = {rank.place.said() for rank in job.ranks}
+        where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({_said(job.ranks)})"
+        notes.append(f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)")
+    else:
+        notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
+    return notes

@@ -1,0 +1,48 @@
+"""Whether a process moved between two looks, and how: told from what /proc counted of it."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts.job import JobProcess, JobThread
+
+MUCH = 1 << 16
+"""Bytes that a process reads and writes between two looks from which it moves."""
+_MOVES = 3.0
+"""Times a second that a main thread gave up the processor from which it moves: looking at it stops it once or twice."""
+
+
+def sleeps(thread: JobThread) -> bool:
+    """Whether it sleeps for a time of its own."""
+    return thread.call in ("clock_nanosleep", "nanosleep")
+
+
+def switches_of(one: JobProcess) -> float:
+    """How often in a second its main thread gave up the processor."""
+    return one.moved.switches / max(one.moved.seconds, 0.1) if one.moved else 0.0
+
+
+def looks_for_a_file(one: JobProcess) -> bool:
+    """Whether it sleeps some ten times a second, as who waits for a lock file does (torch/utils/file_baton.py), and no
+    stack tells for what."""
+    return one.main is not None and not one.main.frames and sleeps(one.main) and 5 < switches_of(one) < 15
+
+
+def works(one: JobProcess) -> bool:
+    """Whether anything moved in the process between the looks."""
+    moved = one.moved
+    if moved is None or _only_looks_again(one):
+        return False
+    return (
+        moved.cpu >= max(0.02, 0.02 * moved.seconds)
+        or moved.stack is True
+        or moved.read + moved.written > MUCH
+        or moved.switches > _MOVES * moved.seconds
+    )
+
+
+def _only_looks_again(one: JobProcess) -> bool:
+    """Whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it looks
+    every now and then whether something has come, which is no progress."""
+    moved, main = one.moved, one.main
+    if moved is None or main is None or moved.stack or not sleeps(main):
+        return False
+    return moved.read + moved.written == 0 and moved.cpu < 0.02 * moved.seconds
