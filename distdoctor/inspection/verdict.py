@@ -145,9 +145,15 @@ def _ask(job: LiveJob) -> list[str]:
         shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
         notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
     elif job.world and len(job.numbers) >= job.world:
-        places = {rank.place.said() for rank in job.ranks}
-        where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({_said(job.ranks)})"
-        notes.append(f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)")
+        if len(job.waiting) == len(job.ranks):  # else who does not wait is told
+            notes.append(_together(job))
     else:
         notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
     return notes
+
+
+def _together(job: LiveJob) -> str:
+    """All ranks are here, and all of them wait."""
+    places = {rank.place.said() for rank in job.ranks}
+    where = f"in the same place ({places.pop()})" if len(places) == 1 else f"for each other ({_said(job.ranks)})"
+    return f"all ranks wait {where}, and nothing here tells why; the flight recorder may (see -v)"

@@ -52,6 +52,6 @@ def unfiltered(*hosts: int) -> Act:
     return lambda running: [running.cluster[host].inside("nft flush ruleset") for host in hosts].clear()
 
 
-def late() -> Act:
-    """It is left alone until who has not come does not come soon."""
-    return lambda running: time.sleep(LATE)
+def late(seconds: float = LATE) -> Act:
+    """It is left alone for so long."""
+    return lambda running: time.sleep(seconds)

@@ -132,7 +132,7 @@ def verify_held(running: Running, row: Row, gone: Sequence[int]) -> None:
 
     Where it hangs, no rank comes further, uses the processor or ends, for a second; those of ``gone`` have ended.
     """
-    if row.moves:
+    if row.moves or row.busy:
         return
     deadline = time.monotonic() + QUIET_WITHIN
     while True:

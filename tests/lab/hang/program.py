@@ -352,6 +352,46 @@ def join_worker(mine: bool) -> None:
         worker.join()
 
 
+def batch_more(mine: bool) -> None:
+    """One rank has a batch more, and its backward pass waits for those who are through (pytorch#33148)."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    for _ in range(3 if mine else 2):
+        model(torch.ones(2, 4)).sum().backward()
+    dist.barrier()
+
+
+def evaluate_wrapped(mine: bool) -> None:
+    """One rank evaluates the wrapped model, of which each forward pass sends buffers to all (pytorch#54059)."""
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    model = torch.nn.parallel.DistributedDataParallel(layers)
+    model(torch.ones(2, 4)).sum().backward()
+    for _ in range(3 if mine else 0):
+        model(torch.ones(2, 4))
+    dist.barrier()
+
+
+def receive_from_nobody(mine: bool) -> None:
+    """One rank receives what nobody sends."""
+    if mine:
+        dist.recv(torch.ones(4), src=1)
+
+
+def save_in_thread(mine: bool) -> None:
+    """A thread that saves waits for all, in a group in which they have a barrier meanwhile (KempnerForge#104)."""
+    if mine:
+        saver = threading.Thread(target=reduce)
+        saver.start()
+        saver.join()
+    dist.barrier()
+
+
+def never_ready(mine: bool) -> None:
+    """One rank looks for a path without end (PONI#18)."""
+    steps = 0
+    while mine and steps >= 0:
+        steps += 1
+
+
 def flush_queue(mine: bool) -> None:
     """A rank ends a queue from which nobody reads what it has put there (pytorch-lightning#6106)."""
     if mine:
@@ -375,6 +415,11 @@ TOGETHER: dict[str, Callable[[bool], None]] = {
     "forked": fork_with_lock,
     "join": join_worker,
     "queue": flush_queue,
+    "batches": batch_more,
+    "wrapped": evaluate_wrapped,
+    "nobody": receive_from_nobody,
+    "saver": save_in_thread,
+    "path": never_ready,
 }
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tests.lab.hang.acts import start
+from tests.lab.hang.acts import late, start
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import MISMATCH, MISSING, TWICE, USER_CODE
 
@@ -46,6 +46,35 @@ REPORTED = (
         (Row("reported: ranks 0, 1 and 1, 2", "init", (Look(0, TWICE, (1,), ("host0", "host1")), Look(1, MISSING, (3,))), before=start(1), held=(0, 1), last=True),),
         late=(1,),
         numbers=(0, 1, 1, 2),
+    ),
+    Job(
+        "pytorch/pytorch#33148",
+        ("init", Row("reported: rank 0 has a batch more, wrapped", "batches@0", (Look(0, MISMATCH, (0,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "pytorch/pytorch#54059",
+        ("init", Row("reported: rank 0 alone evaluates the wrapped model", "wrapped@0", (Look(0, MISMATCH, (0,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "a message of nobody",
+        ("init", Row("rank 0 receives what nobody sends", "nobody@0", (Look(0, MISMATCH, (0,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "KempnerInstitute/KempnerForge#104",
+        ("init", Row("reported: a thread of rank 1 saves meanwhile", "saver@1", (Look(0, MISMATCH, (1,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "srama2512/PONI#18",
+        ("init", Row("reported: rank 1 looks for a path without end", "path@1", (Look(0, ask=("rank 1",)),), before=late(65.0), busy=True, last=True)),
+        hosts=1,
     ),
     Job(
         "Lightning-AI/pytorch-lightning#6106",

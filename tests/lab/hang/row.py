@@ -50,6 +50,8 @@ class Row:
     """What lets it go on, beside the key of its step."""
     moves: bool = False
     """It is healthy: it works, or waits for what will come in its time."""
+    busy: bool = False
+    """A rank of it computes and does not come further, which cannot be told from a long step."""
     at_once: bool = False
     """It is looked at as soon as it is started."""
     last: bool = False
