@@ -152,7 +152,8 @@ def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
         options = of_agent(found.command, found.variables)
         where = endpoint(*options.endpoint) if options.endpoint else f"pid {agent}"
         return f"{options.rdzv_id} at {where}" if options.rdzv_id != "none" else where
-    rank = next((scan.candidates[pid] for pid in reversed(chain) if roles[pid] == "rank"), one)
+    started = (scan.candidates[pid] for pid in reversed(chain) if roles[pid] in ("rank", "launcher"))
+    rank = next((first for first in started if roles[first.pid] == "rank" or _is_rank(first)), one)
     address, port = rank.variables.get(MASTER_ADDR.variables[0]), rank.variables.get(MASTER_PORT.variables[0])
     if address and port and _is_rank(rank):
         return f"{address}:{port}"

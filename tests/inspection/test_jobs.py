@@ -1,0 +1,48 @@
+"""What each process is in its job, by its variables, its threads and what started it."""
+
+from __future__ import annotations
+
+from distdoctor.inspection import jobs
+from distdoctor.inspection.candidates import Candidate, Scan
+
+THREADS = ("python", "gloo_tcp_loop", "pt_gloo_runloop")
+FIRST = 4_000_000_001
+"""No process has such a number: nothing of theirs is in /proc."""
+
+
+def candidate(pid: int, parent: int, variables: dict[str, str], torch: str | None, distributed: bool) -> Candidate:
+    one = Candidate(
+        FIRST + pid, FIRST + parent, 1.0, "S", "python", ("python", "train.py"), variables, True, torch, "net"
+    )
+    one.__dict__["thread_names"] = THREADS if distributed else ("python",)
+    return one
+
+
+def scan(*found: Candidate) -> Scan:
+    return Scan({one.pid: one for one in found}, {one.pid: one.parent for one in found})
+
+
+def told(rank: int) -> dict[str, str]:
+    return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "host0", "MASTER_PORT": "29500"}
+
+
+def test_a_script_that_starts_a_rank_is_none_itself() -> None:
+    seen = scan(candidate(1, 0, told(1), None, False), candidate(2, 1, told(1), "2.13.0", True))
+    (job,) = jobs.find(seen)
+    assert {pid - FIRST: role for pid, (_, role) in job.members.items()} == {1: "launcher", 2: "rank"}
+    assert jobs.inherited(job, seen) == set()
+
+
+def test_ranks_that_were_spawned_in_one_task_do_not_have_its_number() -> None:
+    task = {"SLURM_PROCID": "0", "SLURM_STEP_ID": "0"}
+    spawned = [candidate(number, 1, task, "2.13.0", True) for number in (2, 3)]
+    seen = scan(candidate(1, 0, task, "2.13.0", False), *spawned)
+    (job,) = jobs.find(seen)
+    assert sorted(one.pid - FIRST for one in job.ranks) == [2, 3]
+    assert jobs.inherited(job, seen) == {one.pid for one in spawned}
+
+
+def test_ranks_of_their_own_keep_their_numbers() -> None:
+    seen = scan(candidate(1, 0, told(0), "2.13.0", True), candidate(2, 0, told(0), "2.13.0", True))
+    (job,) = jobs.find(seen)
+    assert len(job.ranks) == 2 and jobs.inherited(job, seen) == set()
