@@ -50,8 +50,10 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
         return checks, known_ids(flags.ignore or (), checks)
 
     facts, report = _looked(wanted, judging)
+    before: Report | None = None
     while how.watch is not None:
-        telling.show(report)
+        if before is None or changes(before, report):
+            telling.show(report)
         before = report
         try:
             time.sleep(how.watch)
@@ -62,7 +64,8 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
             return OK
         except (KeyboardInterrupt, interrupts.Interrupted):
             return exit_status(before, telling.fail_on)
-        streams.write("".join(f"\n{_now()} {clean(line)}" for line in changes(before, report)) + "\n\n")
+        told = changes(before, report) or ["nothing changed"]
+        streams.write("".join(f"\n{_now()} {clean(line)}" for line in told) + "\n\n")
     interrupts.hold()  # half a report helps nobody
     unsaved = save is not None and not _saved(save, facts)
     telling.show(report)

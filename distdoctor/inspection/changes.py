@@ -8,7 +8,7 @@ from distdoctor.model.report import Report
 
 
 def changes(before: Report, after: Report) -> list[str]:
-    """What is different in a later look at the same job, in lines; one that says so where nothing is."""
+    """What is different in a later look at the same job, in lines."""
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
     told = []
     for rank in dict.fromkeys((*places[0], *places[1])):
@@ -19,7 +19,8 @@ def changes(before: Report, after: Report) -> list[str]:
         told.append(f"the verdict was {before.verdict} and is {after.verdict}")
     ids = [{finding.id for finding in report.findings} for report in (before, after)]
     told += [f"no longer found: {one}" for one in sorted(ids[0] - ids[1])]
-    return told or ["nothing changed"]
+    told += [f"now found: {one}" for one in sorted(ids[1] - ids[0])]
+    return told
 
 
 def _by_rank(job: dict[str, Any]) -> dict[str, str]:
