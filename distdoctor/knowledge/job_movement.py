@@ -31,6 +31,8 @@ def works(one: JobProcess) -> bool:
     moved = one.moved
     if moved is None or _only_looks_again(one):
         return False
+    if one.main is not None and one.main.state == "R" and not one.main.call:
+        return True  # it would run if others left it a processor
     return (
         moved.cpu >= max(0.02, 0.02 * moved.seconds)
         or moved.stack is True

@@ -56,6 +56,7 @@ WHOLE = ("gloo_tcp_loop", "pt_gloo_runloop")
 BACKWARD = frames("torch/autograd/graph.py:_engine_run_backward", "torch/_tensor.py:backward")
 FORWARD = frames("torch/nn/parallel/distributed.py:_sync_buffers", "torch/nn/parallel/distributed.py:forward")
 RUNS = ("gloo_tcp_loop", "pt_gloo_runloop in a collective")
+STARVED = process(3, CODE, call="", state="R", moved=Moved(1.5, cpu=0.01))
 IN_ONE = [process(number, (), threads=RUNS) for number in (1, 2, 3)]
 SAVER = JobThread(1234, "python", "S", call="futex", timed=False, frames=call("all_reduce", 30))
 JOINS = process(0, (Frame("join", "/usr/lib/python3.11/threading.py", 1), *CODE), threads=RUNS)
@@ -240,6 +241,11 @@ LEFT = {
     ),
     "one computes, since when is not known": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "incomplete",
+        "a long step or a loop without an end",
+    ),
+    "one would compute, and gets no processor": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, STARVED),
         "incomplete",
         "a long step or a loop without an end",
     ),
