@@ -7,26 +7,44 @@ Resource temporarily unavailable`.
 
 Why it happens
 --------------
-ulimit -u or the cgroup's pids.max is used up by ranks times BLAS threads; libgomp counts the host's cores, not those of
-the container.
+A limit of processes and threads is used up: the user's (ulimit -u; root has none), the container's or unit's (pids.max:
+docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit), or the machine's (kernel.threads-max). A rank has some
+four threads with a gloo group, and as many more as it computes with: one where torchrun starts several on a node
+(OMP_NUM_THREADS=1), else one for each CPU; numpy's OpenBLAS makes as many again. libgomp counts the host's cores, not
+those of the container.
 
 Fix
 ---
-OMP_NUM_THREADS=cores/ranks, and raise ulimit -u and the container's --pids-limit.
+Raise the limit that is named; OMP_NUM_THREADS=cores/ranks; end ranks of earlier runs.
 
 When it is harmless
 -------------------
-Never.
+Where the ranks could be started all the same it is a warning: threads of data loaders and of computing come on top.
 
 See also
 --------
-host/open-files-limit
+host/open-files-limit, host/leftover-processes
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, errors_with_words, names_of, rank_count
 
 SEVERITY = "fail"
+MATTERS = "the ranks could be started; threads for computing and loading data may not"
 PREVENTS = "store used"
+LOOKS_AT = ("host.limits",)
+AMPLE = 2
+"""How many times what the ranks take should be left: data loaders and numpy have threads, too."""
+OF_A_RANK = 4
+"""Threads that a rank has with a gloo group, counted in a job of torch 2.13 with OMP_NUM_THREADS=1."""
+CALLED = {
+    "user": "the user's limit (ulimit -u)",
+    "cgroup": "the limit of the container or unit (pids.max)",
+    "machine": "the machine's limit (kernel.threads-max)",
+}
+WORDS = ("Resource temporarily unavailable", "can't start new thread", "Thread creation failed")
 LOG = (
     Line(
         "blas_thread_init",
@@ -57,3 +75,83 @@ LOG = (
         why="a container's seccomp profile that does not know clone3 forbids it, too",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Room:
+    """One limit, and what is left of it."""
+
+    of: str
+    """Whose it is: a key of ``CALLED``."""
+    most: int
+    used: int
+
+    @property
+    def left(self) -> int:
+        return self.most - self.used
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    tight = {node: room for node in cluster.nodes if (room := tightest(node)) and room.left < AMPLE * need(node)}
+    if not tight:
+        return
+    said = errors_with_words(cluster, WORDS)
+    refused = [node for node in tight if node.name in said]
+    blamed = refused or list(tight)
+    yield Finding.about(
+        blamed,
+        f"Too few processes and threads are allowed on {names_of(blamed)} for the ranks there.",
+        severity="fail" if refused else "warn",
+        evidence=(line for node in blamed for line in (seen(node, tight[node]), *said.get(node.name, ()))),
+        fixes=(fix for node in blamed for fix in fixes(node, tight[node])),
+    )
+
+
+def tightest(node: Node) -> Room | None:
+    """The limit of which the least is left; None where none is known."""
+    limits = node.limits
+    said = (
+        ("user", limits.processes, limits.user_processes),
+        ("cgroup", limits.pids_max, limits.pids_used),
+        ("machine", limits.threads_max, limits.threads),
+    )
+    rooms = [Room(of, most, used) for of, most, used in said if most is not None and used is not None]
+    return min((room for room in rooms if room.most >= 0), key=lambda room: room.left, default=None)
+
+
+def computing(node: Node) -> int:
+    """With how many threads a rank computes, by OMP_NUM_THREADS or what it is where that is not set."""
+    told = node.variables.get("OMP_NUM_THREADS", "")
+    if told.isdecimal():
+        return int(told)
+    # torch/distributed/run.py, config_from_args(): 1 where it starts several on a node.
+    return 1 if node.plan.started == "node" and rank_count(node) > 1 else node.limits.cpus or 1
+
+
+def need(node: Node) -> int:
+    """How many processes and threads the ranks of the node take."""
+    threads = computing(node)
+    return rank_count(node) * (OF_A_RANK + (threads if threads > 1 else 0))
+
+
+def seen(node: Node, room: Room) -> str:
+    return (
+        f"{node.name}: {CALLED[room.of]} is {room.most}, and {room.used} were in use; {rank_count(node)} ranks that compute "
+        f"with {computing(node)} thread{'s' if computing(node) > 1 else ''} each have {need(node)}"
+    )
+
+
+def fixes(node: Node, room: Room) -> Iterator[Fix]:
+    wanted = 1 << (room.used + 8 * need(node)).bit_length()
+    hard = node.limits.processes_hard
+    if room.of == "machine":
+        yield Fix.on(node, "Raise it, as root.", commands=(f"sysctl -w kernel.threads-max={wanted}",))
+    elif room.of == "cgroup":
+        yield Fix.on(node, f"Raise it to {wanted} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit).")
+    elif hard is not None and 0 <= hard < wanted:
+        yield Fix.on(node, f"Raise it to {wanted} as root (nproc in /etc/security/limits.conf), and log in again.")
+    else:
+        yield Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -u {wanted}",))
+    each = max(1, (node.limits.cpus or 1) // rank_count(node))
+    if each < computing(node):
+        yield Fix.on(node, "Or have each rank compute with fewer threads.", 2, env={"OMP_NUM_THREADS": str(each)})

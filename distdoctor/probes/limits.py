@@ -6,7 +6,7 @@ import os
 import resource
 
 from distdoctor.model.facts import Limits, SharedMemory
-from distdoctor.probes import memory
+from distdoctor.probes import memory, process_room
 
 CAP_NET_BIND_SERVICE = 10
 
@@ -15,6 +15,7 @@ def probe() -> Limits:
     """This process's limits."""
     files, files_hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     processes, processes_hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    pids = process_room.cgroup()
     return Limits(
         open_files=files,
         open_files_hard=files_hard,
@@ -27,10 +28,14 @@ def probe() -> Limits:
         reserved_ports=_text("/proc/sys/net/ipv4/ip_local_reserved_ports")[:500],
         processes=processes,
         processes_hard=processes_hard,
-        pids_max=_pids_max(),
+        pids_max=pids.most,
         cpus=len(os.sched_getaffinity(0)),
         cpus_online=os.cpu_count(),
         memory=memory.limit(),
+        pids_used=pids.used,
+        user_processes=process_room.of_user(processes),
+        threads=process_room.on_machine(),
+        threads_max=_number("/proc/sys/kernel/threads-max"),
     )
 
 
@@ -42,19 +47,6 @@ def shared_memory(path: str = "/dev/shm") -> SharedMemory:
         return SharedMemory(error=err.strerror, writable=False)
     writable = os.access(path, os.W_OK | os.X_OK)
     return SharedMemory(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize, writable)
-
-
-def _pids_max(root: str = "/sys/fs/cgroup", cgroups: str = "/proc/self/cgroup") -> int | None:
-    """The least of the limits of processes that this process's cgroup and those around it have (cgroup v2, or v1)."""
-    limits = []
-    for line in _text(cgroups).splitlines():
-        number, controllers, place = [*line.split(":", 2), "", ""][:3]
-        if number == "0" or "pids" in controllers.split(","):
-            above = f"{root}/pids" if number != "0" else root
-            parts = [part for part in place.split("/") if part]
-            places = ["/".join([above, *parts[:depth], "pids.max"]) for depth in range(len(parts) + 1)]
-            limits += [limit for path in places if (limit := _number(path)) is not None]
-    return min(limits, default=None)
 
 
 def _port_range() -> tuple[int, int] | None:

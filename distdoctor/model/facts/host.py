@@ -134,6 +134,15 @@ class Limits:
     """Bytes that the container or unit may use (its cgroup, or one above); None: there is no limit, or none is seen."""
     memory_used: int | None = None
     """Bytes of these that were in use and cannot be reclaimed, before torch was imported."""
+    pids_used: int | None = None
+    """How many processes and threads there were in the cgroup of ``pids_max``."""
+    user_processes: int | None = None
+    """How many this user had; None where ``processes`` does not bind it, as with root, or was far from being reached.
+    """
+    threads: int | None = None
+    """How many processes and threads there were on the machine."""
+    threads_max: int | None = None
+    """kernel.threads-max: how many there may be."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tests.lab.faults.host import (
     long_temporary_folder,
     memory_limit,
     port_range,
+    process_limit,
     shared_memory,
 )
 from tests.lab.faults.installed import usual_installation
@@ -45,6 +46,8 @@ CASES = [
         Case("a lock of a build that was killed", build_lock(2, 1), "host/extension-lock-stale", ["host1"], "warn"),
         Case("2 ranks on one CPU", shell("taskset -cp 0 $$ >/dev/null", 1), "host/cpu-affinity", ["host1"], "warn", needs=["taskset"]),
         Case("300 MB for 2 ranks", memory_limit(300, 1), "host/memory-limit", ["host1"], by_hand=memory_limit(6000, 1)),
+        Case("12 processes and threads", process_limit(12, 1), "host/thread-limit", ["host1"], by_hand=process_limit(4000, 1)),
+        Case("20 processes and threads", process_limit(20, 1), "host/thread-limit", ["host1"], "warn", by_hand=process_limit(4000, 1), torch="never (trains)"),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     ),
 ]  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from shlex import quote
 
 from tests.lab.faults import inside, together
 from tests.lab.faults.launch import variable
-from tests.lab.harness.cgroups import memory_cgroup
+from tests.lab.harness.cgroups import MEMORY, PIDS, limited_cgroup
 from tests.lab.harness.host import PRIVATE, ROOT
 from tests.lab.harness.launch import PORT, Fault, Launch
 
@@ -134,10 +135,18 @@ def build_lock(hours: int, *hosts: int) -> Fault:
 
 def memory_limit(megabytes: int, *hosts: int) -> Fault:
     """What is started on the hosts may use so much memory, all together."""
+    return _in_cgroup(MEMORY, megabytes << 20, *hosts)
 
+
+def process_limit(count: int, *hosts: int) -> Fault:
+    """What is started on the hosts may have so many processes and threads, all together."""
+    return _in_cgroup(PIDS, count, *hosts)
+
+
+def _in_cgroup(kind: tuple[tuple[Path, str], ...], limit: int, *hosts: int) -> Fault:
     def inject(launch: Launch) -> None:
         for index in hosts:
-            cgroup = memory_cgroup(launch.cluster[index], megabytes << 20)
+            cgroup = limited_cgroup(launch.cluster[index], kind, limit)
             for start in launch.on(index):
                 start.before += (f"echo $$ > {cgroup}/cgroup.procs",)
 

@@ -10,20 +10,22 @@ from pathlib import Path
 from tests.lab.harness.host import Host
 from tests.lab.harness.namespaces import LabUnavailable
 
-ROOTS = (
+MEMORY = (
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
     (Path("/sys/fs/cgroup"), "memory.max"),
 )
-"""Of cgroup v1, and of v2."""
+"""Of cgroup v1, and of v2: where a group with a limit of memory is made, and the file that has it."""
+PIDS = ((Path("/sys/fs/cgroup/pids"), "pids.max"), (Path("/sys/fs/cgroup"), "pids.max"))
+"""The same for the number of processes and threads."""
 REMOVED_WITHIN = 5.0
 
 
-def memory_cgroup(host: Host, limit: int) -> Path:
-    """A new control group with this limit of memory in bytes. It is removed when the host is closed.
+def limited_cgroup(host: Host, kind: tuple[tuple[Path, str], ...], limit: int) -> Path:
+    """A new control group with this limit of ``MEMORY`` (in bytes) or ``PIDS``. It is removed when the host is closed.
 
     Raises LabUnavailable where none can be made.
     """
-    for root, name in ROOTS:
+    for root, name in kind:
         cgroup = root / f"distdoctor-lab-{os.getpid()}-{host.name}-{time.monotonic_ns()}"
         try:
             cgroup.mkdir()
@@ -35,7 +37,7 @@ def memory_cgroup(host: Host, limit: int) -> Path:
             return cgroup
         except OSError:
             continue
-    raise LabUnavailable("no control group of memory can be made here")
+    raise LabUnavailable(f"no control group with {kind[-1][1]} can be made here")
 
 
 def _remove(cgroup: Path) -> None:

@@ -54,6 +54,7 @@ BY_CHECK = {
     "host/port-privileged": AT_ONCE,
     "host/ports-exhaustible": NEVER,
     "host/temporary-folder": "at once",
+    "host/thread-limit": "at once, no cause",
     "host/tmpdir-too-long": NEVER,
     "host/shared-memory-permission": "never, with gloo",
     "host/shared-memory-small": "never, with gloo",

@@ -1,0 +1,77 @@
+"""How many processes and threads there are where their number is limited: of a cgroup, of a user, of the machine."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 21, 24
+FAR = 1 << 17
+"""A user's limit from which nobody counts: Linux gives half of threads-max, and the whole of /proc would be read."""
+
+
+class Room(NamedTuple):
+    """The limit of a cgroup, and what was there of it; None where there is no limit, or none is seen."""
+
+    most: int | None = None
+    used: int | None = None
+
+
+def cgroup(root: str = "/sys/fs/cgroup", cgroups: str = "/proc/self/cgroup") -> Room:
+    """The tightest limit (pids.max) of this process's cgroup and those around it (cgroup v2, or v1)."""
+    rooms = []
+    for line in _text(cgroups).splitlines():
+        number, controllers, place = [*line.split(":", 2), "", ""][:3]
+        if number == "0" or "pids" in controllers.split(","):
+            above = f"{root}/pids" if number != "0" else root
+            parts = [part for part in place.split("/") if part]
+            for depth in range(len(parts) + 1):
+                folder = "/".join([above, *parts[:depth]])
+                most = _number(f"{folder}/pids.max")
+                if most is not None:
+                    rooms.append(Room(most, _number(f"{folder}/pids.current")))
+    return min(rooms, key=lambda room: (room.most or 0) - (room.used or 0), default=Room())
+
+
+def of_user(limit: int) -> int | None:
+    """How many processes and threads this user has; None where the kernel does not hold it to ``limit``.
+
+    kernel/fork.c, copy_process(): neither root nor who has CAP_SYS_RESOURCE or CAP_SYS_ADMIN is held to RLIMIT_NPROC.
+    """
+    user = os.getuid()
+    if limit < 0 or limit >= FAR or user == 0 or _capabilities() & (1 << CAP_SYS_ADMIN | 1 << CAP_SYS_RESOURCE):
+        return None
+    count = 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            rows = dict(line.partition(":")[::2] for line in _text(f"/proc/{entry.name}/status").splitlines())
+            if rows.get("Uid", "").split()[:1] == [str(user)]:
+                count += int(rows.get("Threads", "1"))
+    return count
+
+
+def on_machine() -> int | None:
+    """How many there are in all (the second number of the fourth field of /proc/loadavg, proc(5))."""
+    fields = _text("/proc/loadavg").split()
+    count = fields[3].partition("/")[2] if len(fields) > 3 else ""
+    return int(count) if count.isdecimal() else None
+
+
+def _capabilities() -> int:
+    for line in _text("/proc/self/status").splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return 0
+
+
+def _number(path: str) -> int | None:
+    text = _text(path)
+    return int(text) if text.isdecimal() else None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read(10_000).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,71 @@
+"""host/thread-limit: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.limits import KILLED, limited, on
+from tests.facts_builder import failing, met, rank_node, with_variables
+
+CHECK = "host/thread-limit"
+MACHINE = {"threads": 900, "threads_max": 190_000}
+
+
+def one(**limits: int) -> Facts:
+    """Of node 1, which has 2 ranks."""
+    return on((1,), **{**MACHINE, **limits})
+
+
+def refused() -> Facts:
+    zero, one = on((1,), pids_max=12, pids_used=6, **MACHINE)
+    return failing(zero, "gloo", KILLED, killed=True), failing(
+        one, "gloo", "RuntimeError: Resource temporarily unavailable"
+    )
+
+
+def once_per_rank(threads: str | None) -> Facts:
+    """One rank on each node, where nobody sets OMP_NUM_THREADS; 64 CPUs."""
+    nodes = (
+        limited(rank_node(f"host{rank}", rank), cpus=64, cpus_online=64, pids_max=100, pids_used=10)
+        for rank in range(2)
+    )
+    return met(*(with_variables(node, OMP_NUM_THREADS=threads) if threads else node for node in nodes))
+
+
+ROWS = [
+    Row("the ranks cannot have their threads", refused, ("host1",), together=True),
+    Row("a container's limit", lambda: one(pids_max=20, pids_used=6), ("host1",), "warn", together=True),
+    Row(
+        "the user's",
+        lambda: one(processes=100, processes_hard=100, user_processes=90),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
+    Row("the machine's", lambda: one(threads=3990, threads_max=4000), ("host1",), "warn", together=True),
+    Row("a thread for each of 64 CPUs", lambda: once_per_rank(None), ("host0", "host1"), "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("the usual limits", lambda: one(processes=95_000, pids_max=28_000, pids_used=40)),
+    LookAlike("root, whom the user's limit does not bind", lambda: one(processes=8)),
+    LookAlike("no limit", lambda: one(processes=-1, user_processes=70_000)),
+    LookAlike("what is used is not known", lambda: one(pids_max=12)),
+    LookAlike("few threads by OMP_NUM_THREADS", lambda: once_per_rank("1")),
+]
+
+CURES = [
+    Cure(
+        "ulimit",
+        lambda: one(processes=100, processes_hard=4096, user_processes=90),
+        {"host1": {"commands": ("ulimit -u 256",)}},
+    ),
+    Cure(
+        "the machine's",
+        lambda: one(threads=3990, threads_max=4000),
+        {"host1": {"commands": ("sysctl -w kernel.threads-max=4096",)}},
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
