@@ -6,7 +6,8 @@ What you see
 
 Why it happens
 --------------
-file:// rendezvous locks its file, which some NFS, FUSE and Lustre mounts do not offer.
+The file store of file:// locks its file (flock) each time that it looks into it, which some NFS, FUSE and Lustre
+mounts do not offer, or only with an option (Lustre: flock).
 
 Fix
 ---
@@ -18,13 +19,17 @@ Never.
 
 See also
 --------
-environment/stale-init-file
+environment/stale-init-file, environment/init-file-not-shared
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Line, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("host",)
+FOLLOWS = ("environment/init-file-not-shared",)
 LOG = (
     Line(
         "Function not implemented",
@@ -35,3 +40,21 @@ LOG = (
         "(?:flock|Errno 37).{0,80}No locks available",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if node.system.init_file and node.system.init_file.lock_error]
+    if bad:
+        yield Finding.about(
+            bad,
+            f"Files cannot be locked where the init file lies, on {names_of(bad)}.",
+            evidence=map(seen, bad),
+            fixes=files.instead_of_init_file(cluster, "Or use a path on a file system whose files can be locked."),
+        )
+
+
+def seen(node: Node) -> str:
+    file = node.system.init_file
+    assert file
+    kind = file.filesystem or "a file system of unknown type"
+    return f"{node.name}: flock() of a new file beside {file.path} ends with {file.lock_error}; it is on {kind}"

@@ -25,7 +25,7 @@ environment/stale-init-file
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, names_of, reachable_address
+from distdoctor.check_api import Cluster, Finding, InitFile, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "all met"
@@ -76,7 +76,7 @@ def finding(cluster: Cluster, bad: list[Node], summary: str) -> Finding:
         bad,
         summary,
         evidence=(line(node) for node in cluster.nodes if file_of(node) is not None),
-        fixes=fixes(cluster),
+        fixes=files.instead_of_init_file(cluster, "Or use a path on a file system that all nodes share and may write."),
     )
 
 
@@ -89,18 +89,3 @@ def line(node: Node) -> str:
         return f"{node.name}: {file.path} may not be written by {node.identity.user or 'this user'}"
     number = f", device {file.device}" if file.device is not None else ""
     return f"{node.name}: {file.path} is on {file.filesystem or 'a file system of unknown type'}{number}"
-
-
-def fixes(cluster: Cluster) -> tuple[Fix, ...]:
-    everyone = tuple(node.name for node in cluster.nodes)
-    shared_path = Fix("Or use a path on a file system that all nodes share and may write.", everyone, 2)
-    sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]
-    if all(source.startswith(("--", "PET_", "MASTER_ADDR")) for source in sources):
-        return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={"--init-method": None}), shared_path
-    address = reachable_address(cluster.node0, cluster) if cluster.node0 else None
-    if address is None:
-        return Fix("Use --init-method tcp:// with node 0's address instead.", everyone), shared_path
-    host = f"[{address}]" if ":" in address else address
-    method = f"tcp://{host}:{cluster.plan.master_port or 29500}"
-    flags: dict[str, str | None] = {"--init-method": method, "--master-addr": None}
-    return Fix("Meet at node 0's address.", everyone, flags=flags), shared_path

@@ -7,7 +7,8 @@ rank; the others hang.
 
 Why it happens
 --------------
-Ranks replace each other's files in a cache on NFS, which has no atomic rename between hosts.
+Ranks replace each other's files in a cache on a network file system, where a file that is replaced or removed on one
+host is gone for those that have it open on another.
 
 Fix
 ---
@@ -15,18 +16,24 @@ TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR on a local disk, one folder per nod
 
 When it is harmless
 -------------------
-Never.
+On a local disk, also where the containers of one host share it; and for a job that compiles nothing: before a job it
+is a warning, then.
 
 See also
 --------
 process/exception
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store used"
 RESTART = "yes"
+MATTERS = "where the job compiles, ranks of one host take away files that those of another have open"
+LOOKS_AT = ("host.folders", "everyone")
+CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 LOG = (
     Line(
         "Stale file handle",
@@ -40,3 +47,34 @@ LOG = (
         r"|\.tmp\.pid_)|(?:Stale file handle|Errno 116|Errno 16\]).{0,300}(?:triton|inductor)",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for variable in CACHES:
+        users: dict[tuple[str, str], dict[Node, Folder]] = {}
+        for node in cluster.nodes:
+            for folder in node.system.folders or ():
+                if folder.use == variable and files.is_network_filesystem(folder.filesystem):
+                    users.setdefault((folder.source, folder.path), {})[node] = folder
+        for (_, path), found in users.items():
+            if len({node.identity.boot_id for node in found}) > 1:
+                yield finding(variable, path, found)
+
+
+def finding(variable: str, path: str, found: dict[Node, Folder]) -> Finding:
+    return Finding.about(
+        found,
+        f"{variable} is one folder for {names_of(found)}, on a network file system.",
+        severity="warn",
+        evidence=(
+            f"{node.name}: {variable}={path} is on {folder.filesystem}, mounted from {folder.source}"
+            for node, folder in found.items()
+        ),
+        fixes=(fix(node, variable) for node in found),
+    )
+
+
+def fix(node: Node, variable: str) -> Fix:
+    local = node.system.temporary.path if node.system.temporary else None
+    folder = f"{local or '/tmp'}/{variable.removesuffix('_CACHE_DIR').lower()}"
+    return Fix.on(node, "Give each host a cache of its own, on a local disk.", env={variable: folder})

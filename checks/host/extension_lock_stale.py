@@ -27,7 +27,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from shlex import quote
 
-from distdoctor.check_api import BuildLock, Cluster, Finding, Fix, Line, Node, age_said, live, names_of, together
+from distdoctor.check_api import (
+    BuildLock,
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    age_said,
+    files,
+    live,
+    names_of,
+    together,
+)
 
 SEVERITY = "fail"
 MATTERS = "a job that needs this extension waits without end, and without a word, where it is built"
@@ -36,8 +48,6 @@ LONG = 600.0
 """Seconds that a build takes at most, but for a few."""
 LONG_ELSEWHERE = 4 * 3600.0
 """The same where another host may be building: its processes are not seen from here."""
-SHARED = ("nfs", "lustre", "gpfs", "ceph", "beegfs", "fuse", "cifs", "smb", "9p", "wekafs", "afs", "gfs", "ocfs")
-"""How the types of file systems begin that several hosts have in common."""
 PREVENTS = "store used"
 NEXT = (
     "whether a lock is there",
@@ -89,7 +99,7 @@ def left(node: Node) -> tuple[BuildLock, ...]:
 
 
 def shared(lock: BuildLock) -> bool:
-    return lock.filesystem is None or lock.filesystem.startswith(SHARED)
+    return lock.filesystem is None or files.is_network_filesystem(lock.filesystem)
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

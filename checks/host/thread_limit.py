@@ -135,10 +135,9 @@ def need(node: Node) -> int:
 
 
 def seen(node: Node, room: Room) -> str:
-    return (
-        f"{node.name}: {CALLED[room.of]} is {room.most}, and {room.used} were in use; {rank_count(node)} ranks that compute "
-        f"with {computing(node)} thread{'s' if computing(node) > 1 else ''} each have {need(node)}"
-    )
+    threads, limit = computing(node), f"{node.name}: {CALLED[room.of]} is {room.most}, and {room.used} were in use"
+    each = f"{threads} thread{'s' if threads > 1 else ''} each"
+    return f"{limit}; {rank_count(node)} ranks that compute with {each} have {need(node)} in all"
 
 
 def fixes(node: Node, room: Room) -> Iterator[Fix]:

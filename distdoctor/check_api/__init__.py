@@ -24,10 +24,12 @@ The facts, and what a check makes of them:
     Folder                   a folder that jobs write to (Node.system.folders)
     BuildLock                a lock that waits for the build of an extension (Node.system.build_locks)
     Leftover                 a process of an earlier run (Node.system.leftovers)
+    Account                  the user that the job runs as (Node.system.account)
     InitFile                 the file of --init-method file:// (Node.system.init_file)
     TorchFailure             why torch cannot be imported (Node.identity.torch_failure)
     Shadow                   a file that hides a module from it (TorchFailure.shadows)
     Work                     how much a rank got done (RankFacts.work)
+    files                    files that nodes have in common, or should have
     gpus                     the GPUs of nodes (Node.driver), and what ranks see; pydoc distdoctor.check_api.gpus
     HostCall                 what became of the command sent to a host, of check --hosts (Cluster.calls)
     live                     of judge_job, a job that runs now: its ranks, its store; pydoc distdoctor.check_api.live
@@ -194,7 +196,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import gpus, live
+from distdoctor.check_api import files, gpus, live
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
@@ -254,7 +256,7 @@ from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
-    Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,
+    Account, Answer, BuildLock, Contact, Folder, HostCall, InitFile, Leftover, Limits, Link, MeetingFacts, RankFacts,
     Resolution, Shadow, SharedMemory, TemporaryFolder, TorchFailure, Work,
 )
 from distdoctor.model.findings import NO_GLOO, Finding, Fix
@@ -270,15 +272,15 @@ parse = parse_address
 
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
-    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "VERSION", "Answer",
-    "BuildLock", "Cluster", "Contact", "Disagreement", "DuplicateAddress", "FailedContact", "FailedRank", "FailingLink",
-    "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits", "Line", "Link",
-    "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem", "RankFacts",
-    "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
+    "LAUNCH_VARIABLES", "MAX_LINKS_LISTED", "NO_GLOO", "READ_HOSTS_FILE", "SPARED_BY_GLOO", "VERSION", "Account",
+    "Answer", "BuildLock", "Cluster", "Contact", "Disagreement", "DuplicateAddress", "FailedContact", "FailedRank",
+    "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits",
+    "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem",
+    "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
     "TorchImportCause", "Work", "accused_by_errors", "add_route_fix", "age_said", "announcing_node",
     "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line",
     "cut_after_accept", "data_interface", "died_ranks", "disagreement", "duplicate_addresses", "end_leftover_fix",
-    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding",
+    "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
     "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address",
     "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "install_torch_command",
     "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
@@ -296,4 +298,3 @@ __all__ = [
     "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen",
     "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]
-# fmt: on

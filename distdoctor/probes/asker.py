@@ -8,7 +8,7 @@ of the kernel ends.
 Questions come over a SOCK_SEQPACKET socket whose number is the only argument, one JSON object a message, each with a
 descriptor on which its child answers:
 
-    in   {"what": "addresses" | "name" | "announced" | "folder", "of": TEXT, "seconds": NUMBER, "hurry": false | true}
+    in   {"what": a key of QUESTIONS, "of": TEXT, "seconds": NUMBER, "hurry": false | true}
     out  {"found": [TEXT...]}   or   {"error": TEXT}   or nothing: it was ended
 
 When the socket closes, the children are killed and the process ends.
@@ -17,6 +17,7 @@ When the socket closes, the children are killed and the process ends.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -70,6 +71,18 @@ def folder(path: str) -> list[str]:
     return [said, str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1)]
 
 
+def lock(path: str) -> list[str]:
+    """Whether a file in ``path`` can be locked with flock(), as c10d's FileStore does: the errno's name or nothing."""
+    descriptor = _new_file(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        return [errno.errorcode.get(err.errno or 0, "")]
+    finally:
+        os.close(descriptor)
+    return []
+
+
 def _new_file(folder: str) -> int:
     """A file in the folder that has no name, or has it no longer: nothing is left of it, however this process ends."""
     try:
@@ -88,6 +101,7 @@ QUESTIONS: dict[str, Callable[[str], list[str]]] = {
     "name": name,
     "announced": announced,
     "folder": folder,
+    "lock": lock,
 }
 
 

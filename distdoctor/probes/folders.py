@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from distdoctor.model.facts import Folder
-from distdoctor.probes.init_file import filesystem
+from distdoctor.probes.init_file import mount
 from distdoctor.probes.look_up import ASKER
 from distdoctor.probes.threads import in_time
 
@@ -33,7 +33,7 @@ async def probe(env: Mapping[str, str]) -> tuple[Folder, ...]:
     uses = list(_named(env))
     real = await in_time(lambda: [os.path.realpath(path) for _, path in uses], SECONDS) or [path for _, path in uses]
     named = dict(zip(reversed(real), reversed(uses), strict=True))
-    return tuple(await asyncio.gather(*(_look(use, path) for use, path in reversed(named.values()))))
+    return tuple(await asyncio.gather(*(_look(use, path, place) for place, (use, path) in reversed(named.items()))))
 
 
 def _named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -49,9 +49,10 @@ def _named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         return
 
 
-async def _look(use: str, path: str) -> Folder:
+async def _look(use: str, path: str, real: str) -> Folder:
     reply = await ASKER.ask("folder", path, SECONDS)
+    kind, source = mount(real)
     if len(reply.found) != 3:
-        return Folder(use, path, "timeout" if reply.timed_out else "", filesystem=filesystem(path))
+        return Folder(use, path, "timeout" if reply.timed_out else "", filesystem=kind, source=source)
     said, free, files = reply.found
-    return Folder(use, path, said, int(free), None if int(files) < 0 else int(files), filesystem(path))
+    return Folder(use, path, said, int(free), None if int(files) < 0 else int(files), kind, source)

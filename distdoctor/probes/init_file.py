@@ -7,6 +7,10 @@ import time
 from urllib.parse import urlsplit
 
 from distdoctor.model.facts import InitFile
+from distdoctor.probes.look_up import ASKER
+
+SECONDS = 1.0
+"""For a file to be locked."""
 
 
 def probe(init_method: str | None) -> InitFile | None:
@@ -26,16 +30,30 @@ def probe(init_method: str | None) -> InitFile | None:
     return InitFile(path, True, stat.st_size, age, folder_exists, writable, stat.st_dev, stat.st_ino, filesystem(path))
 
 
+async def lock_error(init_method: str | None) -> str:
+    """Why files beside that of a ``file://`` init method cannot be locked, as FileStore does with its own: the errno's
+    name. Empty where they can, where there is no such file, or where that is not known."""
+    if not init_method or not init_method.startswith("file://"):
+        return ""
+    folder = os.path.dirname(urlsplit(init_method).path) or "/"
+    return next(iter((await ASKER.ask("lock", folder, SECONDS)).found), "")
+
+
 def filesystem(path: str, table: str = "/proc/self/mounts") -> str | None:
     """The type of the file system that ``path`` is on (nfs4, ext4, ...), from a process's mounts."""
-    best, kind = "", None
+    return mount(path, table)[0]
+
+
+def mount(path: str, table: str = "/proc/self/mounts") -> tuple[str | None, str]:
+    """That, and what is mounted there: a device, a server and its folder."""
+    best, kind, source = "", None, ""
     try:
         with open(table, "rb") as mounts:
             for line in mounts:
                 fields = line.split()
                 point = os.fsdecode(fields[1].decode("unicode_escape").encode("latin-1"))  # "\\040" is a space
                 if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-                    best, kind = point, os.fsdecode(fields[2])
+                    best, kind, source = point, os.fsdecode(fields[2]), os.fsdecode(fields[0])
     except OSError:
-        return None
-    return kind
+        return None, ""
+    return kind, source

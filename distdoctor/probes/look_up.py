@@ -16,9 +16,9 @@ from distdoctor.probes import asker
 from distdoctor.probes.threads import in_thread
 
 ENDING_SECONDS = 0.5
-Question = Literal["addresses", "name", "announced", "folder"]
+Question = Literal["addresses", "name", "announced", "folder", "lock"]
 """``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own.
-``folder``: whether a file can be written there."""
+``folder``: whether a file can be written there. ``lock``: whether it can be locked."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from distdoctor.knowledge.torchrun import may_announce
 from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
 from distdoctor.model.stages import GPU
-from distdoctor.probes import build_locks, folders, gpu_driver, host, init_file, temporary
+from distdoctor.probes import account, build_locks, folders, gpu_driver, host, init_file, temporary
 from distdoctor.probes.threads import in_time
 from distdoctor.ranks.supervisor import Died, Zygote
 from distdoctor.session.recorder import Recorder
@@ -31,20 +31,23 @@ async def environment(recorder: Recorder) -> Ended:
 async def look_at_host(recorder: Recorder) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
     plan = recorder.options.plan
-    facts, written, locks, init, temporary_folder = await asyncio.gather(
+    facts, written, locks, file, lock_error, temporary_folder, user = await asyncio.gather(
         host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
         folders.probe(os.environ),
         build_locks.probe({"self": os.environ}),
         in_time(lambda: init_file.probe(plan.init_method), folders.SECONDS),
+        init_file.lock_error(plan.init_method),
         in_time(temporary.probe, folders.SECONDS),
+        in_time(lambda: account.probe(os.environ), folders.SECONDS),
     )
     facts = replace(
         facts,
         limits=replace(facts.limits or Limits(), memory_used=recorder.memory_used),
-        init_file=init,
+        init_file=replace(file, lock_error=lock_error) if file else None,
         temporary=temporary_folder,
         folders=written,
         build_locks=locks,
+        account=user,
     )
     recorder.update(host=facts)
     if facts.gloo and facts.gloo.address is None:

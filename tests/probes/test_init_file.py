@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-from distdoctor.probes.init_file import filesystem, probe
+from distdoctor.probes.init_file import filesystem, lock_error, probe
 
 
 @pytest.mark.parametrize("method", [None, "", "env://", "tcp://host:1"])
@@ -54,3 +55,9 @@ def test_the_file_system_is_that_of_the_longest_mount_point() -> None:
     assert filesystem("/proc/self/status") == "proc"
     assert filesystem("/proc") == "proc"
     assert filesystem("/procedure") == filesystem("/")
+
+
+def test_a_file_can_be_locked_where_there_are_locks(tmp_path: Path) -> None:
+    assert asyncio.run(lock_error(f"file://{tmp_path}/store")) == ""
+    assert list(tmp_path.iterdir()) == []
+    assert asyncio.run(lock_error("env://")) == ""

@@ -7,6 +7,7 @@ Nothing here judges: a fact is a value that was read, a call that was made and h
 All times are in seconds. ``None`` means "not looked at" or "could not be known", and the field's text says which.
 """
 
+from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
 from distdoctor.model.facts.gpu import Device, DeviceProcess, DriverFacts, DriverFile
@@ -54,6 +55,7 @@ from distdoctor.model.facts.torch import Shadow, TorchFailure
 __all__ = [
     "MAX_RATES",
     "SCHEMA_VERSION",
+    "Account",
     "AddressChoice",
     "AgentView",
     "Answer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.torch import TorchFailure
 
 
@@ -174,6 +175,8 @@ class InitFile:
     device: int | None = None
     inode: int | None = None
     filesystem: str | None = None
+    lock_error: str = ""
+    """The errno's name where a file of that folder cannot be locked (flock), as ENOLCK."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,8 @@ class Folder:
     free_files: int | None = None
     """How many files may still be made; None where the file system has no such limit."""
     filesystem: str | None = None
+    source: str = ""
+    """What is mounted there: a device, or of a network file system the server and its folder."""
 
 
 @dataclass(frozen=True)
@@ -253,3 +258,4 @@ class HostFacts:
     """None where they were not looked at."""
     build_locks: tuple[BuildLock, ...] | None = None
     """The same."""
+    account: Account | None = None

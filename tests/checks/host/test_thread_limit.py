@@ -15,6 +15,10 @@ def one(**limits: int) -> Facts:
     return on((1,), **{**MACHINE, **limits})
 
 
+def of_user(hard: int) -> Facts:
+    return one(processes=100, processes_hard=hard, user_processes=90)
+
+
 def refused() -> Facts:
     zero, one = on((1,), pids_max=12, pids_used=6, **MACHINE)
     return failing(zero, "gloo", KILLED, killed=True), failing(
@@ -56,7 +60,7 @@ LOOK_ALIKES = [
 CURES = [
     Cure(
         "ulimit",
-        lambda: one(processes=100, processes_hard=4096, user_processes=90),
+        lambda: of_user(4096),
         {"host1": {"commands": ("ulimit -u 256",)}},
     ),
     Cure(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tests.lab.cases.common import BOTH, NCCL_HOST, SMALL_SHM, TWO_NETWORKS
 from tests.lab.faults import inside, together
-from tests.lab.faults.host import shared_memory
+from tests.lab.faults.host import no_locks, shared_memory
 from tests.lab.faults.installed import (
     NO_CUDA,
     on_pythonpath,
@@ -86,6 +86,8 @@ CASES = [
         Case("MASTER_ADR", together(variable("MASTER_ADDR", None, 1), variable("MASTER_ADR", "host0", 1)), "environment/missing-variable", ["host1"], style="rank"),
         Case("the init file is stale", together(flag("--init-method", INIT_FILE, 0, 1), shared_file("left")), "environment/stale-init-file", BOTH),
         Case("the init file is on local disks", flag("--init-method", "file:///run/lab/init", 0, 1), "environment/init-file-not-shared", BOTH),
+        Case("files cannot be locked on node 1", together(flag("--init-method", INIT_FILE, 0, 1), no_locks(1)), "environment/init-file-no-flock", ["host1"], needs=["cc"], torch="at once, one side"),
+        Case("VLLM_HOST_IP of node 0 on node 1", variable("VLLM_HOST_IP", "10.77.0.10", 0, 1), "environment/host-ip-copied", ["host1"], "warn", torch="never (trains)"),
         Case("the init file's folder is missing on one", together(flag("--init-method", "file:///run/job/init", 0, 1), inside(0, "mkdir /run/job")), "environment/init-file-not-shared", ["host1"]),
         Case("500 MB of address space", shell("ulimit -S -v 500000", 1), "environment/torch-broken", ["host1"]),
         Case("two: the ids differ, a misspelled variable", together(c10d("a", "b"), variable("GLOO_SOCKET_IFNAM", "eth0", 1)), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", also=[Root("environment/misspelled-variable", ["host1"], "warn")]),

@@ -16,6 +16,7 @@ from tests.lab.faults.host import (
     port_range,
     process_limit,
     shared_memory,
+    unknown_user,
 )
 from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, flag, one_node, shell, variable
@@ -48,6 +49,7 @@ CASES = [
         Case("300 MB for 2 ranks", memory_limit(300, 1), "host/memory-limit", ["host1"], by_hand=memory_limit(6000, 1)),
         Case("12 processes and threads", process_limit(12, 1), "host/thread-limit", ["host1"], by_hand=process_limit(4000, 1)),
         Case("20 processes and threads", process_limit(20, 1), "host/thread-limit", ["host1"], "warn", by_hand=process_limit(4000, 1), torch="never (trains)"),
+        Case("a user without an entry, a name or a home", unknown_user(4711, 1), "host/user-unknown", ["host1"], "warn"),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     ),
 ]  # fmt: skip

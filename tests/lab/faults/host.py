@@ -133,6 +133,27 @@ def build_lock(hours: int, *hosts: int) -> Fault:
     return together(variable("TORCH_EXTENSIONS_DIR", folder, *hosts), *(inside(index, made) for index in hosts))
 
 
+def no_locks(*hosts: int) -> Fault:
+    """On the hosts flock() says ENOSYS, as on a file system without locks."""
+    library = f"{PRIVATE}/lab/no-locks.so"
+    source = "#include <errno.h>\nint flock(int fd, int how) {{ errno = ENOSYS; return -1; }}\n"
+    made = f"printf {quote(source)} | cc -shared -fPIC -x c - -o {library}"
+    return together(variable("LD_PRELOAD", library, *hosts), *(inside(index, made) for index in hosts))
+
+
+def unknown_user(uid: int, *hosts: int) -> Fault:
+    """On the hosts the job runs under a number that has no entry, and has neither a name nor a home."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            launch.cluster[index].open_to_users()
+            for start in launch.on(index):
+                start.uid = uid
+                start.env |= {"HOME": None, "USER": None, "LOGNAME": None}
+
+    return inject
+
+
 def memory_limit(megabytes: int, *hosts: int) -> Fault:
     """What is started on the hosts may use so much memory, all together."""
     return _in_cgroup(MEMORY, megabytes << 20, *hosts)

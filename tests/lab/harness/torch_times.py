@@ -55,6 +55,7 @@ BY_CHECK = {
     "host/ports-exhaustible": NEVER,
     "host/temporary-folder": "at once",
     "host/thread-limit": "at once, no cause",
+    "host/user-unknown": NEVER,
     "host/tmpdir-too-long": NEVER,
     "host/shared-memory-permission": "never, with gloo",
     "host/shared-memory-small": "never, with gloo",

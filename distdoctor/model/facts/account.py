@@ -1,0 +1,26 @@
+"""Whom the job runs as, and what of it the host takes away or keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Account:
+    """The user of this process."""
+
+    uid: int = 0
+    known: bool = True
+    """Whether the user database (/etc/passwd) has an entry for this number."""
+    named: str = ""
+    """The variable that getpass.getuser() takes the name from: LOGNAME, USER, LNAME or USERNAME; empty: none is set."""
+    home: str | None = None
+    """HOME as it is set; None where it is not."""
+    home_error: str = ""
+    """The errno's name where nothing can be written there, as EACCES; ENOENT where there is no such folder."""
+    remove_ipc: bool | None = None
+    """RemoveIPC= of systemd-logind; None where it does not run here, or where its setting is not known."""
+    lingers: bool = False
+    """The user's manager stays when its last session ends (loginctl enable-linger)."""
+    in_session: bool = False
+    """This process belongs to a login session of its user, or to the user's manager (its cgroup)."""

@@ -1,0 +1,75 @@
+"""The user that this runs as: its entry, its home, and what systemd-logind does when its last session ends."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+
+from distdoctor.model.facts import Account
+
+NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Python's getpass.getuser(): the first of these that is not empty, else the user database."""
+SETTINGS = (
+    "/usr/lib/systemd/logind.conf",
+    "/etc/systemd/logind.conf",
+    "/usr/lib/systemd/logind.conf.d/*.conf",
+    "/run/systemd/logind.conf.d/*.conf",
+    "/etc/systemd/logind.conf.d/*.conf",
+)
+"""logind.conf(5): a later one overrides."""
+KEY = "RemoveIPC"
+
+
+def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
+    """``root``: where the files of the host lie."""
+    uid, home = os.getuid(), env.get("HOME")
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = ""
+    return Account(
+        uid,
+        known=bool(name),
+        named=next((variable for variable in NAMES if env.get(variable)), ""),
+        home=home,
+        home_error=_error(home) if home else "",
+        remove_ipc=_remove_ipc(root),
+        lingers=bool(name) and (root / "var/lib/systemd/linger" / name).exists(),
+        in_session=f"/user-{uid}.slice/" in _text(root / "proc/self/cgroup"),
+    )
+
+
+def _error(folder: str) -> str:
+    try:
+        os.stat(folder)
+    except OSError as err:
+        return errno.errorcode.get(err.errno or 0, "")
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "EACCES"
+
+
+def _remove_ipc(root: Path) -> bool | None:
+    """What is set, else what the file that came with it names as its default in a comment (``#RemoveIPC=no``)."""
+    if not (root / "run/systemd/users").is_dir():  # logind keeps it as long as it runs
+        return None
+    default, told = "", ""
+    for pattern in SETTINGS:
+        for path in sorted(glob.glob(str(root / pattern.lstrip("/")))):
+            for line in _text(Path(path)).splitlines():
+                key, _, value = line.strip().partition("=")
+                if key.strip() == KEY:
+                    told = value.strip()
+                elif key.lstrip("# ").strip() == KEY:
+                    default = value.strip()
+    value = told or default
+    return value.lower() in ("yes", "true", "on", "1") if value else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[:50_000]
+    except OSError:
+        return ""

@@ -1,0 +1,64 @@
+"""Who the job runs as: the user's entry, name and home, and what logind would take away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distdoctor.probes import account
+from tests.helpers.namespaces import ROOT
+
+_SHOW = """
+import json, os
+from dataclasses import asdict
+from distdoctor.probes import account
+os.setgid(4711); os.setuid(4711)
+print(json.dumps(asdict(account.probe({"HOME": "/root"}))))
+"""
+
+
+def test_this_user_has_an_entry(tmp_path: Path) -> None:
+    found = account.probe({"HOME": str(tmp_path), "LOGNAME": "", "USER": "x"})
+    assert (found.uid, found.named, found.home_error) == (os.getuid(), "USER", "")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user is needed")
+def test_a_number_without_an_entry_and_a_home_that_is_not_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW],
+        capture_output=True,
+        check=True,
+        timeout=30,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+    )
+    found = json.loads(done.stdout)
+    assert (found["uid"], found["known"], found["named"], found["home_error"]) == (4711, False, "", "EACCES")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, None),
+        ({"etc/systemd/logind.conf": "[Login]\n#RemoveIPC=yes\n"}, True),
+        ({"etc/systemd/logind.conf": "[Login]\n#RemoveIPC=no\n"}, False),
+        ({"etc/systemd/logind.conf": "#RemoveIPC=yes\n", "etc/systemd/logind.conf.d/a.conf": "RemoveIPC = no"}, False),
+        ({"etc/systemd/logind.conf": "RemoveIPC=no\n", "etc/systemd/logind.conf.d/a.conf": "RemoveIPC=1"}, True),
+    ],
+)
+def test_the_setting_of_logind(tmp_path: Path, files: dict[str, str], said: bool | None) -> None:
+    (tmp_path / "run/systemd/users").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert account.probe({}, tmp_path).remove_ipc is said
+
+
+def test_without_logind_nothing_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "etc/systemd").mkdir(parents=True)
+    (tmp_path / "etc/systemd/logind.conf").write_text("RemoveIPC=yes\n")
+    assert account.probe({}, tmp_path).remove_ipc is None
