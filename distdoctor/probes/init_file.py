@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from distdoctor.model.facts import InitFile
 from distdoctor.probes.look_up import ASKER
+from distdoctor.probes.threads import in_time
 
 SECONDS = 1.0
 """For a file to be locked."""
@@ -28,6 +31,12 @@ def probe(init_method: str | None) -> InitFile | None:
         return InitFile(path, False, 0, 0.0, folder_exists, writable, device, None, filesystem(folder))
     age = round(max(0.0, time.time() - stat.st_mtime), 1)
     return InitFile(path, True, stat.st_size, age, folder_exists, writable, stat.st_dev, stat.st_ino, filesystem(path))
+
+
+async def look(init_method: str | None) -> InitFile | None:
+    """What :func:`probe` sees, and whether files there can be locked; None also where it takes too long."""
+    file, error = await asyncio.gather(in_time(lambda: probe(init_method), SECONDS), lock_error(init_method))
+    return replace(file, lock_error=error) if file else None
 
 
 async def lock_error(init_method: str | None) -> str:

@@ -31,19 +31,18 @@ async def environment(recorder: Recorder) -> Ended:
 async def look_at_host(recorder: Recorder) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
     plan = recorder.options.plan
-    facts, written, locks, file, lock_error, temporary_folder, user = await asyncio.gather(
+    facts, written, locks, init, temporary_folder, user = await asyncio.gather(
         host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
         folders.probe(os.environ),
         build_locks.probe({"self": os.environ}),
-        in_time(lambda: init_file.probe(plan.init_method), folders.SECONDS),
-        init_file.lock_error(plan.init_method),
+        init_file.look(plan.init_method),
         in_time(temporary.probe, folders.SECONDS),
         in_time(lambda: account.probe(os.environ), folders.SECONDS),
     )
     facts = replace(
         facts,
         limits=replace(facts.limits or Limits(), memory_used=recorder.memory_used),
-        init_file=replace(file, lock_error=lock_error) if file else None,
+        init_file=init,
         temporary=temporary_folder,
         folders=written,
         build_locks=locks,
