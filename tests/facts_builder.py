@@ -10,6 +10,7 @@ from distdoctor.judge.catalog import load
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import (
+    Account,
     AddressChoice,
     Bind,
     Contact,
@@ -89,6 +90,7 @@ def node(
             Resolution(hostname, (ip,)),
             tuple(interfaces),
             gloo=AddressChoice(ip, "lo" if loopback else "eth0", "hostname"),
+            account=Account(1000, named="USER", home="/home/ann"),
         ),
         network=NetworkFacts(
             master=Resolution(master, (master,)),

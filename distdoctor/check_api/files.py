@@ -6,6 +6,7 @@ from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.findings import Fix
+from distdoctor.model.launch_settings import INIT_METHOD, MASTER_ADDR
 
 NETWORK_FILESYSTEMS = (
     "nfs", "lustre", "gpfs", "ceph", "beegfs", "fuse", "cifs", "smb", "9p", "wekafs", "afs", "gfs", "ocfs",
@@ -23,11 +24,11 @@ def instead_of_init_file(cluster: Cluster, other_path: str) -> tuple[Fix, ...]:
     everyone = tuple(node.name for node in cluster.nodes)
     elsewhere = Fix(other_path, everyone, 2)
     sources = [node.plan.sources.get("master_addr", "") for node in cluster.nodes]
-    if all(source.startswith(("--", "PET_", "MASTER_ADDR")) for source in sources):
-        return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={"--init-method": None}), elsewhere
+    if all(source.startswith(("--", "PET_", MASTER_ADDR.variables[0])) for source in sources):
+        return Fix("Leave it out: env:// meets at MASTER_ADDR.", everyone, flags={INIT_METHOD.flag: None}), elsewhere
     address = reachable_address(cluster.node0, cluster) if cluster.node0 else None
     if address is None:
-        return Fix("Use --init-method tcp:// with node 0's address instead.", everyone), elsewhere
+        return Fix(f"Use {INIT_METHOD.flag} tcp:// with node 0's address instead.", everyone), elsewhere
     method = f"tcp://{endpoint(address, cluster.plan.master_port or 29500)}"
-    flags: dict[str, str | None] = {"--init-method": method, "--master-addr": None}
+    flags: dict[str, str | None] = {INIT_METHOD.flag: method, MASTER_ADDR.flag: None}
     return Fix("Meet at node 0's address.", everyone, flags=flags), elsewhere
