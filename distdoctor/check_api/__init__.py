@@ -265,8 +265,7 @@ from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 # isort: on
 
-VERSION = 1
-"""Of this package: raised where a check written for an earlier one no longer works. Names may be added without."""
+VERSION = 1  # raised where a check written for an earlier one no longer works; names may be added without
 parse = parse_address
 """What 0.1.0 called it."""
 
