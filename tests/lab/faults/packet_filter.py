@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tests.lab.faults import together
 from tests.lab.harness.launch import PORT, Fault, Launch
 
@@ -13,6 +15,14 @@ server = socket.create_server(("", int(sys.argv[1])))
 print("ready", flush=True)
 kept = []
 while True: kept.append(server.accept())
+"""
+
+
+SIDECAR = """
+import socket, sys
+server = socket.create_server(("", 15001))
+print("ready", flush=True)
+while True: server.accept()[0].close()
 """
 
 
@@ -111,3 +121,22 @@ def ufw(on: int) -> Fault:
         "-A ufw-before-input -j ufw-user-input",
         "-A ufw-user-input -p tcp --dport 22 -j ACCEPT",
     )
+
+
+def sidecar(on: int, hook: Literal["prerouting", "output"]) -> Fault:
+    """What comes to host ``on``, or what it sends, is redirected to a proxy that accepts all and finds nobody."""
+    ours = 'iifname "lo" return' if hook == "prerouting" else 'oifname "lo" return'
+
+    def inject(launch: Launch) -> None:
+        launch.cluster[on].python(SIDECAR, wait_for="ready")
+        launch.cluster[on].inside(
+            "nft -f - <<'END'\ntable ip mesh {\nchain proxied {\n"
+            f"type nat hook {hook} priority -100;\n{ours}\ntcp dport != 15001 redirect to :15001\n}}\n}}\nEND"
+        )
+
+    return inject
+
+
+def sidecar_off(on: int) -> Fault:
+    """Nothing of host ``on`` is redirected any more."""
+    return lambda launch: [launch.cluster[on].inside("nft delete table ip mesh")].clear()

@@ -79,6 +79,7 @@ BY_CHECK = {
     "network/port-in-use": "at once, one side",
     "network/port-refused": SILENT,
     "network/port-rejected": "0.3 s, wrong address",
+    "network/service-mesh": SILENT,
     "network/wrong-interface": "0.5 s, one side",
     "store/forged-message": NEVER,
     "store/token-mismatch": NEVER,
