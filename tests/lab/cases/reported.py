@@ -7,6 +7,8 @@ What was to be found was written down before the first run of each.
 
 from __future__ import annotations
 
+from tests.lab.faults import inside
+from tests.lab.faults.host import ACCEPTS_AND_CLOSES, port_held
 from tests.lab.faults.launch import flag, variable
 from tests.lab.faults.links import dropped_in_switch, switch_repaired
 from tests.lab.faults.names import name_at
@@ -24,4 +26,6 @@ CASES = [
     Case("a security group drops the master's port", dropped_in_switch("tcp dport 29500"), FILTERED, BOTH, blame="one-of", by_hand=switch_repaired),
     Case("a VLAN keeps the hosts apart", dropped_in_switch("iifname != lo"), "network/master-unreachable", BOTH, blame="one-of", curable=True, by_hand=switch_repaired),
     Case("GLOO_SOCKET_IFNAME with a space behind it", variable("GLOO_SOCKET_IFNAME", "eth0 ", 1), "gloo/interface-not-found", ["host1"]),
+    Case("a proxy for a container that is gone holds the port", port_held(0, ACCEPTS_AND_CLOSES), "network/foreign-service", ["host0"]),
+    Case("IPv6 is switched off on node 1", inside(1, "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"), "network/no-route", ["host1"], subnets=["fd77::/64"], curable=True, by_hand=inside(1, "echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6; ip address add fd77::b/64 dev eth0 nodad")),
 ]  # fmt: skip

@@ -27,6 +27,12 @@ print("ready", flush=True)
 kept = []
 while True: kept.append(server.accept())
 """
+ACCEPTS_AND_CLOSES = """
+import socket, sys
+server = socket.create_server(("::", int(sys.argv[1])), family=socket.AF_INET6, dualstack_ipv6=True)
+print("ready", flush=True)
+while True: server.accept()[0].close()
+"""
 OUTGOING = """
 import socket, sys, time
 server = socket.create_server(("127.0.0.1", 0))
