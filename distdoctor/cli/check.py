@@ -31,6 +31,7 @@ from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, exit_status, ow
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
+    from distdoctor.model.facts import NodeFacts
     from distdoctor.model.observer import Observer
     from distdoctor.model.plan import Plan
     from distdoctor.session.options import Options
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 60.0
 WAIT_FOR_A_PERSON = 600.0
 """How long node 0 waits where it has just asked a person at a terminal to start the others."""
-AGAIN = ("wait", "save", "timeout", "until", "fail_on", "exit_status", "ignore", "checks", "try_fixes")
+AGAIN = ("wait", "save", "timeout", "until", "fail_on", "exit_status", "ignore", "checks", "try_fixes", "baseline")
 """What else than the launch matters when a check is run again, in the order in which it is printed."""
 
 Runner = Callable[["Options", "Observer", Callable[[Report], None]], "Outcome"]
@@ -122,6 +123,7 @@ class CheckCommand:
             save=save,
             command=(*program(), "check"),
             token=self.token(),
+            baseline=read_baseline(how.baseline),
         )
 
     def check_times(self) -> None:
@@ -148,6 +150,16 @@ class CheckCommand:
     def observer(self, plan: Plan) -> Observer:
         """What tells on stderr how the run goes on."""
         return observer_of(self.report.quiet, plan)
+
+
+def read_baseline(path: Path | None) -> tuple[NodeFacts, ...]:
+    """The facts of --baseline; none where it is not given. Raises UsageError."""
+    from distdoctor.model.facts.files import BadFile, read
+
+    try:
+        return read([path]) if path is not None else ()
+    except BadFile as err:
+        raise UsageError(f"--baseline: {err}") from None
 
 
 def save_path(text: str) -> Path:

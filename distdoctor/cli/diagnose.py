@@ -43,15 +43,20 @@ def judged(
 
     ``sources``: the files in them, where they are to be told of by other names.
     """
+    from distdoctor.cli.check import read_baseline
     from distdoctor.cli.saved import of_facts
     from distdoctor.model.facts.files import BadFile, read
+    from distdoctor.session.baseline import with_changes
 
     if which.follow or not only_facts(paths):
+        if which.baseline is not None:
+            raise UsageError("--baseline is compared with facts (check --save), and there are logs among the files")
         from distdoctor.cli.logs import LogCommand
 
         return LogCommand(paths, checks, ignore, which, whole, sources).run()
     try:
-        return of_facts(read(paths), checks, ignore), None
+        facts, earlier = read(paths), read_baseline(which.baseline)
+        return with_changes(of_facts(facts, checks, ignore), facts, earlier), None
     except BadFile as err:
         raise UsageError(str(err)) from None
 

@@ -34,6 +34,7 @@ class RunFlags:
     save: str | None = None
     """With a slash at its end it is a folder, made where it is missing."""
     exit_status: str = "all"
+    baseline: Path | None = None
     token: str | None = field(default=None, repr=False)
 
 
@@ -82,11 +83,12 @@ class ReportFlags:
 
 @dataclass(frozen=True)
 class LogFlags:
-    """What of logs is asked for."""
+    """What of logs is asked for, and what facts are compared with."""
 
     rank: str | None = None
     since: str | None = None
     follow: bool = False
+    baseline: Path | None = None
 
 
 OPTIONS: dict[str, Any] = {
@@ -116,6 +118,9 @@ OPTIONS: dict[str, Any] = {
     "try_fixes": typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment."),
     "save": typer.Option(
         metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."
+    ),
+    "baseline": typer.Option(
+        metavar="FILE", help="Say what changed since this earlier, good run (its --save): the first suspect."
     ),
     "exit_status": typer.Option(
         metavar="|".join(WHOSE), help="Whose findings make it: of all nodes, or only what blames this one. [all]"

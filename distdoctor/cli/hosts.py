@@ -41,6 +41,8 @@ def check_hosts(command: CheckCommand) -> int:
     orders = _orders(command, way, targets)
     command.check_times()
     one_of("--until", command.how.until, STAGES)
+    if command.how.baseline is not None:
+        raise UsageError("--baseline goes with a check that is started on each node, or with diagnose")
     checks, ignore = command.judging()
     place = one_place.folder(command.how.save)
     observer = command.observer(Plan())
@@ -83,6 +85,7 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
     )
     token = command.token() or secrets.token_hex(16)
     how = {**asdict(command.how), "save": None, "token": token}
+    del how["baseline"]
     orders = []
     for rank, target in enumerate(targets):
         nproc = common.nproc_per_node or (str(target.host.slots) if target.host.slots else None)

@@ -27,6 +27,8 @@ class Options:
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()
     save: Path | None = None
+    baseline: tuple[NodeFacts, ...] = ()
+    """The facts of an earlier run, to tell what changed since."""
     keep: Callable[[NodeFacts], None] | None = None
     """Gets the facts at the end, beside ``save``."""
     token: str | None = field(default=None, repr=False)

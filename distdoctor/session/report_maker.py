@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.engine import Judgement
 from distdoctor.model.cluster import Cluster, build
+from distdoctor.model.facts import NodeFacts
 from distdoctor.model.report import Report
+from distdoctor.session.baseline import changes
 from distdoctor.session.recorder import Recorder
 
 
 class ReportMaker:
     """Makes the reports of one process; it begins with the run."""
 
-    def __init__(self, until: str) -> None:
-        """``until``: the last stage that is to be climbed."""
-        self._until = until
+    def __init__(self, until: str, baseline: Sequence[NodeFacts] = ()) -> None:
+        """``until``: the last stage that is to be climbed. ``baseline``: an earlier run, to tell what changed since."""
+        self._until, self._baseline = until, baseline
         self.started = time.monotonic()
         self._started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self.signal: int | None = None
@@ -32,6 +35,7 @@ class ReportMaker:
             notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
         elif unfinished:
             notes.append("not finished within --wait and --timeout: this is what was known then")
+        notes += changes(cluster.nodes, self._baseline)
         report = assemble(
             cluster,
             judgement,

@@ -87,7 +87,7 @@ class CheckSession:
         options = with_master(options)
         self._zygote = zygote
         self._seconds = options.wait + options.timeout
-        self._reports = ReportMaker(options.until)
+        self._reports = ReportMaker(options.until, options.baseline)
         recorder = Recorder(options, observer)
         self._ladder = Ladder(recorder, zygote, self._reports)
         self._finish = Finish(recorder, self._reports, tell)

@@ -1,0 +1,129 @@
+"""What changed since an earlier run: told where it did, silent where nothing did; never a reason for a verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distdoctor import __version__
+from distdoctor.cli.app import run
+from distdoctor.judge.saved import diagnose
+from distdoctor.model.cluster import build
+from distdoctor.model.facts import FactsFile, Interface, Limits, MeshFacts, NodeFacts, encode
+from distdoctor.session.baseline import changes, with_changes
+from tests.facts_builder import (
+    CHECKS,
+    blocking,
+    healthy,
+    with_host,
+    with_identity,
+    with_meeting,
+    with_mesh,
+    with_network,
+    with_plan,
+    with_variables,
+)
+
+
+def since(before: NodeFacts, now: NodeFacts) -> list[str]:
+    """What is told of the second node, without its name."""
+    first = healthy(2)[0]
+    told = changes(build((first, now)).nodes, (first, before))
+    assert all(line.startswith("host1, since the baseline: ") for line in told)
+    return [line.partition(": ")[2] for line in told]
+
+
+def interface(**changes: Any) -> tuple[Interface, ...]:
+    return (Interface("eth0", **{"addresses": ("10.77.0.11",), "mtu": 9000, **changes}),)
+
+
+def test_an_equal_run_has_nothing_to_tell() -> None:
+    facts = healthy(2)
+    assert changes(build(facts).nodes, facts) == changes(build(facts).nodes, ()) == ()
+
+
+def test_what_differs_from_run_to_run_does_not_count() -> None:
+    before = healthy(2)[1]
+    now = replace(with_identity(before, pid=9, boot_id="another", netns="net:[9]", torch_seconds=9.0), started_at=9e9)
+    now = with_meeting(with_plan(now, master_port=40000, run_id="job8"), waited=40.0)
+    now = with_variables(now, MASTER_PORT="40000", RANK="1", NCCL_COMM_ID="10.0.0.1:9", TORCHELASTIC_RUN_ID="8")
+    now = with_host(now, limits=Limits(pids_used=99, threads=5000, memory_used=1 << 30))
+    assert since(with_host(before, limits=Limits()), now) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (lambda f: f, lambda f: with_identity(f, torch="2.14.0"), "torch: 2.13.0, now 2.14.0"),
+        (
+            lambda f: with_variables(f, NCCL_SOCKET_IFNAME="eth0"),
+            lambda f: f,
+            "NCCL_SOCKET_IFNAME: eth0, now not set",
+        ),
+        (
+            lambda f: with_host(f, interfaces=interface()),
+            lambda f: with_host(f, interfaces=interface(mtu=1500)),
+            "MTU of eth0: 9000, now 1500",
+        ),
+        (
+            lambda f: with_host(f, interfaces=interface()),
+            lambda f: with_host(f, interfaces=()),
+            "interface eth0 is gone",
+        ),
+        (
+            lambda f: with_host(f, limits=Limits(open_files=1 << 20)),
+            lambda f: with_host(f, limits=Limits(open_files=1024)),
+            "open files: 1048576, now 1024",
+        ),
+        (
+            lambda f: f,
+            lambda f: with_network(f, firewall=blocking("tcp dport 29500 drop")),
+            "what the packet filter blocks: nothing, now input input policy accept tcp dport 29500 drop",
+        ),
+        (
+            lambda f: with_mesh(f, rate_median=1.2e9),
+            lambda f: with_mesh(f, rate_median=1.1e8),
+            "the usual link: 1,200 MB/s, now 110 MB/s",
+        ),
+    ],
+)
+def test_what_changed_is_told(before: Any, now: Any, said: str) -> None:
+    facts = healthy(2)[1]
+    assert since(before(facts), now(facts)) == [said]
+
+
+def test_what_was_not_looked_at_is_no_change() -> None:
+    facts = healthy(2)[1]
+    blind = replace(
+        facts, host=None, network=None, mesh=MeshFacts(), ranks=(), identity=replace(facts.identity, cuda="12.8")
+    )
+    assert since(blind, facts) == since(facts, blind) == []
+
+
+def test_a_host_that_the_baseline_lacks_is_named() -> None:
+    first, second = healthy(2)
+    assert changes(build((first, second)).nodes, (first,)) == ("host1: the baseline has no facts of this host",)
+
+
+def test_a_change_alone_is_no_reason_for_a_verdict() -> None:
+    before = healthy(2)
+    now = tuple(with_identity(one, torch="2.14.0") for one in before)
+    report = with_changes(diagnose(now, CHECKS), now, before)
+    assert report.verdict == diagnose(now, CHECKS).verdict
+    assert [note for note in report.notes if "torch: 2.13.0, now 2.14.0" in note] == list(report.notes)[-2:]
+
+
+def test_the_command_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = healthy(2)
+    for name, ones in (("then", facts), ("now", tuple(with_identity(one, python="3.12.0") for one in facts))):
+        (tmp_path / f"{name}.json").write_bytes(encode(FactsFile(ones, __version__)))
+    run(["diagnose", "--json", "--baseline", str(tmp_path / "then.json"), str(tmp_path / "now.json")])
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert [note for note in notes if "since the baseline" in note] == [
+        f"host{n}, since the baseline: python: 3.11.2, now 3.12.0" for n in range(2)
+    ]
+    assert run(["diagnose", "--baseline", str(tmp_path / "none.json"), str(tmp_path / "now.json")]) == 2
