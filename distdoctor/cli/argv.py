@@ -79,15 +79,16 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
     return f"; did you mean {joined}?" if found else ""
 
 
-def wants_json(words: Sequence[str]) -> bool:
-    """Whether these words ask for a report as JSON, also where the rest of them makes no sense."""
+def wants(words: Sequence[str], output: str) -> bool:
+    """Whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of them makes
+    no sense."""
     if words and words[0] in ("list", "explain"):
         return False  # they give no report
     pairs = zip(words, [*words[1:], ""], strict=True)
     return any(
-        word in ("--json", "--output=json")
-        or re.fullmatch(r"-[a-z]*o=?json", word) is not None
-        or (following == "json" and (word == "--output" or re.fullmatch(r"-[a-z]*o", word) is not None))
+        word in (f"--{output}", f"--output={output}")
+        or re.fullmatch(rf"-[a-z]*o=?{output}", word) is not None
+        or (following == output and (word == "--output" or re.fullmatch(r"-[a-z]*o", word) is not None))
         for word, following in pairs
     )
 

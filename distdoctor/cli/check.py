@@ -27,7 +27,7 @@ from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import encodable, environment, without_userinfo
 from distdoctor.model.stages import STAGES
-from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, exit_status, own_status
+from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -78,7 +78,7 @@ class CheckCommand:
             here = names_of(outcome.report, socket.gethostname())
             status = own_status(outcome.report, telling.fail_on, outcome.exit_signal, here)
         else:
-            status = exit_status(outcome.report, telling.fail_on, outcome.exit_signal)
+            status = telling.status(outcome.report, outcome.exit_signal)
         status = INCOMPLETE if status == OK and outcome.unsaved else status
         if status != OK:
             leave_cause(os.environ, outcome.report)

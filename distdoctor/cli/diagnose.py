@@ -11,7 +11,6 @@ from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.flags import LogFlags, ReportFlags
 from distdoctor.cli.report_output import Telling
 from distdoctor.model.errors import UsageError
-from distdoctor.render.exit_status import exit_status
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -27,7 +26,7 @@ def diagnose_files(files: Iterable[Path], which: LogFlags, flags: ReportFlags) -
     report, number = judged([*files], checks, patterns, which, whole=telling.verbose > 0)
     interrupts.hold()  # half a report helps nobody
     telling.show(report)
-    return exit_status(report, telling.fail_on, number)
+    return telling.status(report, number)
 
 
 def judged(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from distdoctor import __version__, streams
-from distdoctor.cli.argv import wants_json
+from distdoctor.cli.argv import wants
 from distdoctor.launch.spokesman import speaks as first_of_several
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
@@ -42,7 +42,13 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     speaks = first_of_several(os.environ)
     if speaks or here:
         streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
-    if speaks and wants_json(words) and claim():
+    if wants(words, "nagios"):
+        from distdoctor.render import nagios
+
+        status = nagios.UNKNOWN
+        if speaks and claim():
+            streams.write(nagios.line(status, text) + "\n")
+    elif speaks and wants(words, "json") and claim():
         from distdoctor.render import json
 
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -18,7 +18,7 @@ from distdoctor.cli import completion
 from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import FAIL_ON, WHOSE
-from distdoctor.render.formats import FORMATS, USUAL
+from distdoctor.render.formats import FORMATS
 
 STACKS = ("auto", "on", "off")
 
@@ -75,7 +75,7 @@ class ReportFlags:
     fail_on: str = "fail"
     ignore: list[str] | None = None
     checks: list[Path] | None = None
-    output: str = USUAL
+    output: list[str] | None = None
     json: bool = False
     quiet: bool = False
     verbose: int = 0
@@ -173,7 +173,12 @@ OPTIONS: dict[str, Any] = {
     ),
     "checks": typer.Option(metavar="DIR", help="Also use the checks of this folder. Repeatable."),
     "output": typer.Option(
-        "--output", "-o", metavar="|".join(FORMATS), help="Format of the report.", autocompletion=completion.outputs
+        "--output",
+        "-o",
+        metavar="FORMAT[=FILE]",
+        help=f"Format of the report: {', '.join(FORMATS)}; with =FILE it is written there. Repeatable: -o text "
+        "-o html=report.html.",
+        autocompletion=completion.outputs,
     ),
     "json": typer.Option("--json", help="The same as -o json."),
     "quiet": typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes."),

@@ -24,7 +24,8 @@ from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
-from distdoctor.render.exit_status import INCOMPLETE, OK, exit_status
+from distdoctor.render.exit_status import INCOMPLETE, OK
+from distdoctor.render.formats import USUAL
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -39,7 +40,7 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
     telling = Telling.from_flags(flags)
     if how.store is not None and split_endpoint(how.store)[1] is None:
         raise UsageError(f"--store {how.store!r} is no HOST:PORT")
-    if how.watch is not None and telling.output != "text":
+    if how.watch is not None and telling.output != USUAL:
         raise UsageError("--watch tells one report after the other, which only text can")
     wanted = Wanted(how.pid, how.run_id, how.store, one_of("--stacks", how.stacks, STACKS))
     save = save_path(how.save) if how.save is not None else None
@@ -63,13 +64,13 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
             streams.write(f"\n{_now()} {clean(err)}\n")
             return OK
         except (KeyboardInterrupt, interrupts.Interrupted):
-            return exit_status(before, telling.fail_on)
+            return telling.status(before)
         told = changes(before, report) or ["nothing changed"]
         streams.write("".join(f"\n{_now()} {clean(line)}" for line in told) + "\n\n")
     interrupts.hold()  # half a report helps nobody
     unsaved = save is not None and not _saved(save, facts)
     telling.show(report)
-    status = exit_status(report, telling.fail_on)
+    status = telling.status(report)
     return INCOMPLETE if status == OK and unsaved else status
 
 

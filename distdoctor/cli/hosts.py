@@ -21,7 +21,7 @@ from distdoctor.model.launch_settings import LOCAL_RANK, NNODES, NODE_RANK, RDZV
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.stages import STAGES
-from distdoctor.render.exit_status import INCOMPLETE, OK, exit_status
+from distdoctor.render.exit_status import INCOMPLETE, OK
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -66,7 +66,7 @@ def check_hosts(command: CheckCommand) -> int:
     if unsaved:
         report = replace(report, notes=(*report.notes, unsaved))
     telling.show(report, command.given())
-    status = exit_status(report, telling.fail_on, interrupts.pending())
+    status = telling.status(report, interrupts.pending())
     return INCOMPLETE if status == OK and unsaved else status
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
 from distdoctor import streams
-from distdoctor.cli import ending
+from distdoctor.cli import ending, report_files
 from distdoctor.cli.flags import ReportFlags
+from distdoctor.cli.report_files import report_path
 from distdoctor.cli.words import one_of, program
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
-from distdoctor.render.exit_status import FAIL_ON, FailOn
+from distdoctor.render import nagios
+from distdoctor.render.exit_status import FAIL_ON, INCOMPLETE, OK, FailOn, exit_status
 from distdoctor.render.formats import FORMATS, USUAL
+from distdoctor.render.github import SUMMARY_FILE
 from distdoctor.render.style import Given, Style
 
 
@@ -26,6 +31,9 @@ class Telling:
     """How the report is to be told."""
 
     output: str = USUAL
+    """The format of what goes to stdout."""
+    files: tuple[tuple[str, Path], ...] = ()
+    """Further ones, each with the file that it goes to."""
     quiet: bool = False
     verbose: int = 0
     fail_on: FailOn = "fail"
@@ -33,14 +41,25 @@ class Telling:
     @classmethod
     def from_flags(cls, flags: ReportFlags) -> Telling:
         """The flags made sense of. Raises UsageError."""
-        output = one_of("--output", "json" if flags.json and flags.output == USUAL else flags.output, tuple(FORMATS))
+        spoken, files = ["json"] if flags.json else [], []
+        for word in flags.output or ():
+            name, equals, path = word.partition("=")
+            one_of("--output", name, tuple(FORMATS))
+            if not equals:
+                spoken.append(name)
+            else:
+                files.append((name, report_path(name, path)))
+        if len(set(spoken)) > 1:
+            raise UsageError(f"{' and '.join(spoken)} cannot both go to stdout: -o {spoken[1]}=FILE")
         fail_on = one_of("--fail-on", flags.fail_on, FAIL_ON)
         if flags.quiet and flags.verbose:
             raise UsageError("-q and -v contradict each other; give one of them")
-        return cls(output, flags.quiet, flags.verbose, cast(FailOn, fail_on))
+        output = spoken[0] if spoken else USUAL
+        return cls(output, tuple(files), flags.quiet, flags.verbose, cast(FailOn, fail_on))
 
     def show(self, report: Report, given: Given | None = None) -> None:
-        """Write the report to stdout. ``given`` are the flags to start this run again with, where it can be."""
+        """Write the report to stdout and to the files. ``given`` are the flags to start this run again with, where it
+        can be."""
         stdout = streams.stdout()
         colour = streams.wants_colour(stdout)
         style = Style(
@@ -54,21 +73,32 @@ class Telling:
             here=_here(report) if given is not None else None,
         )
         told = FORMATS[self.output](report, style)
-        self._write(told, colour)
+        if not ending.claim():
+            return
+        streams.write(told, drawn=colour)
+        if self.output == "github" and (summary := os.environ.get(SUMMARY_FILE)):
+            report_files.append(Path(summary), FORMATS["markdown"](report, style))
+        in_file = replace(style, width=0, colour=False, ascii_only=False)
+        for name, path in self.files:
+            report_files.write(path, FORMATS[name](report, in_file))
+
+    def status(self, report: Report, signal: int | None = None) -> int:
+        """The exit status for ``report``; ``signal`` is the number of the signal that ended the run, None without one.
+
+        What reads Nagios' line reads its statuses, too. A file that could not be written is no success.
+        """
+        if self.output == "nagios":
+            return nagios.UNKNOWN if signal is not None else nagios.STATUS[report.verdict]
+        status = exit_status(report, self.fail_on, signal)
+        return INCOMPLETE if status == OK and report_files.failed() else status
 
     def again(self, report: Report, restart: int) -> None:
         """One line for a run of the launcher's after the first, whose report is there already; where that is to be one
         document, the line goes to stderr."""
         found = ", ".join(finding.id for finding in report.findings if finding.because_of is None) or "no findings"
         line = f"distdoctor: started again ({restart}): {report.verdict.upper()}: {clean(found)}\n"
-        if self.output == USUAL:
-            self._write(line, False)
-        elif ending.claim():
-            streams.write(line, sys.stderr)
-
-    def _write(self, told: str, colour: bool) -> None:
         if ending.claim():
-            streams.write(told, drawn=colour)
+            streams.write(line, streams.stdout() if self.output == USUAL else sys.stderr)
 
 
 def _here(report: Report) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from distdoctor.model.findings import Finding, Fix
 from distdoctor.model.report import Report
@@ -43,6 +44,34 @@ def lines(fix: Fix) -> list[str]:
         for name, value in fix.flags.items()
     ]
     return [*exports, *(clean(command) for command in fix.commands), *flags]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A fix as a page shows it: the same for several nodes is one."""
+
+    word: str
+    """``Fix``, or ``Or`` for another way."""
+    on: str
+    """For which nodes; empty for all."""
+    text: str
+    lines: tuple[str, ...]
+    tried: bool | None
+
+
+def remedies(finding: Finding) -> list[Remedy]:
+    """The fixes of ``finding``, the best first."""
+    found: list[Remedy] = []
+    for option in sorted({fix.option for fix in finding.fixes}):
+        word = "Or" if found else "Fix"
+        for text, fixes in _by_text([fix for fix in finding.fixes if fix.option == option]).items():
+            same: dict[tuple[tuple[str, ...], bool | None], list[str]] = {}
+            for fix in fixes:
+                same.setdefault((tuple(lines(fix)), fix.verified), []).extend(fix.nodes)
+            for (pasted, tried), nodes in same.items():
+                said = clean(with_names(text, list(dict.fromkeys(nodes))))
+                found.append(Remedy(word, fold(nodes), said[:1].upper() + said[1:], pasted, tried))
+    return found
 
 
 def _by_text(fixes: Sequence[Fix]) -> dict[str, list[Fix]]:

@@ -65,12 +65,12 @@ _LAUNCHERS = {"env": "by variables", "fork": "forked"}
 
 def write_table(page: Page, report: Report, verbose: int) -> None:
     """Where the ranks are, those at the same place together, the odd ones first."""
-    rows = [_row(group) for group in report.details["job"].get("groups") or ()]
+    rows = [row(group) for group in report.details["job"].get("groups") or ()]
     if not rows:
         return
     page.blank()
     shown = rows if verbose else rows[:ROWS]
-    who, where = (max(len(row[column]) for row in shown) for column in (0, 1))
+    who, where = (max(len(one[column]) for one in shown) for column in (0, 1))
     for ranks_of, nodes, place in shown:
         page.line(f"  {ranks_of:<{who}}  {nodes:<{where}}  {place}".rstrip())
     if len(shown) < len(rows):
@@ -79,7 +79,8 @@ def write_table(page: Page, report: Report, verbose: int) -> None:
         _write_stacks(page, report.details["job"])
 
 
-def _row(group: dict[str, Any]) -> tuple[str, str, str]:
+def row(group: dict[str, Any]) -> tuple[str, str, str]:
+    """Which ranks, on which nodes, and where they are."""
     numbers, pids = group.get("ranks") or [], group.get("pids") or []
     who = ranks(numbers) if numbers else f"pid {' '.join(map(str, pids[:6]))}"
     moves = "" if group.get("moves") is None else "moves" if group["moves"] else "does not move"

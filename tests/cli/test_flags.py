@@ -43,7 +43,7 @@ def test_a_command_gets_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     assert app.run(["check", *words, "--checks", "site", "-vv", "-o", "json", "--standalone"]) == 0
     assert seen[0].launch == Flags(nnodes="3", node_rank=1, standalone=True)
     assert (seen[0].how.wait, seen[0].how.timeout, seen[0].how.try_fixes) == (5.0, 60.0, False)
-    assert (seen[0].report.output, seen[0].report.verbose, seen[0].report.ignore) == ("json", 2, ["a/*", "b/c"])
+    assert (seen[0].report.output, seen[0].report.verbose, seen[0].report.ignore) == (["json"], 2, ["a/*", "b/c"])
     given = [word for pair in seen[0].given() for word in pair if word is not None]
     assert given == [
         *("--nnodes", "3", "--node-rank", "1", "--standalone", "--wait", "5"),

@@ -1,0 +1,71 @@
+"""Reports that go to files: whole or not at all, and what could not be written is said."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from distdoctor import streams
+from distdoctor.model.errors import UsageError
+from distdoctor.model.sanitize import clean
+
+MODE = 0o644
+"""A collector of metrics and a web server run as other users."""
+_failed: list[Path] = []
+
+
+def report_path(name: str, path: str) -> Path:
+    """The file for a report of format ``name``. Raises UsageError where none can be written there."""
+    file = Path(path)
+    if not path or file.is_dir():
+        raise UsageError(f"--output {name}={path}: needs the name of a file")
+    if not file.parent.is_dir():
+        raise UsageError(f"--output {name}={path}: there is no folder {file.parent}")
+    if file.exists() and not file.is_file() and not file.is_symlink():
+        raise UsageError(f"--output {name}={path}: is no plain file")
+    return file
+
+
+def write(path: Path, text: str) -> None:
+    """Put ``text`` in the place of the file: who reads it meanwhile sees the old one or the new one, whole."""
+    try:
+        number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+                os.fchmod(file.fileno(), MODE & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as err:
+        _say(path, err)
+
+
+def append(path: Path, text: str) -> None:
+    """Add ``text`` to the end of the file."""
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as err:
+        _say(path, err)
+
+
+def failed() -> bool:
+    """Whether one could not be written."""
+    return bool(_failed)
+
+
+def _say(path: Path, err: OSError) -> None:
+    _failed.append(path)
+    streams.write(f"distdoctor: {clean(path)}: could not be written: {err.strerror}\n", sys.stderr)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,167 @@
+"""The report as a page: one file without a request to anywhere, for light and dark.
+
+jinja2 escapes all that is put into it, and a policy in the page forbids what is not its own: nothing that a host, a log
+or a store says is run or fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
+from distdoctor.model.stages import STAGES
+from distdoctor.render import hang, json, logs
+from distdoctor.render.fixes import remedies
+from distdoctor.render.style import PLAIN, Style
+from distdoctor.render.words import count, fold, ranks
+
+FOLDER = Path(__file__).with_name("pages")
+MATRIX_MOST = 64
+"""Nodes of the matrix of links; with more of them only those with a bad link are shown, and as many at most."""
+LINES_MOST = 500
+"""Lines of logs in the timeline."""
+FACTS_MOST = 1 << 21
+"""Characters of the folded facts; beyond that it is said that --json has them."""
+Table = dict[str, Any]
+
+
+def render(report: Report, style: Style = PLAIN) -> str:
+    """The page. It is all there whatever the style. Raises MissingLibrary without jinja2."""
+    script = (FOLDER / "report.js").read_text()
+    page: str = _template().render(
+        report=report,
+        roots=[_root(report, finding) for finding in report.findings if finding.because_of is None],
+        word=_word(report),
+        head=_head(report),
+        plan=_plan(report),
+        ladder=_ladder(report),
+        matrix=_matrix(report),
+        nodes=_nodes(report),
+        places=_places(report),
+        timeline=_timeline(report),
+        facts=_facts(report),
+        style=(FOLDER / "report.css").read_text(),
+        script=script,
+        script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        clean=clean,
+    )
+    return page + "\n"
+
+
+@lru_cache(1)
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(FOLDER)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.jinja")
+
+
+def _word(report: Report) -> str:
+    if logs.is_on_logs(report):
+        return logs.word(report)
+    return hang.word(report) if hang.is_on_job(report) else report.verdict.upper()
+
+
+def _head(report: Report) -> list[str]:
+    arrived = sum(node.arrived for node in report.nodes)
+    parts = [f"distdoctor {report.distdoctor}", f"torch {report.torch}" if report.torch else ""]
+    if report.nodes:
+        whole = count(len(report.nodes), "node")
+        parts.append(whole if arrived == len(report.nodes) else f"{arrived} of {whole}")
+    return [clean(part) for part in (*parts, f"{report.seconds:.1f} s", report.started_at) if part]
+
+
+def _root(report: Report, finding: Finding) -> Table:
+    parts = [fold(finding.nodes)] if finding.nodes else []
+    parts += [ranks(finding.ranks)] if finding.ranks else []
+    unsure = "one of " if finding.blame == "one-of" and len(finding.nodes) > 1 else ""
+    return {
+        "finding": finding,
+        "severity": finding.severity or "info",
+        "where": unsure + ", ".join(parts),
+        "fixes": remedies(finding),
+        "follows": [other for other in report.findings if other.because_of == finding.id],
+    }
+
+
+def _plan(report: Report) -> list[tuple[str, str, str]]:
+    """Name, value, and where it comes from."""
+    sources = report.plan.get("sources") or {}
+    shown = ((name, value) for name, value in report.plan.items() if name != "sources" and value not in (None, "", []))
+    return [(name, clean(value), clean(sources.get(name, ""))) for name, value in shown]
+
+
+def _ladder(report: Report) -> Table:
+    """A row for each group of nodes whose stages ended alike."""
+    stages = sorted({entry.stage for entry in report.stages}, key=lambda s: STAGES.index(s) if s in STAGES else 99)
+    of_node: dict[str, dict[str, Any]] = {}
+    for entry in report.stages:
+        of_node.setdefault(entry.node, {})[entry.stage] = entry
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for node, entries in of_node.items():
+        ended = tuple((entries[s].status, entries[s].reason) if s in entries else ("", "") for s in stages)
+        groups.setdefault(ended, []).append(node)
+    rows = []
+    for ended, names in groups.items():
+        seconds = [max((of_node[name][s].seconds for name in names if s in of_node[name]), default=0.0) for s in stages]
+        rows.append(
+            {"names": fold(names), "cells": [(*cell, f"{t:.2f} s") for cell, t in zip(ended, seconds, strict=True)]}
+        )
+    return {"stages": stages, "rows": rows}
+
+
+def _matrix(report: Report) -> Table:
+    """Who connects, down, to whom, across; bad ones by what was found of them."""
+    bad: dict[tuple[str, str], str] = {}
+    for finding in report.findings:
+        for link in finding.links:
+            bad.setdefault(link, finding.id)
+    names = [node.name for node in report.nodes if node.arrived]
+    whole = len(names) <= MATRIX_MOST
+    if not whole:
+        touched = {name for link in bad for name in link}
+        names = [name for name in names if name in touched][:MATRIX_MOST]
+    cells = [[bad.get((one, other), "") if one != other else None for other in names] for one in names]
+    return {"names": names if len(names) > 1 else [], "cells": cells, "whole": whole, "bad": len(bad)}
+
+
+def _nodes(report: Report) -> list[Table]:
+    known = report.details.get("nodes") or {}
+    rows = []
+    for node in report.nodes:
+        more = known.get(node.name) or {}
+        rtt = more.get("rtt_median")
+        rows.append(
+            {
+                "node": node,
+                "ranks": ranks(node.ranks) if node.ranks else "",
+                "rtt": f"{rtt * 1000:.2f} ms" if isinstance(rtt, float) else "",
+                "interface": clean(more.get("gloo_interface") or ""),
+            }
+        )
+    return rows
+
+
+def _places(report: Report) -> list[tuple[str, str, str]]:
+    """Where the ranks of a job that runs are, those at one place together, the odd ones first."""
+    return [hang.row(group) for group in (report.details.get("job") or {}).get("groups") or ()]
+
+
+def _timeline(report: Report) -> list[Table]:
+    """The lines of logs that are known, in the order in which they were said where they have a time."""
+    found = [line for line in report.details.get("lines") or () if line.get("shows") != "noise"]
+    return found[:LINES_MOST]
+
+
+def _facts(report: Report) -> str:
+    text = json.render(report)
+    return text if len(text) <= FACTS_MOST else "They are too many for a page: the report with -o json has them."

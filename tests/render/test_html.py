@@ -1,0 +1,87 @@
+"""The page: nothing of a hostile report is run or fetched, and it stays small."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from distdoctor.model.findings import Finding
+from distdoctor.model.report import Report
+from distdoctor.render import html
+from tests.render import reports
+
+CHROMIUM = shutil.which("chromium")
+EVIL = "<script>document.title='run'</script><img src=x onerror=alert(1)>\"'><a href='javascript:1'>{{ 7*7 }}"
+
+
+class _Seen(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def seen(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = _Seen()
+    parser.feed(page)
+    return parser.tags
+
+
+def evil_report() -> Report:
+    base = reports.loopback()
+    finding = replace(
+        base.findings[0], summary=EVIL, title=EVIL, nodes=(EVIL, "host1"), evidence=(EVIL,), links=((EVIL, "host1"),)
+    )
+    return replace(base, findings=(finding,), notes=(EVIL,), plan={**base.plan, "master_addr": EVIL})
+
+
+@pytest.mark.parametrize("make", [reports.healthy, reports.loopback, reports.missing, reports.hostile, evil_report])
+def test_only_our_own_tags(make: Callable[[], Report]) -> None:
+    tags = seen(html.render(make()))
+    names = [name for name, _ in tags]
+    assert names.count("script") == names.count("style") == 1
+    assert not {"a", "img", "iframe", "object", "link", "form", "svg"} & set(names)
+    known = {"class", "title", "charset", "http-equiv", "content", "name", "type", "lang", "open"}
+    assert {key for _, attributes in tags for key in attributes} <= known
+
+
+def test_nothing_is_fetched_and_only_our_script_may_run() -> None:
+    page = html.render(reports.loopback())
+    policy = next(attributes["content"] for _, attributes in seen(page) if attributes.get("http-equiv")) or ""
+    assert "default-src 'none'" in policy and re.search(r"script-src 'sha256-[\w+/=]+'", policy)
+    assert "http://" not in page and "https://" not in page.replace("https://pytorch.org", "")
+
+
+def test_a_template_in_the_facts_is_text() -> None:
+    assert "{{ 7*7 }}" in html.render(evil_report())
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+def test_in_a_browser_nothing_of_a_hostile_report_runs(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html.render(evil_report()))
+    browser = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    done = subprocess.run(
+        [*browser, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "<title>FAIL · distdoctor</title>" in done.stdout
+    assert {name for name, _ in seen(done.stdout)} == {name for name, _ in seen(page.read_text())} | {"tbody"}
+
+
+@pytest.mark.parametrize(("count", "most"), [(64, 1 << 20), (1024, 5 << 20)])
+def test_many_nodes_stay_small(count: int, most: int) -> None:
+    links = tuple((f"host{n}", f"host{(n + 1) % count}") for n in range(0, count, 5))
+    finding = Finding("Links are bad.", check="mesh/slow-link", id="mesh/slow-link", severity="warn", links=links)
+    page = html.render(reports.report(count, "warn", (finding,)))
+    assert len(page.encode()) < most
+    assert ("of 1024 nodes only those" in page) == (count > 64)
+    assert page.count('class="b"') >= min(count // 5, 12)
