@@ -17,6 +17,11 @@ MODE = 0o644
 _failed: list[Path] = []
 
 
+def begin() -> None:
+    """A new report: nothing has failed yet."""
+    _failed.clear()
+
+
 def report_path(name: str, path: str) -> Path:
     """The file for a report of format ``name``. Raises UsageError where none can be written there."""
     file = Path(path)

@@ -75,6 +75,7 @@ class Telling:
         told = FORMATS[self.output](report, style)
         if not ending.claim():
             return
+        report_files.begin()
         streams.write(told, drawn=colour)
         if self.output == "github" and (summary := os.environ.get(SUMMARY_FILE)):
             report_files.append(Path(summary), FORMATS["markdown"](report, style))

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from distdoctor.cli.app import app
+from distdoctor.cli.app import run
 from distdoctor.judge.catalog import BadCheck, Check, load
 from distdoctor.judge.engine import judge
 from distdoctor.model.cluster import Cluster, build
@@ -174,14 +173,17 @@ def behind_the_switch() -> NodeFacts:
     return replace(waited_in_vain(healthy(2)[0]), variables={"OUR_SWITCH": "closed"})
 
 
-def test_a_sites_check_that_prevents_the_meeting_is_the_root_of_the_nodes_missing(tmp_path: Path) -> None:
+def test_a_sites_check_that_prevents_the_meeting_is_the_root_of_the_nodes_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With no other file that knows of it: from saved facts to the report that diagnose prints."""
     checks, facts = of_a_site(tmp_path / "checks", 'PREVENTS = "all met"'), tmp_path / "host0.json"
     write(facts, behind_the_switch(), leads_node=True)
-    run = CliRunner().invoke(app, ["diagnose", "--json", "--checks", str(checks), str(facts)])
-    told = {found["id"]: found["because_of"] for found in json.loads(run.stdout)["findings"]}
+    assert run(["diagnose", "--json", "--checks", str(checks), str(facts)]) == 1
+    document = json.loads(capsys.readouterr().out)
+    told = {found["id"]: found["because_of"] for found in document["findings"]}
     assert told == {"network/our-switch": None, "store/nodes-missing": "network/our-switch"}
-    assert json.loads(run.stdout)["verdict"] == "fail"
+    assert document["verdict"] == "fail"
 
 
 def test_one_that_says_nothing_of_it_stands_beside_them(tmp_path: Path) -> None:
