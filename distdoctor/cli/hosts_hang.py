@@ -18,7 +18,7 @@ from distdoctor.inspection.report import report_on_jobs
 from distdoctor.launch import ways
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.model.errors import UsageError
-from distdoctor.render.exit_status import INCOMPLETE, OK, exit_status
+from distdoctor.render.exit_status import INCOMPLETE, OK
 
 LIMIT = 90.0
 """Seconds for all: to get there, two looks with what the stores tell, and back."""
@@ -63,5 +63,5 @@ def hang_on_hosts(how: HangFlags, flags: ReportFlags, where: HostFlags) -> int:
     notes = [*(f"{host}: {why}" for host, why in nothing.items()), *filter(None, [unsaved])]
     report = one_place.after_signal(replace(report, notes=(*report.notes, *notes)))
     telling.show(report)
-    status = exit_status(report, telling.fail_on, interrupts.pending())
+    status = telling.status(report, interrupts.pending())
     return INCOMPLETE if status == OK and unsaved else status

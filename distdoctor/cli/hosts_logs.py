@@ -23,7 +23,6 @@ from distdoctor.model.errors import UsageError
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
-from distdoctor.render.exit_status import exit_status
 
 LIMIT = 600.0
 """Seconds for all files of all hosts."""
@@ -67,7 +66,7 @@ def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags
         report = replace(report, verdict="incomplete")
     report = one_place.after_signal(report)
     telling.show(report)
-    return exit_status(report, telling.fail_on, interrupts.pending())
+    return telling.status(report, interrupts.pending())
 
 
 def _with_calls(report: Report, beside: Report) -> Report:
