@@ -55,6 +55,8 @@ class Job:
     signalled: int = 0
     torch: str = ""
     """The torch that it is run with, where it is not the one that is installed: on loopback, without the lab."""
+    cgroup: bool = False
+    """It is run in the memory cgroup of ``memory.py``, and what the kernel writes of that is kept."""
     limit: float = 100.0
     """Seconds after which what still runs is ended, and the log with it."""
 

@@ -9,6 +9,7 @@ from tests.lab.faults.host import SILENT_LISTENER, port_held, shared_memory
 from tests.lab.faults.launch import flag, not_started, shell, variable
 from tests.lab.faults.names import name_removed, own_name_at
 from tests.lab.faults.packet_filter import cut, master_port, nft, only_master_port
+from tests.lab.logged import memory
 from tests.lab.logged.job import HEALTHY, UNKNOWN, Job
 
 DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
@@ -39,6 +40,7 @@ OWN = [
     Job("leaves early", "--fail leaves --on 1", UNKNOWN, may_be=DIED),
     Job("exits with a text", "--fail config --on 0", UNKNOWN, 0, "host0", fair=[RAISED]),
     Job("no memory", "--fail no-memory --on 1", "process/killed-by-oom", 1, "host1", [1], fair=[RAISED]),
+    Job("out of memory in a cgroup", "--fail hog --on 1", "process/killed-by-oom", 1, "host1", [1], fault=shell(memory.ENTER, 1), cgroup=True),
     Job("disk full", "--fail disk-full-plain --on 0", "host/disk-full", 0, "host0", [0], fault=inside(0, "mkdir /run/small; mount -t tmpfs -o size=1m small /run/small")),
     Job("disk full in a checkpoint", "--fail disk-full --on 0", UNKNOWN, may_be=["host/disk-full"], fault=inside(0, "mkdir /run/small; mount -t tmpfs -o size=1m small /run/small")),
     Job("worker killed", "--fail worker-killed --on 1", "process/killed-by-oom", 1, "host1", [1]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import platform
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.host import ROOT, SHARED, Process
 from tests.lab.harness.launch import Launch, Start
 from tests.lab.harness.recording import RECORDED, recorded
+from tests.lab.logged import memory
 from tests.lab.logged.job import Job
 
 LOGS = RECORDED / "logs"
@@ -39,6 +41,8 @@ class Recording:
     """The lines of all consoles in the order in which they came, each with the number of its host."""
     trees: dict[str, str] = field(default_factory=dict)
     """The files below ``--log-dir``, by host and path."""
+    kernel: str = ""
+    """What the kernel wrote of a cgroup without memory."""
 
     def console(self, host: int) -> str:
         """The console of one host."""
@@ -47,6 +51,16 @@ class Recording:
 
 def run(job: Job) -> Recording:
     """The logs of ``job``, run now. Raises LabUnavailable."""
+    if job.cgroup:
+        before = memory.kernel_log()
+        with memory.limited():
+            recording = _run(job)
+        recording.kernel = memory.killings(before, memory.kernel_log())
+        return recording
+    return _run(job)
+
+
+def _run(job: Job) -> Recording:
     recording = Recording(_torch_version())
     with Cluster(job.hosts) as cluster:
         for name in ("train.py",):
@@ -144,6 +158,7 @@ def save(job: Job, recording: Recording, places: Mapping[str, str] = PLACES) -> 
     kept = {
         "torch": recording.torch,
         "lines": [(host, _neutral(line, places)) for host, line in recording.lines],
+        **({"kernel": _neutral(recording.kernel, places)} if recording.kernel else {}),
         "trees": {_neutral(path, places): _neutral(text, places) for path, text in recording.trees.items()},
     }
     text = json.dumps(kept, separators=(",", ":"))
@@ -154,11 +169,14 @@ def save(job: Job, recording: Recording, places: Mapping[str, str] = PLACES) -> 
 def read(job: Job) -> Recording:
     """The recorded logs of ``job``. Raises OSError where there are none."""
     kept = json.loads(gzip.decompress(recorded(LOGS, job.name).read_bytes()))
-    return Recording(kept["torch"], [(host, line) for host, line in kept["lines"]], kept["trees"])
+    return Recording(
+        kept["torch"], [(host, line) for host, line in kept["lines"]], kept["trees"], kept.get("kernel", "")
+    )
 
 
 def _neutral(text: str, places: Mapping[str, str]) -> str:
     for place, other in sorted(places.items(), key=lambda pair: -len(pair[0])):
         if place not in ("/usr", "/usr/local"):
             text = text.replace(place, other).replace(place.lstrip("/"), other.lstrip("/"))
+    text = text.replace(platform.release(), platform.release().partition("-")[0])
     return re.sub(r"0x[0-9a-f]{10,16}", "0x7f0000000000", text)  # addresses, which do not compress

@@ -100,6 +100,11 @@ def no_memory(flags: argparse.Namespace) -> None:
     torch.ones(1 << 34)
 
 
+def hog(flags: argparse.Namespace) -> None:
+    hoarded = [torch.ones(16 << 20) for _ in range(200)]  # 64 MB each, until the kernel has enough
+    log.info("kept %d tensors", len(hoarded))
+
+
 def disk_full_plain(flags: argparse.Namespace) -> None:
     with open("/run/small/metrics.jsonl", "w") as file:
         file.write("x" * (4 << 20))
@@ -133,6 +138,7 @@ FAILURES: dict[str, Failure] = {
     "imports": imports,
     "config": config,
     "initialises-again": lambda flags: dist.init_process_group("gloo"),
+    "hog": hog,
     "killed": ended_by(signal.SIGKILL),
     "terminated": ended_by(signal.SIGTERM),
     "agent-killed": ended_by(signal.SIGKILL, os.getppid),

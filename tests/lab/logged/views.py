@@ -42,6 +42,13 @@ def views(job: Job, recording: Recording) -> Iterator[View]:
         yield View(job, "one file with the tasks of srun --label", {"slurm-4712.out": labelled}, job.answers)
         for host in wrote:
             yield View(job, f"host{host} alone", {"train.log": consoles[host]}, job.of_host(host), False)
+    if recording.kernel:
+        yield View(
+            job,
+            "consoles and dmesg",
+            {**{names[host]: consoles[host] for host in wrote}, "dmesg.txt": recording.kernel},
+            job.answers,
+        )
     if recording.trees:
         everything = {path: text for files in trees.values() for path, text in files.items()}
         yield View(job, "the folders of --log-dir", everything, job.answers)
