@@ -68,28 +68,34 @@ def _shared(node: Node) -> Iterator[str]:
 def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
     """Addresses of nodes for which another host answered one that did not get through to them.
 
-    A router or a cloud's network may answer for all: then the same hardware address has other addresses as well.
+    A router or a cloud's network may answer for all: then the same hardware address has other addresses as well. What
+    the tables hold is looked at first: with a thousand nodes there are a million pairs, and few entries.
     """
+    owners: dict[str, list[Node]] = {}
     for node in cluster.nodes:
-        macs = {interface.mac for interface in node.interfaces if interface.mac}
-        for address, peers in _failed_at(cluster, node).items():
-            seen = {peer: mac for peer in peers if (mac := _answered(peer, address)) and macs and mac not in macs}
-            if seen and address in _shared(node):
-                yield DuplicateAddress(address, (node,), (), tuple(seen), next(iter(seen.values())))
+        if any(interface.mac for interface in node.interfaces):
+            for address in dict.fromkeys(_shared(node)):
+                owners.setdefault(address, []).append(node)
+    seen: dict[tuple[Node, str], dict[Node, str]] = {}
+    for peer in cluster.nodes:
+        for address in dict.fromkeys(one.address for one in peer.network.hardware_addresses):
+            for node in owners.get(address, ()):
+                mac = _answered(peer, address) if node.host != peer.host else ""
+                if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
+                    seen.setdefault((node, address), {})[peer] = mac
+    for address, nodes in owners.items():
+        for node in nodes:
+            if by := seen.get((node, address)):
+                yield DuplicateAddress(address, (node,), (), tuple(by), next(iter(by.values())))
 
 
-def _failed_at(cluster: Cluster, node: Node) -> dict[str, list[Node]]:
-    """The node's addresses at which its peers did not get through to it, and no rule of a packet filter says why."""
-    found: dict[str, list[Node]] = {}
-    for peer in cluster.peers(node):
-        contact = peer.network.contact
-        tried = [(link.address, link.port) for link in peer.mesh.bad if link.to in node.keys]
-        if contact is not None and not peer.meeting.joined:
-            tried.append((contact.address, contact.port))
-        for address, port in tried:
-            if address in node.addresses and suspect(peer, node, port) == "either":
-                found.setdefault(address, []).append(peer)
-    return found
+def _failed(peer: Node, node: Node, address: str) -> bool:
+    """Whether a peer did not get through to an address of the node, and no rule of a packet filter says why."""
+    contact = peer.network.contact
+    ports = [link.port for link in peer.mesh.bad if link.address == address and link.to in node.keys]
+    if contact is not None and contact.address == address and not peer.meeting.joined:
+        ports.append(contact.port)
+    return any(suspect(peer, node, port) == "either" for port in ports)
 
 
 def _answered(peer: Node, address: str) -> str:

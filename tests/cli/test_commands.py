@@ -132,7 +132,7 @@ class TestBadCommandLines:
             (["check", "--until", "glooo"], "did you mean gloo?"),
             (["check", "--until", "x"], "one of environment"),
             (["check", "--fail-on", "failure"], "did you mean fail?"),
-            (["check", "-o", "html"], "one of text, json"),
+            (["check", "-o", "pdf"], "one of text, json"),
             (["check", "--ignore", "gloo/loopback-adress"], "did you mean gloo/loopback-address?"),
             (["check", "--checks", "/nowhere"], "/nowhere"),
             (["check", "--wait", "0"], "--wait 0"),

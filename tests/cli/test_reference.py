@@ -17,6 +17,7 @@ from distdoctor.cli.argv import nearest
 from distdoctor.cli.catalog import versions, write_page
 from distdoctor.judge.catalog import Check
 from distdoctor.model.stages import STAGES
+from distdoctor.render.formats import FORMATS
 from distdoctor.render.page import Page
 from tests.facts_builder import CHECKS
 from tests.helpers.commands import doctor, environment
@@ -117,7 +118,7 @@ class TestCompletion:
             (["check", "--until", "b"], ["barrier"]),
             (["explain", "gloo/lo"], ["gloo/loopback-address"]),
             (["check", "--ignore", "mesh/"], [check for check in IDS if check.startswith("mesh/")]),
-            (["diagnose", "-o", ""], ["text", "json"]),
+            (["diagnose", "-o", ""], list(FORMATS)),
             (["check", "--master-"], ["--master-addr", "--master-port"]),
             (["help", "di"], ["diagnose"]),
         ],

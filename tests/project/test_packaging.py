@@ -68,6 +68,7 @@ def test_wheel(tmp_path: Path) -> None:
         f"distdoctor/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "checks").rglob("*.py")
     }
     assert not [name for name in contents(wheel) if not name.startswith("distdoctor/") or name.endswith(".pyc")]
+    assert {f"distdoctor/render/pages/report.{kind}" for kind in ("html.jinja", "css", "js")} <= contents(wheel)
     with zipfile.ZipFile(wheel) as archive:
         texts = {name.partition(".dist-info/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
         needed = re.findall(r"^Requires-Dist: (.*)$", archive.read(texts["METADATA"]).decode(), re.MULTILINE)
@@ -101,7 +102,7 @@ def test_installing_it_brings_no_torch(tmp_path: Path) -> None:
     (one,) = json.loads(report.read_text())["install"]
     assert one["metadata"]["name"] == "distdoctor"
     assert {re.split(r"[<>=! ;]", need)[0] for need in one["metadata"]["requires_dist"] if "extra ==" not in need} == {
-        "typer", "rich", "psutil", "msgspec", "clustershell", "ahocorasick-rs",
+        "typer", "rich", "psutil", "msgspec", "clustershell", "ahocorasick-rs", "jinja2",
     }  # fmt: skip
 
 
