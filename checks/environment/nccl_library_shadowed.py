@@ -19,13 +19,31 @@ Never.
 
 See also
 --------
-environment/version-mismatch
+environment/torch-broken, environment/version-mismatch
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+from shlex import join
+
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    fixes_by_command,
+    gpus,
+    install_torch_command,
+    names_of,
+    nodes_by_torch_cause,
+    pip_command,
+    together,
+    torch_error_seen,
+)
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
+LOOKS_AT = ("identity.torch",)
 NEXT = (
     "which library is loaded",
     "LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl",
@@ -39,3 +57,58 @@ LOG = (
         ("NCCL library is too old", "NCCL library is not backwards compatible"),
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = nodes_by_torch_cause(cluster, ["nccl"]).get("nccl")
+    if not bad:
+        return
+    first = dict.fromkeys(one.name for node in bad if (one := shadow(node)))
+    why = f"{together(first)} {'is' if len(first) == 1 else 'are'} taken for its NCCL" if first else "its NCCL is older"
+    yield Finding.about(
+        bad,
+        f"torch cannot be imported on {names_of(bad)}: {why}.",
+        evidence=(text for node in bad for text in (torch_error_seen(node), *map(seen, libraries(node)))),
+        fixes=fixes(cluster, bad),
+    )
+
+
+def libraries(node: Node) -> tuple[gpus.NcclLibrary, ...]:
+    failure = node.identity.torch_failure
+    return failure.nccl if failure else ()
+
+
+def shadow(node: Node) -> gpus.NcclLibrary | None:
+    """The library that a variable puts first."""
+    return next((one for one in libraries(node) if one.by), None)
+
+
+def packages(node: Node) -> list[str]:
+    return [one.name for one in libraries(node) if not one.by]
+
+
+def seen(library: gpus.NcclLibrary) -> str:
+    return f"{library.name} is there by {library.by}" if library.by else f"the package {library.name} is installed"
+
+
+def fixes(cluster: Cluster, bad: list[Node]) -> Iterator[Fix]:
+    again = []
+    for node in bad:
+        if found := shadow(node):
+            yield Fix.on(node, f"Start the job without it in {found.by}.", env={found.by: found.without})
+        elif len(names := [name.partition(" ")[0] for name in packages(node)]) > 1:
+            text = "Keep one: they have the same files, and the one installed last has overwritten the other's."
+            commands = (pip_command(node, "uninstall", "-y", *names), reinstall(cluster, node))
+            yield Fix.on(node, text, commands=commands)
+        else:
+            again.append(node)
+    text = "Install torch again, with the NCCL that it was built with."
+    yield from fixes_by_command(again, text, {node.name: reinstall(cluster, node) for node in again})
+    for python in dict.fromkeys(node.identity.executable or "python3" for node in bad):
+        nodes = [node for node in bad if (node.identity.executable or "python3") == python]
+        command = f"LD_DEBUG=libs {join([python, '-c', 'import torch'])} 2>&1 | grep libnccl"
+        yield Fix.on(nodes, "Or see which one the loader takes, and from where.", 2, commands=(command,))
+
+
+def reinstall(cluster: Cluster, node: Node) -> str:
+    return install_torch_command(cluster, node, "--force-reinstall")

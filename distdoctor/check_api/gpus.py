@@ -1,4 +1,4 @@
-"""The GPUs of a node: those that the job uses, as the driver and as torch show them."""
+"""The GPUs of a node: those that the job uses, as the driver and torch show them, and the NCCL there is for them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from distdoctor.check_api.text import together
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import Device, DriverFacts, Gpu, GpuFacts
+from distdoctor.model.facts import Device, DriverFacts, Gpu, GpuFacts, NcclLibrary
 
 __all__ = [
     "Device",
+    "NcclLibrary",
     "computed_right",
     "device_said",
     "devices_said",

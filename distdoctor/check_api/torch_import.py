@@ -13,7 +13,7 @@ from distdoctor.model.findings import Fix
 
 TorchImportCause = Literal[
     "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
-    "dependency", "not-distributed", "other",
+    "dependency", "not-distributed", "nccl", "other",
 ]  # fmt: skip
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
 _NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
@@ -55,6 +55,8 @@ def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
 
 
 def _by_text(text: str) -> TorchImportCause | None:
+    if "undefined symbol: nccl" in text:
+        return "nccl"
     if _NO_LIBRARY.search(text):
         return "library"
     if _WRONG_SYMBOL.search(text):

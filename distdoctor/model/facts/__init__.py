@@ -50,7 +50,7 @@ from distdoctor.model.facts.network import (
 )
 from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.model.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
-from distdoctor.model.facts.torch import Shadow, TorchFailure
+from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 
 __all__ = [
     "MAX_RATES",
@@ -97,6 +97,7 @@ __all__ = [
     "Member",
     "MeshFacts",
     "Moved",
+    "NcclLibrary",
     "Neighbour",
     "NeighbourState",
     "NetworkFacts",

@@ -23,6 +23,18 @@ class Shadow:
 
 
 @dataclass(frozen=True)
+class NcclLibrary:
+    """An NCCL that the loader may take: one that a variable puts before torch's own, or an installed package."""
+
+    name: str
+    """The library's file, or the package with its version: ``nvidia-nccl-cu12 2.21.5``."""
+    by: str = ""
+    """``LD_PRELOAD`` or ``LD_LIBRARY_PATH``; empty: a package."""
+    without: str | None = None
+    """What that variable would be without it; None: nothing would be left."""
+
+
+@dataclass(frozen=True)
 class TorchFailure:
     """What was seen when the import of torch did not end well."""
 
@@ -57,3 +69,5 @@ class TorchFailure:
     """Processes of the container that the kernel killed for want of memory since this run began."""
     loader: tuple[str, ...] = ()
     """Those of LD_LIBRARY_PATH and LD_PRELOAD that are set."""
+    nccl: tuple[NcclLibrary, ...] = ()
+    """Where the text names NCCL: each that the loader may take, in its order (ld.so(8)), then the packages."""

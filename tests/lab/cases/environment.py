@@ -9,6 +9,7 @@ from tests.lab.faults import inside, together
 from tests.lab.faults.host import no_locks, shared_memory
 from tests.lab.faults.installed import (
     NO_CUDA,
+    older_nccl,
     on_pythonpath,
     other_version,
     torch_installed,
@@ -56,6 +57,7 @@ CASES = [
     Case("torch missing on node 1", torch_removed(1), "environment/torch-missing", ["host1"], by_hand=torch_installed),
     Case("torch missing on node 0", torch_removed(0), "environment/torch-missing", ["host0"], by_hand=torch_installed),
     Case("a broken torch on PYTHONPATH of node 1", on_pythonpath("torch", NO_CUDA, 1), "environment/torch-shadowed", ["host1"], options=(1, 2)),
+    Case("an older NCCL on LD_LIBRARY_PATH", older_nccl(1), "environment/nccl-library-shadowed", ["host1"], needs=["cc"], torch="2 s"),
     Case("random.py in the working folder of both", in_working_folder("random.py", "print('mine')\n", 0, 1), "environment/torch-shadowed", ["host0", "host1"]),
     Case("torch.py in the working folder of node 1", in_working_folder("torch.py", "", 1), "environment/torch-shadowed", ["host1"]),
     Case("the working folder of node 1 is deleted", working_folder_deleted(1), "environment/torch-broken", ["host1"], by_hand=existing_folder),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import sysconfig
 
+from tests.lab.faults import inside, together
+from tests.lab.faults.launch import variable
 from tests.lab.harness.host import PRIVATE, ROOT
 from tests.lab.harness.launch import Fault, Launch
 
@@ -69,3 +71,29 @@ def usual_installation(launch: Launch) -> None:
     """Install the same distdoctor as everywhere: PYTHONPATH is the usual one again."""
     for start in launch.starts:
         start.env.pop("PYTHONPATH", None)
+
+
+def older_nccl(*hosts: int) -> Fault:
+    """torch loads a library that calls NCCL, as its CUDA builds do; on the hosts LD_LIBRARY_PATH has an older NCCL."""
+    folder = f"{PRIVATE}/lab/nccl"
+    build = (
+        f"set -e; mkdir -p {folder}/new {folder}/old; cd {folder}; "
+        "echo 'int ncclCommRegister(void) {{ return 0; }}' | cc -shared -fPIC -x c - -o new/libnccl.so.2 "
+        "-Wl,-soname,libnccl.so.2; "
+        "echo 'int ncclGetVersion(void) {{ return 21805; }}' | cc -shared -fPIC -x c - -o old/libnccl.so.2 "
+        "-Wl,-soname,libnccl.so.2; "
+        "echo 'int ncclCommRegister(void); int used(void) {{ return ncclCommRegister(); }}' | cc -shared -fPIC -x c - "
+        f"-o libtorch_cuda.so -Wl,--enable-new-dtags,-rpath,{folder}/new -L new -l:libnccl.so.2; "
+        f"(cat {SITE}/torch/__init__.py; echo 'ctypes.CDLL(\"{folder}/libtorch_cuda.so\")') > init.py; "
+        f"mount --bind init.py {SITE}/torch/__init__.py"
+    )
+
+    def inject(launch: Launch) -> None:
+        for start in launch.starts:
+            start.env["PYTHONDONTWRITEBYTECODE"] = "1"  # the changed file's is not to stay
+
+    return together(
+        inject,
+        *(inside(index, build) for index in hosts),
+        variable("LD_LIBRARY_PATH", f"{folder}/old", *hosts),
+    )
