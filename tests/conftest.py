@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.helpers import report_schema
 from tests.helpers.running import Running
 from tests.helpers.servers import RealStore
 
@@ -19,11 +20,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """What nohup, or a shell that starts the tests in the background, has ignored is not handed on to what they start:
-    many of them are about signals."""
+    """Reports are held against their schema. What nohup, or a shell that starts the tests in the background, has
+    ignored is not handed on to what they start: many of them are about signals."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    report_schema.watch()
 
 
 @pytest.fixture(scope="session", params=["libuv", "legacy"])

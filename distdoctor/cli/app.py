@@ -144,6 +144,13 @@ def list_(checks: ChecksFlag = None, json: JsonFlag = False) -> int:
     return list_checks(checks or (), as_json=json)
 
 
+@app.command("schema", help="Print the JSON Schema of the report that -o json gives.")
+def schema_() -> int:
+    from distdoctor.cli.catalog import print_schema
+
+    return print_schema()
+
+
 @app.command("help", help="Print the help of a command.")
 def help_(
     command: Annotated[

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from distdoctor.model.launch_settings import LOCAL_RANK
 
-COMMANDS = ("check", "hang", "diagnose", "explain", "list", "help")
+COMMANDS = ("check", "hang", "diagnose", "explain", "list", "schema", "help")
 REMOTE = "remote"
 """What a run from one place starts on each host; nothing that people type."""
 WATCH = 5
@@ -82,7 +82,7 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
 def wants(words: Sequence[str], output: str) -> bool:
     """Whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of them makes
     no sense."""
-    if words and words[0] in ("list", "explain"):
+    if words and words[0] in ("list", "explain", "schema"):
         return False  # they give no report
     pairs = zip(words, [*words[1:], ""], strict=True)
     return any(

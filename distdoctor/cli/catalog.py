@@ -99,6 +99,16 @@ def list_checks(folders: Sequence[Path], *, as_json: bool) -> int:
     return OK
 
 
+def print_schema() -> int:
+    """``distdoctor schema``: what the document of ``-o json`` is made of."""
+    import json
+
+    from distdoctor.render.schema import schema
+
+    streams.write(json.dumps(schema(), indent=2) + "\n")
+    return OK
+
+
 def versions(*, verbose: bool) -> str:
     """What is installed here; ``verbose``: also the Python and the torch that a job started here would get.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers.namespaces import ROOT
+from tests.helpers.report_schema import report_in
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -44,9 +44,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 100.0) -> tuple[int, 
     """Its status and its report."""
     out, err = process.communicate(timeout=seconds)
     assert "Traceback" not in err, err
-    report = json.loads(out)
-    assert report["schema_version"] == 1
-    return process.returncode, report
+    return process.returncode, report_in(out)
 
 
 def check(*flags: str, **variables: str) -> tuple[int, dict[str, Any]]:

@@ -18,6 +18,7 @@ import pytest
 
 from distdoctor.inspection import stacks
 from tests.helpers.commands import doctor, environment
+from tests.helpers.report_schema import report_in
 
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist
@@ -78,7 +79,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
 def look(job: Job, *flags: str) -> tuple[int, dict[str, Any]]:
     done = doctor("hang", "--pid", str(job.ranks[2].pid), "--json", *flags)
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, report_in(done.stdout)
 
 
 def test_the_rank_that_reads_a_pipe_is_named(job: Job) -> None:

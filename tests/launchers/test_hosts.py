@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.report_schema import report_in
 from tests.lab.harness.host import Host, Process
 from tests.launchers.harness.site import Site
 
@@ -29,7 +30,7 @@ GONE_SECONDS = 2.0
 def checked(site: Site, *flags: str) -> tuple[int, Any]:
     """The status of a check of all hosts, and its report."""
     done = site.run([*DISTDOCTOR, "check", "--json", *flags])
-    return done.returncode, json.loads(done.stdout or done.stderr)
+    return done.returncode, report_in(done.stdout or done.stderr)
 
 
 def findings(report: Any) -> dict[str, tuple[list[str], str]]:

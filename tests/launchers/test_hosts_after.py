@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.report_schema import report_in
 from tests.lab.harness.host import SHARED, Host
 from tests.launchers.harness import starting
 from tests.launchers.harness.site import JOB, Site
@@ -35,7 +35,7 @@ dist.barrier()
 def told(site: Site, command: str, *arguments: str) -> tuple[int, Any]:
     """The status of a command on all hosts, and its report."""
     done = site.run([*DISTDOCTOR, command, "--json", *ALL3, *arguments])
-    return done.returncode, json.loads(done.stdout)
+    return done.returncode, report_in(done.stdout)
 
 
 def writes(host: Host, name: str, text: str) -> None:

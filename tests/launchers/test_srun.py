@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.report_schema import report_in
 from tests.launchers.harness.site import Site, python_module
 
 CHECK = ("check", "--json", "--wait", "60", "--timeout", "60")
@@ -21,7 +22,7 @@ def told(site: Site, *srun: str, flags: tuple[str, ...] = (), status: int = 0) -
     """The one document that srun's output is."""
     done = site.run(["srun", *srun, *check(*flags)])
     assert done.returncode == status, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+    report: dict[str, Any] = report_in(done.stdout)
     return report
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from tests.helpers.report_schema import report_in
 from tests.lab.hang.acts import LATE
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.running import Running
@@ -162,7 +163,7 @@ def _looked(running: Running, row: Row, look: Look, times: int) -> Result:
             result.complaints += [] if done.returncode == 2 else [f"status {done.returncode} where no job is"]
             return result
         try:
-            result.report = json.loads(done.stdout)
+            result.report = report_in(done.stdout)
         except ValueError:
             result.complaints.append(
                 f"no report, status {done.returncode}: {done.stdout[-300:]!r} {done.stderr[-900:]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.helpers.report_schema import report_in
 from tests.lab.harness.host import ROOT, SHARED, Process, clean_environment
 from tests.lab.harness.launch import Launch, Start
 
@@ -107,7 +107,7 @@ def diagnosed(files: Sequence[Path]) -> JSON:
     env = {**clean_environment(), "TMPDIR": tempfile.gettempdir()}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=30)
     try:
-        document: JSON = json.loads(done.stdout)
+        document: JSON = report_in(done.stdout)
     except ValueError:
         raise RuntimeError(f"diagnose: status {done.returncode}: {done.stderr or done.stdout}") from None
     return document
@@ -160,7 +160,7 @@ def _read_lines(process: Process, ended: Ended) -> None:
 
 def _parsed(text: str) -> JSON | None:
     try:
-        report: JSON = json.loads(text)
+        report: JSON = report_in(text)
     except ValueError:
         return None
     return report
