@@ -50,7 +50,7 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
         checks = load_checks(flags.checks or ())
         return checks, known_ids(flags.ignore or (), checks)
 
-    facts, report = _looked(wanted, judging)
+    report, unsaved = _looked(wanted, judging, save)
     before: Report | None = None
     while how.watch is not None:
         if before is None or changes(before, report):
@@ -59,30 +59,35 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
         try:
             time.sleep(how.watch)
             ending.begin()
-            facts, report = _looked(wanted, judging)
+            report, unsaved = _looked(wanted, judging, save)
         except UsageError as err:
             streams.write(f"\n{_now()} {clean(err)}\n")
-            return OK
+            return _status(OK, unsaved)
         except (KeyboardInterrupt, interrupts.Interrupted):
-            return telling.status(before)
+            return _status(telling.status(before), unsaved)
         told = changes(before, report) or ["nothing changed"]
         streams.write("".join(f"\n{_now()} {clean(line)}" for line in told) + "\n\n")
     interrupts.hold()  # half a report helps nobody
-    unsaved = save is not None and not _saved(save, facts)
     telling.show(report)
-    status = telling.status(report)
+    return _status(telling.status(report), unsaved)
+
+
+def _status(status: int, unsaved: bool) -> int:
+    """The exit status: what was to be kept and is not makes a good one incomplete."""
     return INCOMPLETE if status == OK and unsaved else status
 
 
-def _looked(wanted: Wanted, judging: Callable[[], Judging]) -> tuple[NodeFacts, Report]:
-    """What was seen, and the report on it. Raises UsageError, also where there is no such job."""
+def _looked(wanted: Wanted, judging: Callable[[], Judging], save: Path | None) -> tuple[Report, bool]:
+    """The report on what was seen, and whether that could not be saved. Raises UsageError, also where there is no such
+    job."""
     began, started_at = time.monotonic(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
         facts = inspect(wanted, meanwhile=judging)
     except NoJob as err:
         raise UsageError(str(err)) from None
     checks, ignore = judging()
-    return facts, report_on_jobs([facts], checks, ignore, started_at=started_at, seconds=time.monotonic() - began)
+    report = report_on_jobs([facts], checks, ignore, started_at=started_at, seconds=time.monotonic() - began)
+    return report, save is not None and not _saved(save, facts)
 
 
 def _saved(path: Path, facts: NodeFacts) -> bool:

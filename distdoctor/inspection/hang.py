@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from distdoctor.inspection import (
     looks,
     proc_files,
     recorder_files,
+    samples,
     stacks,
     told,
 )
@@ -125,6 +126,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
         began = time.monotonic()
         first = {pid: looks.look(pid, began) for pid in found.members}
         meanwhile()
+        paths = samples.paths([pid for pid in traced if found.members[pid][1] == "rank"], began + wanted.apart)
         time.sleep(max(0.0, began + wanted.apart - time.monotonic()))
         second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
         apart = time.monotonic() - began
@@ -144,7 +146,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
             seen = replace(seen, moved=looks.moved(before, after), idle=idle[pid])
             if pid in numbers_of_others:
                 seen = replace(seen, rank=None, local_rank=None)
-            processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid)))
+            processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ())))
         gone = [pid for pid in found.members if pid not in last]
         if gone:
             notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
@@ -168,16 +170,20 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
 
 
 def with_stacks(
-    one: JobProcess, before: tuple[stacks.Stack, str] | None, after: tuple[stacks.Stack, str] | None
+    one: JobProcess,
+    before: tuple[stacks.Stack, str] | None,
+    after: tuple[stacks.Stack, str] | None,
+    paths: Collection[samples.Path] = (),
 ) -> JobProcess:
-    """The process with its stacks, and whether that of its main thread changed."""
+    """The process with its stacks, and how that of its main thread changed; ``paths``: where it was seen meanwhile."""
     if after is None:
         return one
     frames, error = after
     threads = tuple(replace(thread, frames=frames.get(thread.tid, ())) for thread in one.threads)
     if before is not None and one.moved is not None and one.pid in before[0] and one.pid in frames:
         python = [tuple(f for f in stack[one.pid] if f.file.endswith(".py")) for stack in (before[0], frames)]
-        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1]))
+        ways = {*paths, *map(samples.path_of, python)} if paths else ()
+        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1], paths=len(ways) or None))
     return replace(one, threads=threads, stack_error=error)
 
 

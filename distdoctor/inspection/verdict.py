@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distdoctor.judge.engine import OF_CALLS, Judgement
+from distdoctor.knowledge.job_movement import gets_about
 from distdoctor.knowledge.live_job import LiveJob, LiveRank
 from distdoctor.model.report import Verdict
 
@@ -55,7 +56,11 @@ def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[s
     since = max(waits, default=None)
     said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
     if not all(rank.computes for rank in busy):
-        return "moves", "pass", [f"it is slow, not stuck: {_said(busy)}, and that moves; the others wait for it"]
+        return (
+            "moves",
+            "pass",
+            [f"it is slow, not stuck: {_said(busy)}, and that moves{_about(busy)}; the others wait for it"],
+        )
     if since is not None and since < PATIENCE:
         told = f"it is slow so far: {_said(busy)}, and computes there; the others wait, {said}"
         return "moves", "pass", [f"{told}. An endless loop looks the same: look again in a minute (--watch 60)"]
@@ -65,6 +70,12 @@ def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[s
         "whether that is a long step or a loop without an end cannot be known from outside: see whether it leaves that "
         f"place (--watch 60, or py-spy top --pid {pids})",
     ]  # fmt: skip
+
+
+def _about(busy: Sequence[LiveRank]) -> str:
+    """At how many places those were seen that only compute, where that is how one knows that they get on."""
+    paths = [rank.process.moved.paths or 0 for rank in busy if rank.process.moved and gets_about(rank.process)]
+    return f" (its stack was seen on {max(paths)} different paths)" if paths else ""
 
 
 _NO_STORE = {

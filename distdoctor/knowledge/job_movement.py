@@ -8,6 +8,9 @@ MUCH = 1 << 16
 """Bytes that a process reads and writes between two looks from which it moves."""
 _MOVES = 3.0
 """Times a second that a main thread gave up the processor from which it moves: looking at it stops it once or twice."""
+PATHS = 3
+"""Different paths of its stack from which a process that computes gets about in its code: a loop that goes nowhere has
+its own, and perhaps that of what it calls."""
 
 
 def sleeps(thread: JobThread) -> bool:
@@ -39,6 +42,11 @@ def works(one: JobProcess) -> bool:
         or moved.read + moved.written > MUCH
         or moved.switches > _MOVES * moved.seconds
     )
+
+
+def gets_about(one: JobProcess) -> bool:
+    """Whether its stack was seen on so many paths that it is not in one loop alone."""
+    return one.moved is not None and (one.moved.paths or 0) >= PATHS
 
 
 def _only_looks_again(one: JobProcess) -> bool:

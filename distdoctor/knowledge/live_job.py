@@ -48,10 +48,12 @@ class LiveRank:
 
     @property
     def computes(self) -> bool:
-        """Whether nothing but the processor moves in it: it reads and writes nothing, and nothing below it works. So
-        does a long step, and so does a loop without an end."""
+        """Whether nothing but the processor moves in it: it reads and writes nothing, nothing below it works, and as
+        far as is seen it stays in a function or two. So does a long step, and so does a loop without an end."""
         moved = self.process.moved
         if moved is None or self.place.kind != job_places.CODE or not job_movement.works(self.process):
+            return False
+        if job_movement.gets_about(self.process):
             return False
         return moved.read + moved.written <= job_movement.MUCH and not any(
             job_movement.works(one) for one in self.below

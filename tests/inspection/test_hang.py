@@ -125,6 +125,34 @@ def test_saved_facts_give_the_same_verdict(job: Job, tmp_path: Path) -> None:
     assert later["details"]["job"]["groups"] == live["details"]["job"]["groups"]
 
 
+def test_what_is_watched_is_saved_at_each_look(job: Job, tmp_path: Path) -> None:
+    file = tmp_path / "facts.json"
+    command = [sys.executable, "-m", "distdoctor", "hang", "--pid", str(job.ranks[2].pid), "--stacks", "off"]
+    with subprocess.Popen(
+        [*command, "--watch", "0.2", "--save", str(file)], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as watching:
+        try:
+            first = wait_for_another(file, None)
+            wait_for_another(file, first)
+            watching.send_signal(signal.SIGINT)
+            said, _ = watching.communicate(timeout=30)
+        finally:
+            watching.kill()
+    assert watching.returncode == 128 + signal.SIGINT
+    assert "HANGS: " in said
+    done = doctor("diagnose", str(file), "--json")
+    assert [f["ranks"] for f in json.loads(done.stdout)["findings"]] == [[1]]
+
+
+def wait_for_another(file: Path, before: int | None) -> int:
+    """When the file was written, once that is not ``before``."""
+    deadline = time.monotonic() + 60
+    while not file.exists() or file.stat().st_mtime_ns == before:
+        assert time.monotonic() < deadline, "nothing was saved"
+        time.sleep(0.05)
+    return file.stat().st_mtime_ns
+
+
 def test_from_elsewhere_by_its_store_alone(job: Job) -> None:
     report = look(job)[1]
     port = report["plan"]["master_port"]

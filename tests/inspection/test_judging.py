@@ -239,6 +239,16 @@ LEFT = {
         "incomplete",
         "rank 3 is in its own code at train.py:8: all that moves there is the processor; the others wait, for 300 s",
     ),
+    "one computes for long, and gets about in its code": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=replace(WORKS, paths=5))),
+        "pass",
+        "it is slow, not stuck: rank 3 is in its own code at train.py:8, and that moves (its stack was seen on 5",
+    ),
+    "one computes for long, in a loop and what that calls": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=replace(WORKS, paths=2))),
+        "incomplete",
+        "a long step or a loop without an end",
+    ),
     "one computes, since when is not known": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
         "incomplete",

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from distdoctor.inspection import candidates, looks, stacks
+from distdoctor.inspection import candidates, looks, samples, stacks
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import restarted
+from distdoctor.knowledge.job_movement import PATHS
 from distdoctor.knowledge.job_places import waiting
 from distdoctor.model.facts import Frame, JobThread
 
@@ -98,6 +99,33 @@ def test_the_stack_of_another_process() -> None:
         frames, error = stacks.read([process.pid])[process.pid]
     assert error == ""
     assert [frame.function for frame in frames[process.pid]] == ["held", "<module>"]
+
+
+LOOP = "print(1, flush=True)\nsteps = 0\nwhile True:\n    steps += 1"
+EVALUATES = """
+import statistics
+
+def layer(values):
+    return sorted(value * 1.5 for value in values)
+
+def accuracy(values):
+    return statistics.mean(values) + statistics.pstdev(values)
+
+print(1, flush=True)
+while True:
+    accuracy(layer(range(3000)))
+"""
+
+
+@pytest.mark.skipif(bool(stacks.why_not()), reason="py-spy is not here, or may not be used")
+def test_who_computes_while_others_wait_stays_in_its_loop_or_gets_about() -> None:
+    waits = "import time; print(1, flush=True); time.sleep(60)"
+    with python(waits) as waiting_one, python(LOOP) as loop, python(EVALUATES) as evaluates:
+        pids = [waiting_one.pid, loop.pid, evaluates.pid]
+        found = samples.paths(pids, time.monotonic() + 2.5)
+        assert samples.paths(pids[1:], time.monotonic() + 1.0) == {}  # nobody waits
+    assert found.keys() == {loop.pid, evaluates.pid}
+    assert len(found[loop.pid]) == 1 and len(found[evaluates.pid]) >= PATHS
 
 
 def test_stacks_of_a_process_that_is_gone_are_an_error_in_words() -> None:

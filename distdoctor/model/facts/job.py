@@ -88,6 +88,9 @@ class Moved:
     """Whether the Python stack of its main thread changed; None where there were no two."""
     calls: bool | None = None
     """Whether its main thread was in another system call; None where that is not shown."""
+    paths: int | None = None
+    """At how many different paths, from function to function, the stack of its main thread was seen; None where it was
+    not looked at so often."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,52 @@
+"""Samples of the stacks of those that compute while others wait for them: whether they get about, or stay in one
+function."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+
+from distdoctor.inspection import proc_files, stacks
+from distdoctor.model.facts import Frame
+
+MOST_PROCESSES, MOST_SAMPLES, FEWEST = 4, 6, 4
+MORE_SECONDS = 1.0
+"""How much longer it may take to have the fewest samples, on a machine that has much else to do."""
+_WATCHED = 0.3
+"""Seconds for which the processor time is looked at, to know who computes."""
+Path = tuple[tuple[str, str], ...]
+
+
+def path_of(frames: Iterable[Frame]) -> Path:
+    """The functions on a stack, wherever in them it is: a loop that calls nothing stays on one path."""
+    return tuple((frame.file, frame.function) for frame in frames if frame.file.endswith(".py"))
+
+
+def paths(traced: Collection[int], end: float) -> dict[int, set[Path]]:
+    """The paths at which each process that computes was seen until ``end`` (time.monotonic()), where some compute and
+    others do not: else nobody waits for them, and nobody is looked at."""
+    if len(traced) < 2 or end - time.monotonic() < 2 * _WATCHED:
+        return {}
+    before = {pid: _main(pid) for pid in traced}
+    time.sleep(_WATCHED)
+    busy = [pid for pid in traced if _computes(before[pid], _main(pid))]
+    if not busy or len(busy) == len(traced):
+        return {}
+    found: dict[int, set[Path]] = {pid: set() for pid in busy[:MOST_PROCESSES]}
+    for number in range(MOST_SAMPLES):
+        if time.monotonic() > (end if number >= FEWEST else end + MORE_SECONDS):
+            break
+        for pid, (stack, _) in stacks.read(found).items():
+            if pid in stack:
+                found[pid].add(path_of(stack[pid]))
+        time.sleep(max(0.0, min(0.1, end - time.monotonic())))
+    return found
+
+
+def _main(pid: int) -> proc_files.Stat | None:
+    return proc_files.stat(f"{pid}/task/{pid}")
+
+
+def _computes(before: proc_files.Stat | None, after: proc_files.Stat | None) -> bool:
+    """Whether a main thread used the processor for some hundredths of a second, or would if others left it one."""
+    return before is not None and after is not None and (after.state == "R" or after.cpu - before.cpu > 0.02)
