@@ -24,7 +24,6 @@ from tests.lab.harness.runner import roots
 from tests.launchers.harness import slurm, sshd, starting
 from tests.launchers.harness.site import JOB, Site, unfit
 
-PORT = "29500"
 CHECK = [JOB, sys.executable, "-m", "distdoctor", "check", "--json", "--wait", "20"]
 
 
@@ -32,17 +31,24 @@ def from_one_place(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
     """``check --hosts``; what a node's profile sets is set by the line that is run there first."""
     setup = f"[ ! -r {PRIVATE}/lab/job.env ] || . {PRIVATE}/lab/job.env; exec {sys.executable} -m distdoctor remote"
     hosts = ["--hosts", ",".join(site.names), "--nproc-per-node", str(nproc), "--setup", setup]
-    return [*command[1:], *hosts, "--master-port", PORT]
+    return [*command[1:], *hosts, "--master-port", starting.PORT]
 
 
 LAUNCHERS: dict[str, tuple[starting.Launcher, tuple[str, ...]]] = {
     "srun": (starting.srun, slurm.PROGRAMS),
+    "sbatch": (starting.sbatch, slurm.PROGRAMS),
     "mpirun": (starting.mpirun, (*sshd.PROGRAMS, starting.MPIRUN)),
     "hydra": (starting.hydra, (*sshd.PROGRAMS, starting.HYDRA)),
     "torchrun": (starting.torchrun, sshd.PROGRAMS),
+    "accelerate": (starting.accelerate, sshd.PROGRAMS),
+    "plain": (starting.plain, sshd.PROGRAMS),
     "--hosts": (from_one_place, sshd.PROGRAMS),
 }
 """Launcher -> how it starts a job, and what that needs."""
+EACH_ITS_OWN = "plain"
+"""Without a launcher every node tells the whole report to whoever started it there."""
+LIKE_OTHERS = ("sbatch", "torchrun", "plain")
+"""A healthy job of theirs is not tried in every run: accelerate starts torchrun's agents, the others have own tests."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,14 @@ CLEAR = "nft delete table inet lab"
 FAULTS = [
     Fault("no such interface", lambda s: _sets(s, "host1", GLOO_SOCKET_IFNAME="ib0"), "gloo/interface-not-found", ["host1"]),
     Fault("a setting of one", lambda s: _sets(s, "host2", TORCH_GLOO_LAZY_INIT="1"), "environment/setting-mismatch", ["host2"]),
-    Fault("the port is dropped", lambda s: _inside(s, 0, _filter(f"tcp dport {PORT} drop"), CLEAR), "network/port-filtered", ["host0"], apart=True),
-    Fault("the port is rejected", lambda s: _inside(s, 0, _filter(f"tcp dport {PORT} reject"), CLEAR), "network/port-rejected", ["host0"], apart=True),
+    Fault("the port is dropped", lambda s: _inside(s, 0, _filter(f"tcp dport {starting.PORT} drop"), CLEAR), "network/port-filtered", ["host0"], apart=True),
+    Fault("the port is rejected", lambda s: _inside(s, 0, _filter(f"tcp dport {starting.PORT} reject"), CLEAR), "network/port-rejected", ["host0"], apart=True),
     Fault("the master is unknown to one", lambda s: _names(s, lambda _, t: t.replace("host0", "other0"), 2), "network/master-unresolvable", ["host2"], apart=True),
     Fault("127.0.1.1 everywhere", lambda s: _names(s, _at_loopback, 0, 1, 2), "gloo/loopback-address", ["host0", "host1", "host2"]),
 ]  # fmt: skip
 ALWAYS = {("srun", "no such interface"), ("--hosts", "no such interface")}
 """The pairs that are tried in every run of the tests."""
+HEALTHY = [pytest.param(one, marks=[pytest.mark.scoreboard] if one in LIKE_OTHERS else []) for one in [*LAUNCHERS][:-1]]
 PAIRS = [
     pytest.param(launcher, fault, id=f"{launcher}, {fault.name}", marks=() if key in ALWAYS else pytest.mark.scoreboard)
     for launcher in LAUNCHERS
@@ -118,9 +125,11 @@ def started(site: Site, launcher: str, alone: bool = False) -> tuple[int, list[A
     start, needs = LAUNCHERS[launcher]
     if reason := unfit() or missing(needs):
         pytest.skip(reason)
-    assert site.slurm if launcher == "srun" else site.sshd
+    if launcher == "accelerate":
+        pytest.importorskip("accelerate")
+    assert site.slurm if launcher in ("srun", "sbatch") else site.sshd
     # What ends with a bad status ends all: they leave together, so that each still ends with its own.
-    env = {"MASTER_PORT": PORT, "SLURM_KILL_BAD_EXIT": "0" if alone else "1"}
+    env = {"MASTER_PORT": starting.PORT, "SLURM_KILL_BAD_EXIT": "0" if alone else "1"}
     done = site.run(start(site, 1, CHECK), env=env)
     reports, text = [], done.stdout.strip()
     while text:
@@ -135,10 +144,11 @@ def started(site: Site, launcher: str, alone: bool = False) -> tuple[int, list[A
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("launcher", [*LAUNCHERS][:-1])
+@pytest.mark.parametrize("launcher", HEALTHY)
 def test_a_healthy_job_passes_with_all_its_nodes_and_ranks(real_site: Site, launcher: str) -> None:
     """``--hosts``: in test_hosts.py."""
-    status, (report,), _ = started(real_site, launcher)
+    status, (report, *others), _ = started(real_site, launcher)
+    assert len(others) == (2 if launcher == EACH_ITS_OWN else 0)
     assert (status, report["verdict"], [f["summary"] for f in report["findings"]]) == (0, "pass", [])
     assert [(node["name"], node["arrived"], node["ranks"]) for node in report["nodes"]] == [
         (name, True, [rank]) for rank, name in enumerate(real_site.names)
@@ -158,5 +168,5 @@ def test_the_same_fault_is_the_same_finding(real_site: Site, launcher: str, faul
         assert fault.root in said
     else:
         assert failing == {fault.root: fault.blamed}, said
-    assert len(reports) == 1 or fault.apart
-    assert status == 1 or fault.apart or launcher == "torchrun"
+    assert len(reports) == (3 if launcher == EACH_ITS_OWN else 1) or fault.apart
+    assert status == 1 or fault.apart
