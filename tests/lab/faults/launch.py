@@ -146,3 +146,12 @@ def one_node(launch: Launch) -> None:
     """The launch line of one node alone: nothing but the number of ranks."""
     for start in launch.starts:
         start.flags = {"--nproc-per-node": str(launch.nproc)}
+
+
+def pods_alone(launch: Launch) -> None:
+    """Every host is a pod that an operator has numbered, and in each a job of one node is started."""
+    for start in launch.starts:
+        for name in ("--nnodes", "--node-rank", "--master-addr"):
+            start.flags[name] = None
+        start.env |= {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "RANK": str(start.node_rank), "MASTER_PORT": str(PORT)}
+        start.env |= {"WORLD_SIZE": str(len(launch.cluster)), "MASTER_ADDR": launch.cluster[0].name}
