@@ -14,7 +14,7 @@ reads them itself is one rank.
 Fix
 ---
 `torchrun --nnodes $WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR --master-port $MASTER_PORT
---nproc-per-node 8 ...`, or nprocPerNode in the PyTorchJob, with which the pods have PET_* variables that torchrun reads.
+--nproc-per-node 8 ...`, or nprocPerNode in the PyTorchJob: the pods then have PET_* variables, which torchrun reads.
 
 When it is harmless
 -------------------

@@ -18,7 +18,7 @@ ALLOWED = frozenset(
     (KNOWN - {RDZV_CONF.pet})
     | {"ROLE_RANK", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "OMP_NUM_THREADS", "SLURMD_NODENAME"}
     | {"KUBERNETES_SERVICE_HOST", "PET_LOCAL_ADDR", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
-    | {"HOST_IP", "NODE_IP", "POD_IP"}
+    | {"HOST_IP", "NODE_IP", "POD_IP", "ACCELERATE_USE_CPU", "ACCELERATE_MIXED_PRECISION"}
     | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
 )
 """Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,

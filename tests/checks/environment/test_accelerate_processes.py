@@ -1,0 +1,48 @@
+"""environment/accelerate-processes: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import met, rank_node, with_gpus, with_variables
+
+CHECK = "environment/accelerate-processes"
+BY_ACCELERATE = {"ACCELERATE_USE_CPU": "False", "ACCELERATE_MIXED_PRECISION": "bf16"}
+
+
+def machines(world: int, gpus: int, **variables: str) -> Facts:
+    """Two machines with so many GPUs, and half of the ranks on each."""
+    half = world // 2
+    ranks = (rank_node(f"host{n // half}", n, world=world, local=n % half, per_node=half) for n in range(world))
+    return met(*(with_gpus(with_variables(one, **variables), gpus) for one in ranks))
+
+
+ROWS = [
+    Row(
+        "8 processes for 2 machines of 8",
+        lambda: machines(8, 8, **BY_ACCELERATE),
+        ("host0", "host1"),
+        "warn",
+        together=True,
+    ),
+]
+
+LOOK_ALIKES = [
+    LookAlike("4 GPUs each", lambda: machines(8, 4, **BY_ACCELERATE)),
+    LookAlike("half of them, by torchrun", lambda: machines(8, 8)),
+]
+
+CURES = [
+    Cure(
+        "the total",
+        lambda: machines(8, 8, **BY_ACCELERATE),
+        {
+            node: {"commands": ("accelerate launch --num_processes 16 --num_machines 2 ...",)}
+            for node in ("host0", "host1")
+        },
+        only=True,
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
