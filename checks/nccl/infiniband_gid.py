@@ -23,7 +23,10 @@ See also
 nccl/infiniband-unreachable, nccl/infiniband-link
 """
 
-from distdoctor.check_api import Line
+from collections import Counter
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -41,3 +44,83 @@ LOG = (
         "ibv_query_gid.{0,40} failed",
     ),
 )
+LOOKS_AT = ("ranks.devices", "everyone")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    asked = {
+        node: index
+        for node in cluster.nodes
+        if rdma.uses_rdma(cluster, node) and (index := rdma.gid_index(node.variables)) is not None
+    }
+    empty = [node for node in asked if without_entry(node, asked[node])]
+    if empty:
+        yield Finding.about(
+            empty,
+            f"{rdma.GID_INDEX} names no GID of {names_of(empty)}.",
+            evidence=[
+                f"{node.name}: {rdma.GID_INDEX}={asked[node]}; {port.name} has {table(port)}"
+                for node in empty
+                for port in without_entry(node, asked[node])[:1]
+            ],
+            fixes=remedies(list(asked)),
+        )
+    kinds = {node: kind(node, asked[node]) for node in asked if node not in empty}
+    kinds = {node: found for node, found in kinds.items() if found}
+    if len(set(kinds.values())) < 2:
+        return
+    (usual, count), *_ = Counter(kinds.values()).most_common()
+    sure = count * 2 > len(kinds)
+    apart = [node for node in kinds if not sure or kinds[node] != usual]
+    yield Finding.about(
+        apart,
+        f"{rdma.GID_INDEX} leads to addresses of different kinds: on {names_of(apart)}"
+        + (" not to that of the others." if sure else " not to the same."),
+        unsure=not sure,
+        evidence=[f"{node.name}: {rdma.GID_INDEX}={asked[node]}: {kinds[node]}" for node in kinds],
+        fixes=remedies(list(kinds)),
+    )
+
+
+def entries(node: Node, index: int) -> list[tuple[rdma.RdmaPort, rdma.Gid | None]]:
+    """Each RoCE port that NCCL would take, and what the index leads to there: InfiniBand's do not ask for it."""
+    ports = [port for port in rdma.active_ports(node) if port.link_layer == "Ethernet" and port.gids]
+    return [(port, next((gid for gid in port.gids if gid.index == index), None)) for port in ports]
+
+
+def without_entry(node: Node, index: int) -> list[rdma.RdmaPort]:
+    return [port for port, gid in entries(node, index) if gid is None]
+
+
+def kind(node: Node, index: int) -> str:
+    """Version and kind of the addresses, where all ports have the same."""
+    said = {f"RoCE v{gid.version}, {rdma.kind_of_address(gid.address)}" for _, gid in entries(node, index) if gid}
+    return said.pop() if len(said) == 1 else ""
+
+
+def table(port: rdma.RdmaPort) -> str:
+    return ", ".join(f"{gid.index}: {gid.address} (v{gid.version or '?'})" for gid in port.gids[:8])
+
+
+def remedies(nodes: list[Node]) -> list[Fix]:
+    """The one entry that is routed RoCE v2 on every port of every node; and to let NCCL look, where it can."""
+    fixes = list[Fix]()
+    routed = [
+        {gid.index for gid in port.gids if gid.version == "2" and rdma.kind_of_address(gid.address) == "IPv4"}
+        for node in nodes
+        for port, _ in entries(node, -1)
+    ]
+    common = sorted(set.intersection(*routed)) if routed else []
+    if common:
+        fixes.append(
+            Fix.on(nodes, "The routed RoCE v2 entry that every port has.", env={rdma.GID_INDEX: str(common[0])})
+        )
+    if all(looks_itself(node) for node in nodes):
+        fixes.append(Fix.on(nodes, "Let NCCL look for it.", option=len(fixes) + 1, env={rdma.GID_INDEX: None}))
+    return fixes
+
+
+def looks_itself(node: Node) -> bool:
+    """NCCL 2.21 and later do."""
+    numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdigit()]
+    return numbers >= [2, 21]

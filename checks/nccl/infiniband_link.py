@@ -6,7 +6,7 @@ What you see
 
 Why it happens
 --------------
-A cable, transceiver or switch port lost its link during the run.
+A cable, transceiver or switch port lost its link, or came up with fewer lanes or a lower rate.
 
 Fix
 ---
@@ -21,7 +21,9 @@ See also
 nccl/infiniband-unreachable
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterable, Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -30,6 +32,7 @@ NEXT = (
     "the state of the ports",
     "ibstat",
 )
+REMEDY = "Look at the port, its cable and its switch (ibstat, ibqueryerrors, ethtool), and take the node out."
 LOG = (
     Line(
         ("async event", "async fatal event"),
@@ -40,3 +43,41 @@ LOG = (
         r"mlx[45]_\w+ .{0,120}Link down",
     ),
 )
+LOOKS_AT = ("ranks.devices", "everyone")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    down = list(rdma.unlike_on_other_nodes(cluster, lambda node, port: rdma.is_active(port)))
+    slow = list(rdma.unlike_on_other_nodes(cluster, rate))
+    for node in cluster.nodes:
+        lost = [port for of, port, up, _ in down if of is node and not up]
+        left = rdma.active_ports(node)
+        if lost:
+            yield Finding.about(
+                [node],
+                f"{some(lost)} of {node.name}: not active; on the other nodes active.",
+                evidence=[f"{node.name}: {port.name}: {port.state}, {port.physical}" for port in lost],
+                fixes=[Fix.on(node, REMEDY)],
+                severity="warn" if left else "fail",
+                matters=f"NCCL takes what is left there, {rdma.ports_said(left)}" if left else "",
+            )
+        slower = [(port, has, usual) for of, port, has, usual in slow if of is node and has < usual]
+        if slower:
+            _, has, usual = slower[0]
+            yield Finding.about(
+                [node],
+                f"{some(port for port, _, _ in slower)} of {node.name}: {has:g} Gb/s, {usual:g} on the other nodes.",
+                evidence=[f"{node.name}: {port.name}: {has:g} of {usual:g} Gb/s" for port, has, usual in slower],
+                fixes=[Fix.on(node, REMEDY)],
+                severity="warn",
+                matters="every collective goes at the speed of its slowest link",
+            )
+
+
+def some(ports: Iterable[rdma.RdmaPort]) -> str:
+    names = list(ports)
+    return f"RDMA port{'s' * (len(names) > 1)} {rdma.ports_said(names)}"
+
+
+def rate(node: Node, port: rdma.RdmaPort) -> float | None:
+    return port.rate if rdma.is_active(port) else None

@@ -6,11 +6,12 @@ What you see
 
 Why it happens
 --------------
-/dev/infiniband was not passed into the container, or the plugin finds no provider.
+/dev/infiniband was not passed into the container, or the plugin finds no provider; or NCCL_IB_HCA names ports that are
+not there or not up. NCCL then takes sockets without a word.
 
 Fix
 ---
-docker run --device=/dev/infiniband; in Kubernetes the device plugin of the fabric.
+docker run --device=/dev/infiniband; in Kubernetes the device plugin of the fabric. Or unset NCCL_IB_HCA.
 
 When it is harmless
 -------------------
@@ -21,14 +22,18 @@ See also
 nccl/infiniband-gid
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
+FOLLOWS = ("nccl/infiniband-link",)
 NEXT = (
     "the devices in the container",
     "ls /dev/infiniband",
 )
+REMEDY = "Give the container the devices (docker run --device=/dev/infiniband; Kubernetes: the fabric's plugin)."
 LOG = (
     Line(
         "fi_getinfo",
@@ -42,3 +47,47 @@ LOG = (
         why="NCCL goes on with sockets",
     ),
 )
+MATTERS = "NCCL goes on with TCP sockets, much slower"
+LOOKS_AT = ("ranks.devices",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    nodes = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node)]
+    usable = [node for node in nodes if rdma.openable(node) and rdma.active_ports(node)]
+    without = [node for node in nodes if node not in usable and all_active(node)]
+    # Where some nodes have what others lack, the two kinds cannot be connected; an NCCL_NET that names it needs it.
+    needed = bool(usable) or any(map(rdma.needs_devices, without))
+    closed = [node for node in without if not rdma.openable(node)]
+    if closed:
+        yield Finding.about(
+            closed,
+            f"The job cannot open the RDMA devices of {names_of(closed)}.",
+            evidence=map(device_files, closed),
+            fixes=[Fix.on(closed, REMEDY)],
+            severity="fail" if needed else "warn",
+        )
+    unnamed = [node for node in without if node not in closed]
+    if unnamed:
+        yield Finding.about(
+            unnamed,
+            f"{rdma.HCA} leaves none of the active RDMA ports of {names_of(unnamed)}.",
+            evidence=map(ports, unnamed),
+            fixes=[Fix.on(unnamed, "Let NCCL take the ports that are active.", env={rdma.HCA: None})],
+            severity="fail" if needed else "warn",
+        )
+
+
+def all_active(node: Node) -> list[rdma.RdmaPort]:
+    return [port for port in (node.facts.rdma.ports if node.facts.rdma else ()) if rdma.is_active(port)]
+
+
+def ports(node: Node) -> str:
+    return f"{node.name}: {rdma.HCA}={node.variables.get(rdma.HCA)}; active: {rdma.ports_said(all_active(node))}"
+
+
+def device_files(node: Node) -> str:
+    facts = node.facts.rdma
+    active = f"{node.name}: active: {rdma.ports_said(all_active(node))}; "
+    if facts is None or not facts.files:
+        return f"{active}there is no /dev/infiniband/uverbs*"
+    return active + ", ".join(f"{path}: {error}" for path, error in facts.unusable.items())

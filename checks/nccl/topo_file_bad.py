@@ -2,12 +2,13 @@
 
 What you see
 ------------
-`NCCL WARN Attribute arch of node cpu not found`, `Could not open XML topology file`.
+`NCCL WARN Attribute arch of node cpu not found`, `NCCL WARN XML Parse : expected >, got '?'`, then `internal error` or
+`invalid usage` from init.
 
 Why it happens
 --------------
-NCCL_TOPO_FILE, often set by a cloud image, names a file that is not there, malformed, or written for another machine or
-plugin.
+NCCL_TOPO_FILE, often set by a cloud image, names a file that is malformed, or written for another machine or plugin.
+NCCL's reader is no XML parser: it refuses an `<?xml ...?>` line, tabs between elements, and a version other than 1.
 
 Fix
 ---
@@ -22,7 +23,9 @@ See also
 environment/setting-mismatch
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, plans_nccl_group
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -36,3 +39,27 @@ LOG = (
         "NCCL WARN XML.{0,80}(?:parse|error|not found)",
     ),
 )
+LOOKS_AT = ("ranks.devices",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        file = node.facts.topology
+        if file is None or not file.refused or not plans_nccl_group(node):
+            continue
+        fixes = []
+        if file.variable and not node.where_set("NCCL_TOPO_FILE"):
+            fixes.append(Fix.on(node, "Let NCCL look at the machine itself.", env={"NCCL_TOPO_FILE": None}))
+        mend = f"Mend {file.path}, or take the file of this machine's image."
+        fixes.append(Fix.on(node, mend, option=len(fixes) + 1))
+        yield Finding.about(
+            [node],
+            f"NCCL cannot read its topology file on {node.name}: {file.path}.",
+            evidence=[f"{node.name}: {file.path}: {file.refused}", *where_set(node)],
+            fixes=fixes,
+        )
+
+
+def where_set(node: Node) -> list[str]:
+    path = node.where_set("NCCL_TOPO_FILE")
+    return [f"{node.name}: NCCL_TOPO_FILE is set in {path}"] if path else []

@@ -31,6 +31,7 @@ The facts, and what a check makes of them:
     Work                     how much a rank got done (RankFacts.work)
     files                    files that nodes have in common, or should have
     gpus                     the GPUs of nodes (Node.driver), and what ranks see; pydoc distdoctor.check_api.gpus
+    rdma                     the InfiniBand and RoCE ports of nodes; pydoc distdoctor.check_api.rdma
     HostCall                 what became of the command sent to a host, of check --hosts (Cluster.calls)
     live                     of judge_job, a job that runs now: its ranks, its store; pydoc distdoctor.check_api.live
     Iterator                 what judge() returns: Iterator[Finding]
@@ -196,7 +197,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import files, gpus, live
+from distdoctor.check_api import files, gpus, live, rdma
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
@@ -263,7 +264,6 @@ from distdoctor.model.findings import NO_GLOO, Finding, Fix
 from distdoctor.model.log_line import Line
 from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
-# isort: on
 
 VERSION = 1  # raised where a check written for an earlier one no longer works; names may be added without
 parse = parse_address
@@ -291,7 +291,7 @@ __all__ = [
     "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered",
     "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
     "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
-    "ranks_to_blame", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
+    "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
     "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_launch_fix", "set_master_fixes", "setting_effect",
     "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "still_importing_torch",
     "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen",

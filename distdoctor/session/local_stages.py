@@ -6,10 +6,11 @@ import asyncio
 import os
 from dataclasses import replace
 
+from distdoctor.knowledge.nccl_rdma import gid_index
 from distdoctor.knowledge.torchrun import may_announce
 from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
 from distdoctor.model.stages import GPU
-from distdoctor.probes import account, build_locks, folders, gpu_driver, host, init_file, temporary
+from distdoctor.probes import account, build_locks, folders, gpu_driver, host, init_file, rdma, temporary, topology_file
 from distdoctor.probes.threads import in_time
 from distdoctor.ranks.supervisor import Died, Zygote
 from distdoctor.session.recorder import Recorder
@@ -55,10 +56,18 @@ async def look_at_host(recorder: Recorder) -> Ended:
 
 
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
-    """The driver, once per node, and the devices this process's ranks see, asked in processes of their own."""
+    """The driver and what else NCCL finds, once per node; the devices this process's ranks see, asked in processes of
+    their own."""
     if zygote is None:
         return "skipped", "devices are seen through torch, which is not loaded up to the network stage"
     asked = asyncio.ensure_future(gpu_driver.probe()) if recorder.leads_node else None
+    if recorder.leads_node:
+        variables = recorder.facts.variables
+        ports, topology = await asyncio.gather(
+            in_time(lambda: rdma.probe(gid_index(variables)), rdma.SECONDS),
+            in_time(lambda: topology_file.probe(variables), folders.SECONDS),
+        )
+        recorder.update(rdma=ports, topology=topology)
     torch = await wait_for_torch(recorder, zygote, GPU.name)
     if asked is not None:
         recorder.update(driver=await asked)  # before anything of ours is on the devices

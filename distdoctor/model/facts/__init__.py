@@ -50,6 +50,7 @@ from distdoctor.model.facts.network import (
 )
 from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.model.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
+from distdoctor.model.facts.rdma import Gid, RdmaFacts, RdmaPort, TopologyFile
 from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "FirewallChain",
     "Folder",
     "Frame",
+    "Gid",
     "Gpu",
     "GpuFacts",
     "GroupView",
@@ -106,6 +108,8 @@ __all__ = [
     "RankFacts",
     "RankStage",
     "RasView",
+    "RdmaFacts",
+    "RdmaPort",
     "RecordedCall",
     "RecorderView",
     "RendezvousView",
@@ -121,6 +125,7 @@ __all__ = [
     "StoreView",
     "TableRoute",
     "TemporaryFolder",
+    "TopologyFile",
     "TorchFailure",
     "Trial",
     "Way",

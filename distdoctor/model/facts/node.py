@@ -11,6 +11,7 @@ from distdoctor.model.facts.job import JobFacts
 from distdoctor.model.facts.mesh import MeshFacts
 from distdoctor.model.facts.network import NetworkFacts
 from distdoctor.model.facts.ranks import RankFacts, StageStatus
+from distdoctor.model.facts.rdma import RdmaFacts, TopologyFile
 from distdoctor.model.plan import Plan
 
 SCHEMA_VERSION = 1
@@ -91,6 +92,10 @@ class NodeFacts:
     host: HostFacts | None = None
     driver: DriverFacts | None = None
     """The GPUs' driver; None where there is no sign of one, or where it was not looked for."""
+    rdma: RdmaFacts | None = None
+    """InfiniBand and RoCE; None where there is none, or where it was not looked for."""
+    topology: TopologyFile | None = None
+    """NCCL's; None where there is none, or where it was not looked for."""
     network: NetworkFacts | None = None
     meeting: MeetingFacts | None = None
     mesh: MeshFacts | None = None

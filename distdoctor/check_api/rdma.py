@@ -1,0 +1,87 @@
+"""The InfiniBand and RoCE ports of nodes, as NCCL would use them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
+
+from distdoctor.check_api.nodes import plans_nccl_group
+from distdoctor.check_api.text import some_of
+from distdoctor.knowledge import nccl_rdma
+from distdoctor.knowledge.nccl_rdma import GID_INDEX, HCA, gid_index, kind_of_address
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import Gid, RdmaPort
+
+__all__ = [
+    "GID_INDEX",
+    "HCA",
+    "Gid",
+    "RdmaPort",
+    "active_ports",
+    "chosen_ports",
+    "gid_index",
+    "is_active",
+    "kind_of_address",
+    "needs_devices",
+    "openable",
+    "ports_said",
+    "unlike_on_other_nodes",
+    "uses_rdma",
+]
+T = TypeVar("T", bound=Hashable)
+
+
+def uses_rdma(cluster: Cluster, node: Node) -> bool:
+    """Whether NCCL of this job would take RDMA ports of the node if it can: on one node alone it needs no network."""
+    return cluster.multi_host and plans_nccl_group(node) and not nccl_rdma.switched_off(node.variables)
+
+
+def needs_devices(node: Node) -> bool:
+    """Whether the node's settings leave NCCL nothing but InfiniBand or RoCE."""
+    return node.variables.get("NCCL_NET", "").upper() == "IB"
+
+
+def chosen_ports(node: Node) -> list[RdmaPort]:
+    """The ports that NCCL_IB_HCA leaves, up or not."""
+    return nccl_rdma.chosen(node.facts.rdma.ports, node.variables) if node.facts.rdma else []
+
+
+def is_active(port: RdmaPort) -> bool:
+    """Whether NCCL takes the port."""
+    return port.state == "ACTIVE"
+
+
+def active_ports(node: Node) -> list[RdmaPort]:
+    """Those of the chosen that NCCL takes."""
+    return [port for port in chosen_ports(node) if is_active(port)]
+
+
+def openable(node: Node) -> bool:
+    """Whether a program of this user can use any RDMA device."""
+    facts = node.facts.rdma
+    return facts is not None and len(facts.files) > len(facts.unusable)
+
+
+def ports_said(ports: Iterable[RdmaPort]) -> str:
+    """What some ports are called in a sentence."""
+    return some_of([port.name for port in ports], 4)
+
+
+def unlike_on_other_nodes(
+    cluster: Cluster, value: Callable[[Node, RdmaPort], T | None]
+) -> Iterator[tuple[Node, RdmaPort, T, T]]:
+    """The chosen ports with another value than the same port of more than half of the nodes has, at least two of them:
+    node, port, its value, the usual one. Alike nodes have alike names for their ports."""
+    by_name: dict[str, list[tuple[Node, RdmaPort, T]]] = {}
+    for node in cluster.nodes:
+        if not uses_rdma(cluster, node):
+            continue
+        for port in chosen_ports(node):
+            found = value(node, port)
+            if found is not None:
+                by_name.setdefault(port.name, []).append((node, port, found))
+    for of_name in by_name.values():
+        (usual, count), *_ = Counter(found for _, _, found in of_name).most_common()
+        if count >= 2 and count * 2 > len(of_name):
+            yield from ((node, port, found, usual) for node, port, found in of_name if found != usual)

@@ -1,0 +1,39 @@
+"""nccl/rdma-device-missing: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
+from tests.clusters.rdma_nodes import FILES, several
+
+CHECK = "nccl/rdma-device-missing"
+NONE = {"files": ()}
+REFUSED = {"unusable": dict.fromkeys(FILES, "EPERM")}
+NOBODY = {"NCCL_IB_HCA": "mlx4"}
+
+ROWS = [
+    Row("no container has them", lambda: several(NONE, NONE), BOTH, "warn", together=True),
+    Row("one has them not", lambda: several({}, NONE), ("host1",), together=True),
+    Row("they may not be opened", lambda: several(REFUSED, {}), ("host0",), together=True),
+    Row("wanted and not there", lambda: several(NONE, NONE, variables={"NCCL_NET": "IB"}), BOTH, together=True),
+    Row("a name that none has", lambda: several({}, {}, variables=NOBODY), BOTH, "warn", together=True),
+    Row("on one of them", lambda: several({}, {}, variables=({}, NOBODY)), ("host1",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("one of two files is not for this user", lambda: several(*[{"unusable": {FILES[0]: "EACCES"}}] * 2)),
+    LookAlike("sockets are wanted", lambda: several(NONE, NONE, variables={"NCCL_IB_DISABLE": "1"})),
+    LookAlike("no port is up", lambda: several(*[{**NONE, "ports": {n: {"state": "DOWN"} for n in range(2)}}] * 2)),
+    LookAlike("no such device", lambda: several(*[{**NONE, "ports": None}] * 2, backend="gloo")),
+]
+
+CURES = [
+    Cure(
+        "a name that none has",
+        lambda: several({}, {}, variables=({}, NOBODY)),
+        {"host1": {"env": {"NCCL_IB_HCA": None}}},
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,0 +1,36 @@
+"""nccl/topo-file-bad: what it finds, what it leaves alone, and what cures it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.model.facts import NodeFacts, TopologyFile
+from tests.checks.row import Cure, LookAlike, Row, cured, found, left_alone
+from tests.clusters.rdma_nodes import several
+
+CHECK = "nccl/topo-file-bad"
+PATH = "/opt/topology.xml"
+REFUSED = TopologyFile(PATH, refused="expected '>' in the tag ?xml, got '?' (line 1)")
+
+
+def on_second(file: TopologyFile, backend: str = "nccl") -> tuple[NodeFacts, ...]:
+    first, second = several({}, {}, backend=backend)
+    return first, replace(second, topology=file)
+
+
+ROWS = [
+    Row("refused", lambda: on_second(REFUSED), ("host1",), together=True),
+    Row("where machines have it", lambda: on_second(replace(REFUSED, variable=False)), ("host1",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("read", lambda: on_second(TopologyFile(PATH))),
+    LookAlike("not there", lambda: on_second(TopologyFile(PATH, missing="ENOENT"))),
+    LookAlike("a job of gloo", lambda: on_second(REFUSED, backend="gloo")),
+]
+
+CURES = [Cure("unset", lambda: on_second(REFUSED), {"host1": {"env": {"NCCL_TOPO_FILE": None}}})]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,0 +1,66 @@
+"""NCCL_TOPO_FILE: what NCCL's own reader makes of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from distdoctor.model.facts import TopologyFile
+from distdoctor.probes import topology_file
+
+GOOD = """<!-- of a machine with one GPU > -->
+<system version="1">
+  <cpu numaid="0" affinity="ffff" arch="x86_64">
+    <pci busid="0000:07:00.0" class='0x030200' link_width="16" />
+    <pci busid="ffff:ff:01.0"><pci busid="0001:00:00.0"/></pci>
+  </cpu>
+</system>
+"""
+
+TEXTS = [
+    (GOOD, ""),
+    (GOOD.replace("\n", "\r\n"), ""),
+    ("", ""),
+    ('<graphs version="1"/>', ""),  # of another kind: read as nothing
+    (f'<?xml version="1.0" encoding="UTF-8"?>\n{GOOD}', "expected '>' in the tag ?xml, got '?' (line 1)"),
+    (GOOD.replace("  <cpu", "\t<cpu"), r"expecting '<', got '\t' (line 3)"),
+    (GOOD.replace('"1"', '"2"'), "version 2, 1 is needed (line 2)"),
+    (GOOD.replace(' version="1"', ""), "system has no version (line 2)"),
+    (GOOD.replace('"16"', "16"), "expected '>' in the tag pci, got ' ' (line 4)"),
+    (GOOD.replace(' affinity="ffff"', '\n  affinity="ffff"'), r"expected '>' in the tag cpu, got '\n' (line 3)"),
+    (GOOD.replace("</system>", ""), "unterminated system"),
+    (GOOD.replace("</cpu>", ""), "closing tag of system where another was open (line 7)"),
+    (GOOD[: GOOD.index(" arch")], "expected '>' in the tag cpu, got the end of the file (line 3)"),
+    ("404: Not Found", "expecting '<', got '4' (line 1)"),
+]
+
+
+@pytest.mark.parametrize(("text", "refused"), TEXTS, ids=[str(n) for n in range(len(TEXTS))])
+def test_what_it_says(text: str, refused: str, tmp_path: Path) -> None:
+    path = tmp_path / "topology.xml"
+    path.write_bytes(text.encode())
+    assert topology_file.probe({"NCCL_TOPO_FILE": str(path)}) == TopologyFile(str(path), refused=refused)
+
+
+def test_where_it_is(tmp_path: Path) -> None:
+    usual = tmp_path / "usual.xml"
+    assert topology_file.probe({}, str(usual)) is None
+    usual.write_text("<")
+    assert topology_file.probe({}, str(usual)) == TopologyFile(
+        str(usual), variable=False, refused="unexpected end of the file (line 1)"
+    )
+    assert topology_file.probe({"NCCL_TOPO_FILE": "/no/where"}, str(usual)) == TopologyFile(
+        "/no/where", missing="ENOENT"
+    )
+
+
+def test_a_fifo_a_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path, told in ((tmp_path / "fifo", ""), (tmp_path, "EISDIR")):
+        seen = topology_file.probe({"NCCL_TOPO_FILE": str(path)})
+        assert seen == TopologyFile(str(path), missing=told)
+    (tmp_path / "bytes").write_bytes(b'<system \xff\x1b[2J="1"' + b"\x00" * 1000)
+    seen = topology_file.probe({"NCCL_TOPO_FILE": str(tmp_path / "bytes")})
+    assert seen is not None and seen.refused.isprintable() and len(seen.refused) <= 255
