@@ -80,6 +80,12 @@ LOG = (
         why="a slow rank shows the same",
     ),
     Line(
+        "Received a dump signal",  # ProcessGroupNCCL.cpp, heartbeatMonitor(): before it writes the flight recorder's
+        r"Received a dump signal (?:due to a collective timeout )?from",
+        shows="symptom",
+        why="a slow rank shows the same",
+    ),
+    Line(
         "Communicator ranks have different",
         shows="symptom",
         why="ranks that are behind may only be slow",

@@ -56,10 +56,22 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 LOG = (
     Line(
+        ("torch/lib/", "torch/_C"),
+        r"(?:ImportError|OSError): .{0,300}(?:torch/(?:lib/|_C).{0,300}(?:cannot open shared object file"
+        r"|undefined symbol|failed to map|not defined in file)|not found \(required by .{0,300}torch/lib/)",
+        unless="undefined symbol: nccl|torch/lib/libtorch_shm",
+    ),
+    Line(
         ("libtorch", "libc10", "libcudart", "libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
         r"(?:ImportError|OSError): .{0,200}lib(?:torch|c10|cu"
         r"|nv)[\w.+-]{1,80}: (?:cannot open shared object file|undefined symbol|failed to map)",
-        unless="undefined symbol: nccl",
+        unless="undefined symbol: nccl|torch/(?:lib/|_C)",
+        stack=r"/torch/__init__\.py",  # an extension that does not fit shows the same
+    ),
+    Line(
+        ("libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
+        r"(?:ImportError|OSError): lib(?:cu|nv)[\w.+-]{1,80}: (?:cannot open shared object file|failed to map)",
+        stack=r"\A(?![\s\S]*File \")",  # where nothing says who asked for it: torch is what is linked with them
     ),
 )
 MATTERS = "the job starts so much later"

@@ -51,6 +51,14 @@ LOG = (
         "couldn't communicate with the NVIDIA driver",
     ),
     Line(
+        "could not select device driver",  # Docker without NVIDIA's container toolkit
+        r"could not select device driver .{0,40}with capabilities: \[.{0,60}\bgpu\b",
+    ),
+    Line(
+        "nvidia-container-cli: ",
+        r"nvidia-container-cli: .{0,120}(?:driver not loaded|no devices? found|libnvidia-ml\.so\S{0,4}: cannot open)",
+    ),
+    Line(
         "find any nvidia-smi",
         shows="hint",
         why="a container without the tool may have the GPUs",

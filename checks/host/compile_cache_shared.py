@@ -39,7 +39,7 @@ LOG = (
         "Stale file handle",
         shows="symptom",
         why="any file on a network filesystem may be meant",
-        unless="triton|inductor",
+        unless=r"triton|inductor|Stale file handle: ?\S",
     ),
     Line(
         ("triton", "inductor"),

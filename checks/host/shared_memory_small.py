@@ -95,7 +95,8 @@ LOG = (
     ),
     Line(
         "Bus error",
-        r"(?:Bus error ?\(core dumped\)|task \d+: Bus error|^(?:.{0,80}\d+ )?Bus error)",
+        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Bus error"
+        r"|Bus error ?\(core dumped\)|^(?:.{0,80}\d+ )?Bus error",
         shows="end",
     ),
 )

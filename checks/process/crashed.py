@@ -132,6 +132,37 @@ LOG = (
         why="who called abort() says why above it",
     ),
     Line(
+        ("EXIT CODE: 139", "EXIT STRING: Segmentation fault"),  # Hydra's, of MPICH and Intel MPI
+        shows="end",
+    ),
+    Line(
+        "Fatal Python error: ",
+        "Fatal Python error: Aborted",
+        shows="symptom",
+        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
+    ),
+    Line(
+        "HSA_STATUS_ERROR",  # ROCm's runtime, of a queue of the GPU
+        r"aborting with error ?: HSA_STATUS_ERROR",
+        shows="symptom",
+        why="a kernel touched memory that is not its own, or the GPU has a fault: dmesg says which",
+    ),
+    Line(
+        '", line ',
+        r'^\s*File "[^"]{1,400}", line \d{1,7} in \S',  # faulthandler's, which has no comma
+        shows="symptom",
+        why="what the process was ended by stands above it and is not in it",
+        source=True,
+        alone=True,
+    ),
+    Line(
+        "frame #",
+        r"^frame #\d{1,4}: \S.{0,1900} \(0x[0-9a-f]{6,16} in /|^frame #\d{1,4}: (?:c10\w*|gloo)::",
+        shows="symptom",
+        why="what the frames are of stands above them and is not in it",
+        alone=True,
+    ),
+    Line(
         "terminate called after throwing",
         shows="symptom",
         why="what it threw says why: NCCL's watchdog throws after a timeout",

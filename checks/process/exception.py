@@ -122,6 +122,20 @@ LOG = (
         source=True,
     ),
     Line(
+        "│ ❱ ",  # rich's tracebacks
+        r"❱ {0,6}\d{1,7} │",
+        shows="symptom",
+        why="the last line of the traceback, which says what it was, is not in it",
+        source=True,
+        alone=True,
+    ),
+    Line(
+        "Killing subprocess ",
+        r"sigkill_handler\] Killing subprocess \d|^Killing subprocess \d",
+        shows="symptom",
+        why="DeepSpeed's launcher ends all ranks of its node when one has failed, or when it is ended itself",
+    ),
+    Line(
         "an illegal memory access was encountered",
         r"terminated with exception: |NCCL WARN",
         shows="symptom",

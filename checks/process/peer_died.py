@@ -174,6 +174,12 @@ LOG = (
         why="how it died is in the actor's own log",
     ),
     Line(
+        "ray.exceptions.",
+        r"ray\.exceptions\.(?:Actor|RayActor|Worker|Node|Owner|Object|ReferenceCounting|LocalRaylet|Raylet)\w{0,40}Error",
+        shows="symptom",
+        why="what became of the process that had it is in its own log",
+    ),
+    Line(
         ("EngineDeadError", "Engine core initialization failed", "EngineCore failed"),
         shows="symptom",
         why="the reason is above it",

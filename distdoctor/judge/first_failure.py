@@ -40,7 +40,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     over = (*_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
     past = {match.order for match in over}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
-    left = [match for match in matches if match.shows != "noise" and match.order not in past]
+    left = _without_rests([match for match in matches if match.order not in past])
     causes = [match for match in left if match.shows == "cause" and not match.exception]
     raised = [match for match in left if match.exception]
     ends = [match for match in left if match.shows == "end"]
@@ -57,6 +57,16 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if root is None:
         symptoms += ends
     return Reading(root and _of_row(root, rows), others, tuple(symptoms), tuple(noise))
+
+
+def _without_rests(matches: Sequence[Match]) -> list[Match]:
+    """Without noise, and without the rests of accounts in logs in which more than these is known."""
+    told = {match.source for match in matches if "alone" not in match.values}
+    return [
+        match
+        for match in matches
+        if match.shows != "noise" and ("alone" not in match.values or match.source not in told)
+    ]
 
 
 def _first_rows(told: Iterable[Match]) -> list[Match]:

@@ -22,7 +22,7 @@ def problem_of_log(log: object) -> str:
 
 def problem_of_expressions(path: Path, log: tuple[Line, ...]) -> str:
     """Which expression of a site's own check could take for ever; empty where none could."""
-    for pattern in (pattern for line in log for pattern in (line.pattern, line.unless)):
+    for pattern in (pattern for line in log for pattern in (line.pattern, line.unless, line.stack)):
         if problem := hazard(pattern):
             return f"{path}: {pattern!r} {problem}"
     return ""

@@ -107,7 +107,7 @@ class LogFile:
             self._hear(line.who, text)
         for one in known:
             values = one.values(text)
-            if values is None:
+            if values is None or (one.line.stack and not re.search(one.line.stack, tracebacks.frames(context, at))):
                 continue
             found = True
             who, marks = whose.about(line.who, text, values, context, at)
@@ -115,8 +115,9 @@ class LogFile:
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
-            if wording.final:
-                values["final"] = "yes"
+            for mark, true in (("final", wording.final), ("alone", wording.alone)):
+                if true:
+                    values[mark] = "yes"
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             self._keep(replace(match, ranks=ranks))
         if found or quoted or not self._exceptions:

@@ -42,6 +42,11 @@ _SOURCE = re.compile(
 """A frame of a traceback, or a line of the program that it quotes: what stands there was not said, but might be."""
 _SPAWNED = re.compile(rb"-- Process (\d{1,4}) terminated with the following error:")
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
+_TRACKER = re.compile(r"/multiprocessing/(?:resource|semaphore)_tracker\.py:\d+ in main$")
+"""Python's process that tidies up after the others tells what it could not find, and goes on (main() in
+Lib/multiprocessing/resource_tracker.py)."""
+_PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
+"""Lines that were pasted as one: after what a frame quotes, the own line of the exception."""
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
 
@@ -85,7 +90,13 @@ def before(block: bytes, start: int) -> Before:
             logged = bool(_WARNED.match(line))
             ignored = line.startswith("Exception ignored in")
             break
-    return Before(traced or bool(frame), frame, chained, logged, ignored)
+    return Before(traced or bool(frame), frame, chained, logged, ignored or bool(_TRACKER.search(frame)))
+
+
+def frames(block: bytes, start: int) -> str:
+    """The traceback before the line of an exception that begins at ``start``; what there is of it where it is cut."""
+    before = block[max(start - BACK, 0) : start]
+    return readable(before[max(before.rfind(b"Traceback (most recent call last)"), 0) :])
 
 
 def spawned(block: bytes, start: int) -> int | None:
@@ -98,4 +109,4 @@ def spawned(block: bytes, start: int) -> int | None:
 
 def is_source(text: str) -> bool:
     """Whether a line is a program's text, as tracebacks quote it."""
-    return bool(_SOURCE.match(text[:1000]))
+    return bool(_SOURCE.match(text[:1000])) and not _PASTED.search(text[:800])

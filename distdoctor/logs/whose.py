@@ -22,6 +22,8 @@ TOLD = 12_000
 ROOT = b"Root Cause (first observed failure)"
 _TELLS = (b"traceback : Traceback", b"  msg:")
 """What stands in a row before the error that its rank has left in its error file."""
+_HYDRA = re.compile(r"= +(?:RANK (\d{1,6}) )?PID \d{1,9} RUNNING AT (?:[\w.-]{1,64}@)?(\S{1,253})")
+"""Of what MPICH's and Intel MPI's mpiexec says of a process, its first line; how it ended is in the next ones."""
 _LOCAL = re.compile(r"\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 
 
@@ -46,6 +48,8 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
         before = context[max(at - ROW, 0) : at]
         if before.rfind(ROOT) > before.rfind(b"exitcode"):
             marks["first"] = "yes"
+    if text.startswith("= ") and who.host is None:
+        who = within(_of_hydra(context, at), who)
     if who.rank is None and who.local_rank is None:
         who = replace(who, local_rank=int(named["number"]) if named else tracebacks.spawned(context, at))
     return (within(who, _told_in_row(context, at)) if not marks else who), marks
@@ -58,6 +62,12 @@ def _of_row(context: bytes, at: int) -> Who | None:
     if not ranks:
         return None
     return Who(int(ranks[-1][0]), int(ranks[-1][1]), hosts[-1] if hosts else None)
+
+
+def _of_hydra(context: bytes, at: int) -> Who:
+    """Of which process mpiexec tells at ``at``."""
+    told = _HYDRA.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
+    return Who(int(told[-1][0]) if told[-1][0] else None, None, told[-1][1]) if told else Who()
 
 
 def _told_in_row(context: bytes, at: int) -> Who:

@@ -35,6 +35,10 @@ class Line:
     """The job ends with it, whatever is still written: no progress after it shows that it was survived."""
     source: bool = False
     """It is also looked for in the frames of a traceback."""
+    stack: str = ""
+    """An expression that must be found in the frames of the traceback that stands before the line."""
+    alone: bool = False
+    """A part of an account whose beginning is cut off: it counts only where nothing else in its log is known."""
 
     @property
     def literals(self) -> tuple[str, ...]:

@@ -38,6 +38,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
+        "collective/rank-missing",
+        "[E1026 ProcessGroupNCCL.cpp:1858] [PG ID 0 PG GUID 0(default_pg) Rank 2] Received a dump signal due to a "
+        "collective timeout from this local rank and we will try our best to dump the debug info.",
+    ),
+    (
         "collective/slow-rank",
         "[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for "

@@ -34,6 +34,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
     ),
     (
+        "environment/torch-broken",
+        "ImportError: /lib64/libc.so.6: version `GLIBC_2.28' not found (required by /v/torch/lib/libtorch_cpu.so)",
+    ),
+    (
         "environment/setting-mismatch",
         "node1:12:34 [0] init.cc:981 NCCL WARN collective mismatch error, local size 8 remote size 4",
     ),

@@ -18,6 +18,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("gpu/fewer-than-ranks", "RuntimeError: CUDA error: invalid device ordinal"),
     ("gpu/none-visible", "RuntimeError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!"),
     ("gpu/none-visible", "RuntimeError: No CUDA GPUs are available"),
+    ("gpu/none-visible", 'docker: could not select device driver "" with capabilities: [[gpu]].'),
+    ("gpu/none-visible", "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"),
     ("gpu/mask-mismatch", "ValueError: No slot '1' specified on host 'localhost'"),
     (
         "gpu/one-visible-per-rank",

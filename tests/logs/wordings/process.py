@@ -52,6 +52,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "salloc: Job 36126573 has exceeded its time limit and its allocation has been revoked",
     ),
     ("process/crashed", "!!!!!!! Segfault encountered !!!!!!!"),
+    ("process/crashed", "=   EXIT CODE: 139"),
     (
         "process/exception",
         "torchrun: error: the following arguments are required: training_script, training_script_args",
@@ -74,6 +75,14 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("process/exception", "[2023-10-13 11:31:28,593] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 249"),
+    (
+        "process/crashed",
+        ":0:rocdevice.cpp :3586: Callback: Queue 0x7f35e8100000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An "
+        "HSAIL operation resulted in a hardware exception. code: 0x1016",
+    ),
+    ("process/crashed", "Fatal Python error: Aborted"),
+    ("process/peer-died", "ray.exceptions.ActorHandleNotFoundError: created in job 01000000"),
     ("process/terminated", "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23 got signal: 2"),
     (
         "process/rank0-died",
