@@ -1,3 +1,26 @@
-"""distdoctor: says which node, link or setting keeps a PyTorch distributed job from starting."""
+"""distdoctor: says which node, link or setting keeps a PyTorch distributed job from starting.
+
+In a script: :func:`preflight` before ``init_process_group()``, :func:`explain` for what that raised.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from distdoctor.job.inside import Diagnosis, PreflightError, explain, preflight
 
 __version__ = "0.1.0"
+__all__ = ["Diagnosis", "PreflightError", "__version__", "explain", "preflight"]
+
+
+def __getattr__(name: str) -> object:
+    """What scripts use, loaded when it is: whoever only imports this package waits for nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from distdoctor.job import inside
+
+    return getattr(inside, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

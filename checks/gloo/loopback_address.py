@@ -65,6 +65,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 LOG = (
+    Line("connect [127.0.1.", r"connect \[(?P<address>127\.0\.1\.\d+)\]:\d+: "),
     Line(
         ("connectFullMesh failed", "gloo/transport"),
         r"(?:remote=\[?|connect \[)(?P<address>127\.0\.1\.\d+)\]?:?",

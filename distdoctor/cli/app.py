@@ -19,10 +19,11 @@ import typer
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
-from distdoctor.cli.argv import COMMANDS, REMOTE, did_you_mean, normalized, without_secrets
+from distdoctor.cli.argv import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, without_secrets
 from distdoctor.cli.flags import ChecksFlag, HangFlags, HostFlags, JsonFlag, LogFlags, ReportFlags, RunFlags, by_flags
 from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP
 from distdoctor.interrupts import Interrupted
+from distdoctor.job.own_process import INSIDE
 from distdoctor.launch.flags import Flags
 from distdoctor.render.exit_status import INCOMPLETE, OK, USAGE
 
@@ -87,6 +88,13 @@ def remote_() -> int:
     return remote()
 
 
+@app.command(INSIDE, hidden=True)
+def inside_() -> int:
+    from distdoctor.cli.inside import inside
+
+    return inside()
+
+
 @app.command(
     help="Look at a job that hangs now, from one of its nodes, or on all of them (--hosts, --slurm-job, --pods): which "
     "ranks are there and which are missing, what each waits for, and why. Nothing is changed: the job goes on as if "
@@ -122,13 +130,19 @@ def diagnose(
 
 
 @app.command(
-    help="Print all that is known about one failure: what you see, why, the fix, when it is harmless.",
-    short_help="Print all that is known about one failure.",
+    help="Print all that is known about one failure: what you see, why, the fix, when it is harmless. It is named by "
+    'its id, or by an error message: distdoctor explain "connect [127.0.1.1]:41904: Connection refused". Where a '
+    "message does not show the cause, what it may be is told, with exit status 3.",
+    short_help="Print all that is known about one failure, or about an error message.",
 )
 def explain(
     check_id: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="A check's id, or the last part of it.", autocompletion=completion.check_ids),
+        typer.Argument(
+            metavar="ID|MESSAGE",
+            help="A check's id, or the last part of it; or an error message in quotes, - for stdin.",
+            autocompletion=completion.check_ids,
+        ),
     ] = None,
     checks: ChecksFlag = None,
 ) -> int:
@@ -178,7 +192,7 @@ def run(arguments: Sequence[str]) -> int:
     ending.begin()
     try:
         interrupts.deliver()
-        if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, REMOTE):
+        if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, *HIDDEN):
             hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
             return _bad_usage(f"no command {words[0]!r}{hint}", words)
         parser = typer.main.get_command(app)

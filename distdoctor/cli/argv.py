@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from distdoctor.job.own_process import INSIDE
 from distdoctor.model.launch_settings import LOCAL_RANK
 
 COMMANDS = ("check", "hang", "diagnose", "explain", "list", "schema", "help")
 REMOTE = "remote"
 """What a run from one place starts on each host; nothing that people type."""
+HIDDEN = (REMOTE, INSIDE)
 WATCH = 5
 """Seconds between the looks of ``--watch``, where it is not said."""
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from distdoctor import __version__, streams
 from distdoctor.cli.argv import did_you_mean, nearest
+from distdoctor.cli.words import program
 from distdoctor.judge.catalog import BadCheck, Check, built_in_folder, load
 from distdoctor.model.errors import UsageError
 from distdoctor.model.stages import LOG_STAGES, STAGES
-from distdoctor.render.exit_status import OK
+from distdoctor.render.exit_status import INCOMPLETE, OK
 from distdoctor.render.page import Page
+
+LONGEST_MESSAGE = 1 << 20
+"""Bytes of stdin that are looked at."""
 
 
 def load_checks(folders: Sequence[Path]) -> tuple[Check, ...]:
@@ -39,23 +44,53 @@ def known_ids(ids: Iterable[str], checks: Sequence[Check]) -> tuple[str, ...]:
 
 
 def explain_check(check_id: str | None, folders: Sequence[Path]) -> int:
-    """``distdoctor explain``: print a check's page. Raises UsageError."""
+    """``distdoctor explain``: print a check's page, or that of the check which knows a message. Raises UsageError."""
     if check_id is None:
-        raise UsageError("explain needs the ID of a check, such as gloo/loopback-address; distdoctor list shows all")
+        raise UsageError(
+            "explain needs the ID of a check, such as gloo/loopback-address, or an error message in quotes; distdoctor "
+            "list shows all"
+        )
     checks = {check.id: check for check in load_checks(folders)}
+    message = _message(check_id)
+    if message is not None:
+        return _explain_message(message, checks)
     wanted = check_id.strip().strip("/").partition("#")[0].replace("_", "-")
     matches = [wanted] if wanted in checks else [known for known in checks if known.partition("/")[2] == wanted]
     if len(matches) > 1:
         raise UsageError(f"{check_id!r} is the last part of several checks: {', '.join(matches)}")
     if not matches:
         raise UsageError(f"no check {check_id!r}{nearest(wanted, checks)} (distdoctor list shows all)")
-    check = checks[matches[0]]
     page = Page(_width())
+    _write_check(page, checks[matches[0]])
+    streams.write(page.plain())
+    return OK
+
+
+def _message(text: str) -> str | None:
+    """The message, where it is one; ``-`` stands for what stdin has. None: it is the id of a check."""
+    from distdoctor.cli.messages import is_message
+
+    if text == "-":
+        return sys.stdin.buffer.read(LONGEST_MESSAGE).decode(errors="replace")
+    return text if is_message(text) else None
+
+
+def _explain_message(text: str, checks: Mapping[str, Check]) -> int:
+    from distdoctor.cli.messages import report_on, write_head
+
+    report, page = report_on(text, [*checks.values()]), Page(_width())
+    write_head(page, report, shlex.join(program()))
+    if report.findings:
+        page.blank()
+        _write_check(page, checks[report.findings[0].check])
+    streams.write(page.plain())
+    return OK if report.findings else INCOMPLETE
+
+
+def _write_check(page: Page, check: Check) -> None:
     page.line(f"{check.id} ({check.severity})")
     page.blank()
     write_page(page, check.page)
-    streams.write(page.plain())
-    return OK
 
 
 def write_page(page: Page, text: str) -> None:

@@ -13,7 +13,7 @@ from distdoctor.render.style import PLAIN, Style
 
 def render(report: Report, style: Style = PLAIN) -> str:
     """The document, indented, in ASCII, with a newline at its end. It is all there whatever the style."""
-    text = json.dumps(_plain(document(report)), indent=2, allow_nan=False)
+    text = json.dumps(plain(document(report)), indent=2, allow_nan=False)
     return text.replace("\x7f", "\\u007f") + "\n"  # the one control character that JSON does not escape
 
 
@@ -104,12 +104,12 @@ def _fix(fix: Fix) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """``value`` with what JSON cannot say (NaN, infinity, tuples as keys) as null or text."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
