@@ -23,7 +23,7 @@ def diagnose_files(files: Iterable[Path], which: LogFlags, flags: ReportFlags) -
     telling = Telling.from_flags(flags)
     checks = load_checks(flags.checks or ())
     patterns = known_ids(flags.ignore or (), checks)
-    report, number = judged([*files], checks, patterns, which, whole=telling.verbose > 0)
+    report, number = judged([*files], checks, patterns, which, whole=telling.lines)
     interrupts.hold()  # half a report helps nobody
     telling.show(report)
     return telling.status(report, number)

@@ -57,7 +57,7 @@ def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags
             raise UsageError(next(iter(fetched.unread), f"none of these files is on {len(lines)} hosts"))
         if sources:
             paths = [one.path for one in sources if one.path is not None]
-            report, _ = judged(paths, checks, ignore, which, whole=telling.verbose > 0, sources=sources)
+            report, _ = judged(paths, checks, ignore, which, whole=telling.lines, sources=sources)
             report = _with_calls(report, beside)
         else:
             report = replace(beside, plan={}, details={"logs": {}})

@@ -184,6 +184,7 @@ def _lines(judged: LogJudgement) -> Iterator[dict[str, Any]]:
             "line": match.line,
             "rank": match.who.rank,
             "host": match.who.host,
+            "time": match.who.time,
             "count": match.count,
             "text": match.text,
             "why": _why(match, label),

@@ -57,6 +57,11 @@ class Telling:
         output = spoken[0] if spoken else USUAL
         return cls(output, tuple(files), flags.quiet, flags.verbose, cast(FailOn, fail_on))
 
+    @property
+    def lines(self) -> bool:
+        """Whether every line of a log that is known is to be in the report, and not only what they come to."""
+        return self.verbose > 0 or "html" in (self.output, *(name for name, _ in self.files))
+
     def show(self, report: Report, given: Given | None = None) -> None:
         """Write the report to stdout and to the files. ``given`` are the flags to start this run again with, where it
         can be."""

@@ -8,6 +8,7 @@ from typing import Any
 from distdoctor import __version__
 from distdoctor.judge.coverage import coverage
 from distdoctor.judge.engine import Judgement, only_probed
+from distdoctor.judge.link_matrix import link_matrix
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NodeFacts, StageFacts
 from distdoctor.model.findings import SEVERITIES, Finding, at_least
@@ -226,7 +227,8 @@ def _details(cluster: Cluster) -> dict[str, Any]:
         for t in node.facts.trials
     ]
     nodes = {node.name: _node_details(node) for node in cluster.nodes}
-    return {"nodes": nodes, **({"trials": trials} if trials else {})}
+    links = link_matrix(cluster)
+    return {"nodes": nodes, **({"links": links} if links else {}), **({"trials": trials} if trials else {})}
 
 
 def _node_details(node: Node) -> dict[str, Any]:

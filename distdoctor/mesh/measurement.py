@@ -12,6 +12,7 @@ import psutil
 
 from distdoctor.mesh.link import Tried, try_link
 from distdoctor.mesh.replies import Pauses
+from distdoctor.mesh.row import row
 from distdoctor.mesh.schedule import rounds
 from distdoctor.mesh.target import Target
 from distdoctor.mesh.throughput import measure_rate
@@ -110,6 +111,7 @@ class Measurement:
             busy=round(busy, 2),
             clock_offset=round(clock[0], 4) if clock else None,
             clock_error=round(clock[1], 4) if clock else None,
+            row=row(self.me, self.targets, self.tried),
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 
-from distdoctor.model.facts import BadFacts, NodeFacts
+from distdoctor.model.facts import BadFacts, LinkRow, NodeFacts
 from distdoctor.model.plan import Plan
 
 MAX_NODES = 1_000_000
@@ -59,6 +59,7 @@ def check_facts(facts: NodeFacts) -> None:
         lists += [host.folders or (), host.build_locks or ()]
     if mesh is not None:
         lists += [mesh.bad, mesh.rates]
+        _check_row(mesh.row)
     for one in lists:
         within("number of entries", len(one), 0, MAX_LIST)
     identity = facts.identity
@@ -70,6 +71,18 @@ def check_facts(facts: NodeFacts) -> None:
     for stage in (stage for rank in facts.ranks for stage in rank.stages):
         if deep(stage.detail, MAX_DEPTH):
             raise BadFacts(f"the detail of {_short(stage.stage)} is nested more than {MAX_DEPTH} deep")
+
+
+def _check_row(row: LinkRow | None) -> None:
+    if row is None:
+        return
+    within("number of nodes in a row", row.nodes, 2, MAX_NODES)
+    within("place in a row", row.place, 0, row.nodes - 1)
+    for figures in (row.rtt, row.rates, row.lost):
+        if figures and len(figures) != row.entries:
+            raise BadFacts(f"{len(figures)} figures in a row of {row.entries}")
+        for figure in figures:
+            within("figure of a link", figure, 0, 1e15)
 
 
 def _check_times(facts: NodeFacts) -> None:

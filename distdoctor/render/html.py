@@ -18,14 +18,12 @@ from distdoctor.model.sanitize import clean
 from distdoctor.model.stages import STAGES
 from distdoctor.render import hang, json, logs
 from distdoctor.render.fixes import remedies
+from distdoctor.render.heat_map import heat_map
 from distdoctor.render.style import PLAIN, Style
+from distdoctor.render.timeline import timeline
 from distdoctor.render.words import count, fold, ranks
 
 FOLDER = Path(__file__).with_name("pages")
-MATRIX_MOST = 64
-"""Nodes of the matrix of links; with more of them only those with a bad link are shown, and as many at most."""
-LINES_MOST = 500
-"""Lines of logs in the timeline."""
 FACTS_MOST = 1 << 21
 """Characters of the folded facts; beyond that it is said that --json has them."""
 Table = dict[str, Any]
@@ -41,10 +39,10 @@ def render(report: Report, style: Style = PLAIN) -> str:
         head=_head(report),
         plan=_plan(report),
         ladder=_ladder(report),
-        matrix=_matrix(report),
+        links=heat_map(report),
         nodes=_nodes(report),
         places=_places(report),
-        timeline=_timeline(report),
+        timeline=timeline(report),
         facts=_facts(report),
         style=(FOLDER / "report.css").read_text(),
         script=script,
@@ -119,21 +117,6 @@ def _ladder(report: Report) -> Table:
     return {"stages": stages, "rows": rows}
 
 
-def _matrix(report: Report) -> Table:
-    """Who connects, down, to whom, across; bad ones by what was found of them."""
-    bad: dict[tuple[str, str], str] = {}
-    for finding in report.findings:
-        for link in finding.links:
-            bad.setdefault(link, finding.id)
-    names = [node.name for node in report.nodes if node.arrived]
-    whole = len(names) <= MATRIX_MOST
-    if not whole:
-        touched = {name for link in bad for name in link}
-        names = [name for name in names if name in touched][:MATRIX_MOST]
-    cells = [[bad.get((one, other), "") if one != other else None for other in names] for one in names]
-    return {"names": names if len(names) > 1 else [], "cells": cells, "whole": whole, "bad": len(bad)}
-
-
 def _nodes(report: Report) -> list[Table]:
     known = report.details.get("nodes") or {}
     rows = []
@@ -154,12 +137,6 @@ def _nodes(report: Report) -> list[Table]:
 def _places(report: Report) -> list[tuple[str, str, str]]:
     """Where the ranks of a job that runs are, those at one place together, the odd ones first."""
     return [hang.row(group) for group in (report.details.get("job") or {}).get("groups") or ()]
-
-
-def _timeline(report: Report) -> list[Table]:
-    """The lines of logs that are known, in the order in which they were said where they have a time."""
-    found = [line for line in report.details.get("lines") or () if line.get("shows") != "noise"]
-    return found[:LINES_MOST]
 
 
 def _facts(report: Report) -> str:

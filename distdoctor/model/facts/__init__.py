@@ -29,7 +29,7 @@ from distdoctor.model.facts.host import (
 from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, Moved, Socket
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
-from distdoctor.model.facts.mesh import MAX_RATES, Link, LinkRate, MeshFacts
+from distdoctor.model.facts.mesh import MAX_RATES, ROW_MOST, Link, LinkRate, LinkRow, MeshFacts
 from distdoctor.model.facts.network import (
     Answer,
     AnswerKind,
@@ -55,6 +55,7 @@ from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 
 __all__ = [
     "MAX_RATES",
+    "ROW_MOST",
     "SCHEMA_VERSION",
     "Account",
     "AddressChoice",
@@ -95,6 +96,7 @@ __all__ = [
     "Limits",
     "Link",
     "LinkRate",
+    "LinkRow",
     "MeetingFacts",
     "Member",
     "MeshFacts",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from distdoctor.model.facts.network import ConnectOutcome
 
 MAX_RATES = 8
+ROW_MOST = 64
 _LONGEST_WAIT = 100.0
 """Seconds: far more than is waited for any payload, far less than the bytes of one."""
 
@@ -60,6 +61,40 @@ class LinkRate:
 
 
 @dataclass(frozen=True)
+class LinkRow:
+    """What this node measured of its links to all others, as entries in an order of the nodes that all of them know.
+
+    Up to ROW_MOST nodes have an entry each; of more as many neighbours as it takes share one, which has the worst of
+    theirs. The figures are empty where nothing of the kind was measured, and None in an entry where that one was not.
+    """
+
+    place: int
+    """This node's own in that order, from 0."""
+    nodes: int
+    """How many nodes there are in it."""
+    rtt: tuple[float | None, ...] = ()
+    """Seconds: the median round trip of small messages."""
+    rates: tuple[float | None, ...] = ()
+    """Bytes per second that arrived there."""
+    lost: tuple[float | None, ...] = ()
+    """The share of segments that TCP sent again while small messages went to and fro."""
+
+    @property
+    def size(self) -> int:
+        """How many nodes share an entry."""
+        return max(1, -(-self.nodes // ROW_MOST))
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return -(-self.nodes // self.size)
+
+    def entry(self, place: int) -> int:
+        """The entry of the node that stands at ``place``."""
+        return place // self.size
+
+
+@dataclass(frozen=True)
 class MeshFacts:
     """The connections this node made to every other on ephemeral ports."""
 
@@ -78,3 +113,5 @@ class MeshFacts:
     """Node 0's clock minus this node's, in seconds."""
     clock_error: float | None = None
     """How far off ``clock_offset`` may be: half the round trip it was measured with."""
+    row: LinkRow | None = None
+    """The figures of all links of this node; None in facts of before."""

@@ -13,3 +13,10 @@ for (const button of document.querySelectorAll(".paste button"))
     button.textContent = "copied";
     setTimeout(() => (button.textContent = "copy"), 1500);
   });
+
+document.querySelector(".matrix")?.addEventListener("mouseover", ({ target }) => {
+  if (target.tagName !== "TD" || target.dataset.named) return;
+  const across = target.closest("table").tHead.rows[0].cells[target.cellIndex].textContent;
+  target.title = `${target.parentElement.cells[0].textContent} → ${across}: ${target.title || "not measured"}`;
+  target.dataset.named = "1";
+});
