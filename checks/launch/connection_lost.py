@@ -25,7 +25,7 @@ launch/host-unreachable, store/node-lost
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, HostCall, together
+from distdoctor.check_api import Cluster, Finding, Fix, HostCall, some_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -39,16 +39,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(call.host for call in lost)
         yield Finding.about(
             names,
-            f"The connection to {together(names)} ended before its facts came.",
+            f"The connection to {some_of(names)} ended before its facts came.",
             evidence=(seen(call) for call in lost),
-            fixes=(Fix(f"see what ended it on {together(names)} (its log of sshd, dmesg), then check again.", names),),
+            fixes=(Fix(f"see what ended it on {some_of(names)} (its log of sshd, dmesg), then check again.", names),),
         )
     failed = [call for call in cluster.calls if call.outcome == "failed"]
     if failed:
         names = tuple(call.host for call in failed)
         yield Finding.about(
             names,
-            f"The check ended on {together(names)} by itself, and told no facts.",
+            f"The check ended on {some_of(names)} by itself, and told no facts.",
             title="The check ended on a host without telling anything",
             evidence=(seen(call) for call in failed),
             fixes=(Fix("see what it says on that host itself: `distdoctor check`, after --setup's line.", names),),

@@ -26,7 +26,7 @@ launch/host-unreachable, environment/version-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, HostCall, together
+from distdoctor.check_api import Cluster, Finding, Fix, HostCall, some_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -39,7 +39,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(call.host for call in absent)
         yield Finding.about(
             names,
-            f"There is no distdoctor on {together(names)}, neither where it is here nor on the PATH.",
+            f"There is no distdoctor on {some_of(names)}, neither where it is here nor on the PATH.",
             evidence=(seen(call) for call in absent),
             fixes=(
                 Fix(
@@ -54,7 +54,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = tuple(call.host for call in others)
         yield Finding.about(
             names,
-            f"The distdoctor of {together(names)} is another version, which cannot be started from here.",
+            f"The distdoctor of {some_of(names)} is another version, which cannot be started from here.",
             title="A host has another version of distdoctor",
             evidence=(seen(call) for call in others),
             fixes=(Fix("install the version that is here.", names),),

@@ -28,7 +28,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, HostCall, together
+from distdoctor.check_api import Cluster, Finding, Fix, HostCall, some_of
 
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
@@ -45,7 +45,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = [call.host for call in calls]
         yield Finding.about(
             names,
-            f"{together(names)} could not be reached by {way}: {why}.",
+            f"{some_of(names)} could not be reached by {way}: {why}.",
             evidence=(seen(call) for call in calls),
             fixes=(remedy(call, why) for call in calls),
         )

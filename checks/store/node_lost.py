@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     met_other_run,
     names_of,
     node0_name,
+    some_of,
     together,
 )
 
@@ -79,10 +80,10 @@ def went(cluster: Cluster, lost: dict[str, str]) -> Finding:
     names = tuple(lost)
     return Finding.about(
         names,
-        f"{together(names)} went away in the middle of the check.",
+        f"{some_of(names)} went away in the middle of the check.",
         ranks=(rank for node in cluster.nodes if node.name in lost for rank in node.ranks),
         evidence=lost.values(),
-        fixes=(Fix(f"Look at what ended it on {together(names)}: its output, dmesg, the scheduler's log.", names),),
+        fixes=(Fix(f"Look at what ended it on {some_of(names)}: its output, dmesg, the scheduler's log.", names),),
     )
 
 

@@ -36,7 +36,7 @@ from distdoctor.check_api import (
     claims_node0,
     contact_text,
     node0_name,
-    together,
+    some_of,
 )
 
 SEVERITY = "fail"
@@ -60,16 +60,8 @@ LOG = (
         shows="symptom",
         why="it is also printed while everyone is still coming",
     ),
-    Line(
-        "Completed store-based barrier",
-        shows="noise",
-        why="everyone came",
-    ),
-    Line(
-        "RendezvousTimeoutError",
-        shows="symptom",
-        why="nodes that cannot reach the endpoint look the same",
-    ),
+    Line("Completed store-based barrier", shows="noise", why="everyone came"),
+    Line("RendezvousTimeoutError", shows="symptom", why="nodes that cannot reach the endpoint look the same"),
     Line(
         "Socket Timeout",
         "(?:RuntimeError|DistStoreError|StoreTimeoutError)?:? ?Socket Timeout",
@@ -255,19 +247,19 @@ def outside_text(node: Node) -> str:
 
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
-        return f"{together(absent)} (node 0) was not reached: {outside_text(outside[0])}."
+        return f"{some_of(absent)} (node 0) was not reached: {outside_text(outside[0])}."
     meeting = zero.meeting
     waited = f" within {meeting.waited:.0f} s" if meeting.waited else ""
     if all_here(cluster, absent):
         # Their own facts are here, so that they did come; only not to where node 0 was.
         seen = outside_text(outside[0]) if outside else ""
-        return f"{together(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
+        return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
         arrived = set(meeting.arrived)
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
-        return f"{counted(ranks)} ({together(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
+        return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
     came = [node.name for node in cluster.nodes if node.name not in absent]
-    return f"{together(absent)} never came{waited}; here {_is(came)} {together(came)}."
+    return f"{some_of(absent)} never came{waited}; here {_is(came)} {some_of(came)}."
 
 
 def all_here(cluster: Cluster, absent: list[str]) -> bool:
@@ -276,10 +268,8 @@ def all_here(cluster: Cluster, absent: list[str]) -> bool:
 
 
 def counted(ranks: Sequence[int]) -> str:
-    """``rank 1`` or ``ranks 1, 2 and 3``, at most eight of them by number."""
-    shown = [str(rank) for rank in ranks[:8]]
-    more = [f"{len(ranks) - 8} more"] if len(ranks) > 8 else []
-    return f"rank{'s' if len(ranks) != 1 else ''} {together(shown + more)}"
+    """``rank 1`` or ``ranks 1, 2 and 3``; of many, some."""
+    return f"rank{'s' if len(ranks) != 1 else ''} {some_of(map(str, ranks))}"
 
 
 def _is(several: Sequence[object]) -> str:
@@ -293,14 +283,14 @@ def fix_text(
         return f"Start node 0 ({absent[0]}), and look at what it says there."
     if all_here(cluster, absent):
         # They were started: what kept them out is to be cured, not that.
-        return f"{together(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
+        return f"{some_of(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
     if ranks:
-        return f"Start {counted(ranks)} on {together(absent)}, and look at what it says there."
+        return f"Start {counted(ranks)} on {some_of(absent)}, and look at what it says there."
     plan = zero.plan
     if plan.started == "rank":  # the launcher's own line is not known
-        return f"Start the job's ranks on {together(absent)} as on {zero.name}, and look at what they say there."
+        return f"Start the job's ranks on {some_of(absent)} as on {zero.name}, and look at what they say there."
     shared = zero.meeting.token == "agreed"
     before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
     line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"
     how = f"({before}add --node-rank where you give it)"
-    return f"Run `{line}` on {together(absent)} {how}, and look at what it says there."
+    return f"Run `{line}` on {some_of(absent)} {how}, and look at what it says there."

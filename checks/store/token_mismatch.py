@@ -25,7 +25,7 @@ store/forged-message, store/foreign-store, store/nodes-missing
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, node0_name, set_master_fixes, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, met_other_run, node0_name, set_master_fixes, some_of
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
@@ -50,9 +50,9 @@ def finding(cluster: Cluster, nodes: list[Node], how: str) -> Finding:
     zero = node0_name(cluster, nodes[0])
     has = "has" if len(names) == 1 else "have"
     summary = {
-        "missing": f"{zero} runs with a token, and {together(names)} {has} none.",
-        "different": f"{together(names)} {has} another token than {zero}.",
-        "unexpected": f"{together(names)} {has} a token, and {zero} runs without one.",
+        "missing": f"{zero} runs with a token, and {some_of(names)} {has} none.",
+        "different": f"{some_of(names)} {has} another token than {zero}.",
+        "unexpected": f"{some_of(names)} {has} a token, and {zero} runs without one.",
     }[how]
     where = f"{nodes[0].plan.master_addr}:{nodes[0].plan.master_port}"
     return Finding.about(
@@ -66,7 +66,7 @@ def finding(cluster: Cluster, nodes: list[Node], how: str) -> Finding:
 
 def fixes(zero: str, names: tuple[str, ...], how: str) -> Iterator[Fix]:
     if how == "unexpected":
-        yield Fix(f"Start {zero} with the same {VARIABLE} as {together(names)}.", (zero,))
+        yield Fix(f"Start {zero} with the same {VARIABLE} as {some_of(names)}.", (zero,))
         yield Fix("Or leave it out here.", names, option=2, env={VARIABLE: None})
         return
     yield Fix(

@@ -20,8 +20,8 @@ def together(names: Iterable[str]) -> str:
 
 
 def names_of(nodes: Iterable[Node]) -> str:
-    """The names of nodes for a sentence: ``host0``, ``host0 and host1``, ``host0, host1 and host2``."""
-    return together(node.name for node in nodes)
+    """The names of nodes for a sentence: ``host0``, ``host0 and host1``, ``host0, host1 and host2``; of many, some."""
+    return some_of(node.name for node in nodes)
 
 
 def some_of(names: Iterable[str], limit: int = 8) -> str:

@@ -7,6 +7,7 @@ run when its line ends, or when nothing has come over it for SILENT_SECONDS.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,8 @@ STOP_SECONDS = 2.0
 """How long hosts may take to tell what they know when the run is broken off."""
 TICK_SECONDS = 0.1
 LINES_KEPT = 20
+# It warns of each line that breaks, on stderr; what that means for the host is told here.
+logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
 
 class Watcher(Protocol):

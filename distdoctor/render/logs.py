@@ -7,6 +7,7 @@ from itertools import groupby
 
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
+from distdoctor.model.stages import LOG_STAGES
 from distdoctor.render.marks import STYLES
 from distdoctor.render.page import Page
 from distdoctor.render.words import count
@@ -25,6 +26,11 @@ def is_on_logs(report: Report) -> bool:
     return not report.plan and "logs" in report.details
 
 
+def _hosts_out_of_reach(report: Report) -> bool:
+    """Whether all that is found is about hosts whose logs did not come."""
+    return all(one.check.startswith(f"{LOG_STAGES[0]}/") for one in report.findings)
+
+
 def word(report: Report) -> str:
     """The verdict in one or two words."""
     if report.verdict == "pass":
@@ -40,7 +46,8 @@ def write_head(page: Page, report: Report, dot: str) -> None:
     page.prose((dot.join(parts), "bold"), hang=2)
     said = _SAID[report.verdict]
     if report.verdict == "incomplete" and not report.candidates:
-        said = "not everything could be looked at" if not report.findings else "the logs show who is missing, not why"
+        judged = report.findings and not _hosts_out_of_reach(report)
+        said = "the logs show who is missing, not why" if judged else "not everything could be looked at"
     page.line((f"{word(report)}: ", STYLES[report.verdict]), said)
 
 
@@ -94,6 +101,8 @@ def next_step(report: Report, program: str) -> tuple[str, list[str]]:
         first = report.candidates[0]
         words = f"get {first.next}, and diagnose all of it together"
         return words, [first.command or shlex.join([*program.split(), "diagnose", "LOGS..."])]
+    if roots and _hosts_out_of_reach(report):
+        return "apply the fix above, then diagnose all of it again", []
     if report.verdict == "incomplete":
         return "diagnose the logs of all ranks and nodes together", [
             shlex.join([*program.split(), "diagnose", "LOGS..."])

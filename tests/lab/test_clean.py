@@ -46,6 +46,18 @@ def wait_for_store(host: Host) -> None:
         time.sleep(0.01)
 
 
+def those_that_stay(host: Host) -> list[int]:
+    """The processes on it, once no other has come or gone for half a second: some are there for a moment only."""
+    deadline = time.monotonic() + 20
+    seen, since = sorted(host.processes()), time.monotonic()
+    while time.monotonic() < since + 0.5:
+        assert time.monotonic() < deadline, f"they come and go: {host.processes()}"
+        time.sleep(0.02)
+        if (now := sorted(host.processes())) != seen:
+            seen, since = now, time.monotonic()
+    return seen
+
+
 def leftovers_after(cluster: Cluster, seconds: float) -> list[str]:
     """What is still there after at most that long."""
     deadline = time.monotonic() + seconds
@@ -99,9 +111,9 @@ def test_kill_9_of_each_process_while_it_waits(pair: Cluster) -> None:
     while victim < count:
         process = node(pair, 0, "--wait", "6", "--timeout", "5")
         wait_for_store(pair[0])
-        time.sleep(0.3)
-        below = sorted(pair[0].processes())
+        below = those_that_stay(pair[0])
         count = len(below)
+        assert victim < count, f"{victim} were killed one by one, and now only these wait: {pair[0].processes()}"
         os.kill(below[victim], signal.SIGKILL)
         out, _ = process.communicate(timeout=20)
         if victim == 0:

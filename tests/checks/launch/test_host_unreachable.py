@@ -49,3 +49,12 @@ def test_srun_and_kubectl_have_words_of_their_own() -> None:
 
 def test_who_told_its_facts_or_was_broken_off_here_is_no_finding() -> None:
     assert not judged_calls(call(0, "told", "Warning: Permanently added host0"), call(1, "stopped")).findings
+
+
+def test_of_many_hosts_a_sentence_names_some() -> None:
+    """All of them stand below it, folded."""
+    (finding,) = judged_calls(
+        *(call(rank, "unreached", "ssh: connect: Connection refused") for rank in range(64))
+    ).findings
+    assert finding.summary.startswith("host0, host1, host2, host3, host4, host5 and 58 more could not be reached")
+    assert len(finding.nodes) == 64

@@ -1,0 +1,38 @@
+"""What a report on logs says besides: what could not be looked at, and what to do now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distdoctor.model.findings import Finding, Fix
+from distdoctor.model.report import Report
+from distdoctor.render.style import Style
+from distdoctor.render.text import render
+
+from . import reports
+
+
+def on_logs(finding: Finding, **logs: dict[str, int]) -> Report:
+    return replace(reports.report(0, "incomplete", (finding,)), plan={}, stages=(), details={"logs": logs})
+
+
+def finding(check: str, text: str) -> Finding:
+    fixes = (Fix(text, ("gpu01",)),)
+    return Finding("A summary.", "A title", ("gpu01",), fixes=fixes, check=check, id=check, severity="fail")
+
+
+def test_where_hosts_were_not_reached_the_logs_that_are_not_there_show_nothing() -> None:
+    unreached = finding("launch/host-unreachable", "is it up?")
+    for logs in ({}, {"host0:/tmp/0.err": {"lines": 5}}):
+        page = render(on_logs(unreached, **logs), Style())
+        assert "CANNOT TELL: not everything could be looked at" in page
+        assert page.splitlines()[-1] == "next: apply the fix above, then diagnose all of it again"
+
+
+def test_where_the_logs_show_who_is_missing_those_of_all_are_asked_for() -> None:
+    page = render(on_logs(finding("store/nodes-missing", "run it there"), train={"lines": 5}), Style())
+    assert "CANNOT TELL: the logs show who is missing, not why" in page
+    assert page.splitlines()[-2:] == [
+        "next: diagnose the logs of all ranks and nodes together:",
+        "    distdoctor diagnose LOGS...",
+    ]
