@@ -59,6 +59,12 @@ LOG = (
         why="HCCL tells only which call failed: the logs in ~/ascend/log say why",
     ),
     Line(
+        ("EI00", "EE10", "EH99", "EJ00", "EL00", "EZ99"),  # Ascend's CANN, which numbers what it tells
+        r"^E[A-Z]\d{4}: ?(?:\[PID: ?\d{1,9}\]|\d{4}-|\w+ \w+ )",
+        shows="symptom",
+        why="its remedies are for whatever it may be: the logs of all ranks in ~/ascend/log say which it was",
+    ),
+    Line(
         "internal error - please report this issue to the NCCL developers",
         shows="symptom",
         why="NCCL_DEBUG=INFO says which check of NCCL failed",

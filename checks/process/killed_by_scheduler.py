@@ -61,8 +61,17 @@ LOG = (
         "job killed: walltime",
     ),
     Line(
-        "walltime limit",
-        "[Ee]xceeded (?:its |the )?walltime limit",
+        ("walltime limit", "wallclock limit", "wall clock limit", "wall time limit"),
+        r"[Ee]xceeded (?:its |the )?wall ?(?:time|clock|clock time) limit",
+    ),
+    Line(
+        "time limit for job execution has been reached",  # Open MPI's, of mpirun --timeout and MPIEXEC_TIMEOUT
+        final=True,
+    ),
+    Line(
+        ("termination is imminent", "interruption notice", "nterruption Notice", "preemption notice"),
+        shows="symptom",
+        why="a cloud takes machines back so; whether the job was still on it is not said",
     ),
     Line(
         "slurmstepd: error: *** ",

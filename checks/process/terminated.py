@@ -84,7 +84,7 @@ LOG = (
     ),
     Line(
         "Terminated",
-        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Terminated\b(?: {2,}|$)",
+        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^|[\]\\|%\d])Terminated\b(?: {2,}|$)",
         shows="symptom",
         why="it does not say by whom",
     ),

@@ -61,5 +61,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/init-failed",
         "RuntimeError: create:torch_npu/x.cpp:89 HCCL function error: HcclCommInitRootInfo(), error code is 1",
     ),
+    ("nccl/init-failed", "EI0006: 2024-08-05-18:15:21.270.506 Getting socket times out. Reason: Remote Rank did not"),
     ("nccl/init-failed", "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64"),
 )

@@ -53,6 +53,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("process/crashed", "!!!!!!! Segfault encountered !!!!!!!"),
     ("process/crashed", "=   EXIT CODE: 139"),
+    ("process/killed-by-scheduler", "MOAB_INFO:  job exceeded wallclock limit"),
+    ("process/killed-by-scheduler", "The user-provided time limit for job execution has been reached:"),
     (
         "process/exception",
         "torchrun: error: the following arguments are required: training_script, training_script_args",
@@ -82,6 +84,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "HSAIL operation resulted in a hardware exception. code: 0x1016",
     ),
     ("process/crashed", "Fatal Python error: Aborted"),
+    ("process/terminated", " 20%|##   | 117/558 [00:10<00:20, 28.3it/s]Terminated"),
+    ("process/killed-by-scheduler", "start-worker GCP Metadata Service says termination is imminent"),
     ("process/peer-died", "ray.exceptions.ActorHandleNotFoundError: created in job 01000000"),
     ("process/terminated", "torch.distributed.elastic.multiprocessing.api.SignalException: Process 23 got signal: 2"),
     (
