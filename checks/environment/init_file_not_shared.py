@@ -61,14 +61,18 @@ def closed(node: Node) -> bool:
 
 def shared(nodes: list[Node]) -> bool:
     """Whether it is one file, or may be one: False only where that is ruled out."""
-    files = [(node, file) for node in nodes if (file := file_of(node)) is not None]
-    if len({file.path for _, file in files}) > 1:
+    folder = path(nodes[0]).rpartition("/")[0] or "/"
+    looked = [one.node0 for node in nodes if (one := files.shared_folder(node, folder)) is not None]
+    if len(looked) == len(nodes) and None not in looked:
+        return not any(looked)  # each looked for a file that node 0 had left beside it
+    named = [(node, file) for node in nodes if (file := file_of(node)) is not None]
+    if len({file.path for _, file in named}) > 1:
         return False
-    if len({node.identity.boot_id for node, _ in files}) == 1:
+    if len({node.identity.boot_id for node, _ in named}) == 1:
         # Containers or namespaces of one kernel: its numbers for devices and files can be compared.
-        inodes = {file.inode for _, file in files if file.inode is not None}
-        return len({file.device for _, file in files}) == 1 and len(inodes) < 2
-    return not any(file.filesystem in LOCAL for _, file in files)
+        inodes = {file.inode for _, file in named if file.inode is not None}
+        return len({file.device for _, file in named}) == 1 and len(inodes) < 2
+    return not any(file.filesystem in LOCAL for _, file in named)
 
 
 def finding(cluster: Cluster, bad: list[Node], summary: str) -> Finding:

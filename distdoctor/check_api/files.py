@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.model.addresses import endpoint
-from distdoctor.model.cluster import Cluster
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import SharedFolder
 from distdoctor.model.findings import Fix
 from distdoctor.model.launch_settings import INIT_METHOD, MASTER_ADDR
 
+__all__ = [
+    "NETWORK_FILESYSTEMS",
+    "SharedFolder",
+    "instead_of_init_file",
+    "is_network_filesystem",
+    "nodes_apart",
+    "shared_folder",
+    "shared_folders",
+]
 NETWORK_FILESYSTEMS = (
     "nfs", "lustre", "gpfs", "ceph", "beegfs", "fuse", "cifs", "smb", "9p", "wekafs", "afs", "gfs", "ocfs",
 )  # fmt: skip
@@ -17,6 +27,39 @@ NETWORK_FILESYSTEMS = (
 def is_network_filesystem(kind: str | None) -> bool:
     """Whether other hosts may have the files of a file system of this type, too."""
     return (kind or "").startswith(NETWORK_FILESYSTEMS) and kind != "fuseblk"  # that is a local disk (fuse(4))
+
+
+def shared_folders(node: Node) -> tuple[SharedFolder, ...]:
+    """The folders that this node is to have in common with the others, as it saw them."""
+    return node.system.shared or ()
+
+
+def shared_folder(node: Node, path: str) -> SharedFolder | None:
+    """The one with this path."""
+    return next((one for one in shared_folders(node) if one.path == path), None)
+
+
+def nodes_apart(cluster: Cluster, path: str) -> tuple[list[Node], bool]:
+    """The nodes for which ``path`` is another folder than for the rest: by node 0's file, which each looked for. And
+    whether it cannot be told which of them is wrong."""
+    seen = {node: one for node in cluster.nodes if (one := shared_folder(node, path)) is not None and not one.error}
+    others = [node for node, one in seen.items() if one.node0 is not None and node is not cluster.node0]
+    without = [node for node in others if seen[node].node0]
+    if not without:
+        return [], False
+    zero = cluster.node0
+    if zero is None or zero not in seen or len(without) < len(others):
+        return without, False  # the others have node 0's
+    places = {(seen[node].filesystem, seen[node].source) for node in without}
+    network = {is_network_filesystem(kind) for kind, _ in places}
+    own = is_network_filesystem(seen[zero].filesystem)
+    if network == {True} and not own:
+        return [zero], False
+    if own and True not in network:
+        return without, False
+    if len(without) > 1 and len(places) == 1 and True in network:  # they have one server's, and node 0 another's
+        return [zero], False
+    return [zero, *without], True
 
 
 def instead_of_init_file(cluster: Cluster, other_path: str) -> tuple[Fix, ...]:

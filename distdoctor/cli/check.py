@@ -41,7 +41,19 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 60.0
 WAIT_FOR_A_PERSON = 600.0
 """How long node 0 waits where it has just asked a person at a terminal to start the others."""
-AGAIN = ("wait", "save", "timeout", "until", "fail_on", "exit_status", "ignore", "checks", "try_fixes", "baseline")
+AGAIN = (
+    "wait",
+    "shared",
+    "save",
+    "timeout",
+    "until",
+    "fail_on",
+    "exit_status",
+    "ignore",
+    "checks",
+    "try_fixes",
+    "baseline",
+)
 """What else than the launch matters when a check is run again, in the order in which it is printed."""
 
 Runner = Callable[["Options", "Observer", Callable[[Report], None]], "Outcome"]
@@ -120,6 +132,7 @@ class CheckCommand:
             until=until,
             try_fixes=how.try_fixes,
             ignore=ignore,
+            shared=tuple(os.path.abspath(path) for path in how.shared or ()),
             save=save,
             command=(*program(), "check"),
             token=self.token(),

@@ -31,6 +31,7 @@ class RunFlags:
     timeout: float = 60.0
     until: str = STAGES[-1]
     try_fixes: bool = True
+    shared: list[str] | None = None
     save: str | None = None
     """With a slash at its end it is a folder, made where it is missing."""
     exit_status: str = "all"
@@ -118,6 +119,9 @@ OPTIONS: dict[str, Any] = {
     "try_fixes": typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment."),
     "save": typer.Option(
         metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."
+    ),
+    "shared": typer.Option(
+        metavar="DIR", help="Also see whether every node has the same folder here, and can write to it. Repeatable."
     ),
     "baseline": typer.Option(
         metavar="FILE", help="Say what changed since this earlier, good run (its --save): the first suspect."

@@ -11,7 +11,8 @@ descriptor on which its child answers:
     in   {"what": a key of QUESTIONS, "of": TEXT, "seconds": NUMBER, "hurry": false | true}
     out  {"found": [TEXT...]}   or   {"error": TEXT}   or nothing: it was ended
 
-When the socket closes, the children are killed and the process ends.
+A child that leaves a file (HELD) stays when it has answered, and takes the file away when its own socket closes, or it
+is told to end. When the control socket closes, the other children are killed and the process ends.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 MAX_MESSAGE = 1 << 16
+MARK, MARK_BYTES, MAX_NAME = ".distdoctor-", 16, 256
+TRIES, AGAIN_SECONDS = 3, 0.25
+LEAVING_SECONDS = 0.3
+"""In which files are taken away at the end."""
 HURRIED = "timeout:1 attempts:1"
 """RES_OPTIONS (resolv.conf(5)) for one question to each name server, and one second for its answer."""
 
@@ -83,6 +90,52 @@ def lock(path: str) -> list[str]:
     return []
 
 
+def mark(path: str) -> list[str]:
+    """Leave a file in the folder ``path`` for others to see: the errno's name or nothing, then the file's name."""
+    name = f"{MARK}{os.urandom(MARK_BYTES).hex()}"
+    full = os.path.join(path, name)
+
+    def remove(*_: object) -> None:
+        with suppress(OSError):
+            os.unlink(full)
+        if _:
+            os._exit(0)
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, remove)
+    try:
+        descriptor = os.open(full, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        try:
+            os.write(descriptor, name.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as err:
+        remove()
+        return [errno.errorcode.get(err.errno or 0, "")]
+    return ["", name]
+
+
+def unmark(path: str, found: list[str]) -> None:
+    """Take it away again."""
+    if len(found) > 1:
+        with suppress(OSError):
+            os.unlink(os.path.join(path, found[1]))
+
+
+def seen(path: str) -> list[str]:
+    """Whether the file ``path`` is here and says its own name: nothing, or why not as the errno's name."""
+    for left in reversed(range(TRIES)):
+        try:
+            with open(path, "rb") as file:
+                return [] if file.read(MAX_NAME) == os.path.basename(path).encode() else ["EIO"]
+        except OSError as err:
+            if not left or err.errno != errno.ENOENT:
+                return [errno.errorcode.get(err.errno or 0, "")]
+        time.sleep(AGAIN_SECONDS)  # a network file system may need a moment
+    return []
+
+
 def _new_file(folder: str) -> int:
     """A file in the folder that has no name, or has it no longer: nothing is left of it, however this process ends."""
     try:
@@ -102,7 +155,11 @@ QUESTIONS: dict[str, Callable[[str], list[str]]] = {
     "announced": announced,
     "folder": folder,
     "lock": lock,
+    "mark": mark,
+    "seen": seen,
 }
+HELD: dict[str, Callable[[str, list[str]], None]] = {"mark": unmark}
+"""What a child does when nobody needs what it has done any more, by the question."""
 
 
 def why_not(err: Exception) -> str:
@@ -114,33 +171,48 @@ def main(control: socket.socket) -> None:
     """Fork a child per question until the socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the socket then closes
     "localhost".encode("idna")  # what getaddrinfo() imports, once and not in each child
-    running: set[int] = set()
+    running, holding = set[int](), set[int]()
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 1)
-        running = {pid for pid in running if os.waitpid(pid, os.WNOHANG)[0] == 0}
+        running, holding = _still(running), _still(holding)
         if not data:
             break
+        question = json.loads(data)
         pid = os.fork()
         if pid == 0:
-            _answer(json.loads(data), socket.socket(fileno=descriptors[0]))
-        running.add(pid)
+            control.close()
+            _answer(question, socket.socket(fileno=descriptors[0]))
+        (holding if question["what"] in HELD else running).add(pid)
         os.close(descriptors[0])
-    for pid in running:
+    end = time.monotonic() + LEAVING_SECONDS
+    while (holding := _still(holding)) and time.monotonic() < end:
+        time.sleep(0.005)
+    for pid in (*running, *holding):
         os.kill(pid, signal.SIGKILL)
+
+
+def _still(children: set[int]) -> set[int]:
+    return {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0] == 0}
 
 
 def _answer(question: dict[str, object], channel: socket.socket) -> None:
     """In the child: answer and end."""
     try:
+        what, of = str(question["what"]), str(question["of"])
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, float(str(question["seconds"])))
         if question["hurry"]:
             os.environ["RES_OPTIONS"] = HURRIED
         try:
-            reply: dict[str, object] = {"found": QUESTIONS[str(question["what"])](str(question["of"]))}
+            found = QUESTIONS[what](of)
+            reply: dict[str, object] = {"found": found}
         except (OSError, UnicodeError) as err:
             reply = {"error": why_not(err)}
         channel.sendall(json.dumps(reply).encode())
+        if what in HELD and "found" in reply:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            channel.recv(1)  # until the other end is closed
+            HELD[what](of, found)
     finally:
         os._exit(0)
 

@@ -16,9 +16,10 @@ from distdoctor.probes import asker
 from distdoctor.probes.threads import in_thread
 
 ENDING_SECONDS = 0.5
-Question = Literal["addresses", "name", "announced", "folder", "lock"]
+Question = Literal["addresses", "name", "announced", "folder", "lock", "seen"]
 """``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own.
-``folder``: whether a file can be written there. ``lock``: whether it can be locked."""
+``folder``: whether a file can be written there. ``lock``: whether it can be locked. ``seen``: whether another node's
+is there."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Asker:
     def __init__(self) -> None:
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._held: list[socket.socket] = []
+        """Each keeps a file where it is; open until nobody needs it."""
 
     def start(self) -> None:
         """Start it, where it does not run yet. Raises OSError."""
@@ -60,7 +63,10 @@ class Asker:
         atexit.register(self.stop)
 
     def stop(self) -> None:
-        """End it and what it is doing; when this returns it is gone."""
+        """End it and what it is doing; when this returns it is gone, and so are the files that it left."""
+        for held in self._held:
+            held.close()
+        self._held.clear()
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -73,23 +79,43 @@ class Asker:
             self._process = None
         atexit.unregister(self.stop)
 
+    async def leave_file(self, folder: str, seconds: float) -> Reply:
+        """Leave a file in the folder until this is stopped: the errno's name or nothing, then the file's name."""
+        ours = self._send("mark", folder, seconds)
+        if ours is None:
+            return Reply(error="there is no process that could take it away again")
+        reply = await _answer(ours, seconds)
+        if len(reply.found) > 1:
+            self._held.append(ours)
+        else:
+            ours.close()
+        return reply
+
     async def ask(self, what: Question, of: str, seconds: float, hurry: bool = False) -> Reply:
         """What is found within ``seconds``. ``hurry``: each name server is given one second and one try."""
+        ours = self._send(what, of, seconds, hurry)
+        if ours is None:
+            return await _ask_in_thread(what, of, seconds)
+        with ours:
+            return await _answer(ours, seconds)
+
+    def _send(self, what: str, of: str, seconds: float, hurry: bool = False) -> socket.socket | None:
+        """The socket on which the answer comes; None where no process or descriptor is left for it."""
         message = json.dumps({"what": what, "of": of, "seconds": seconds, "hurry": hurry}).encode()
         try:
             self.start()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        except OSError:  # no process or descriptor left for it
-            return await _ask_in_thread(what, of, seconds)
-        with ours:
-            ours.setblocking(False)
-            with theirs:
-                assert self._control is not None
-                try:
-                    socket.send_fds(self._control, [message], [theirs.fileno()])
-                except OSError:
-                    return await _ask_in_thread(what, of, seconds)
-            return await _answer(ours, seconds)
+        except OSError:
+            return None
+        ours.setblocking(False)
+        with theirs:
+            assert self._control is not None
+            try:
+                socket.send_fds(self._control, [message], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                return None
+        return ours
 
 
 async def _answer(channel: socket.socket, seconds: float) -> Reply:

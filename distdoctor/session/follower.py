@@ -13,7 +13,7 @@ from distdoctor.model.stages import BY_NAME, MESH, TRIAL, Stage
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.confirm import Unconfirmed, confirm
-from distdoctor.session.local_stages import Ended
+from distdoctor.session.local_stages import Ended, look_for_files
 from distdoctor.session.mesh_stage import MeshStage
 from distdoctor.session.orders import Orders
 from distdoctor.session.post import Post, StorePost, Untrusted
@@ -120,7 +120,10 @@ class Follower:
     async def _climb(self, command: Command, climb: Callable[[Command], Awaitable[Ended]]) -> None:
         """One stage, and how it ended here."""
         most = command.seconds + LATE_SECONDS
-        status = await self._recorder.run_stage(command.stage, climb(command), most)
+        status, _ = await asyncio.gather(
+            self._recorder.run_stage(command.stage, climb(command), most),
+            look_for_files(self._recorder, command.marks),
+        )
         await self._tell_result(command, status in ("ok", "skipped"), "")
 
     async def _try(self, command: Command, ranks: RankStages) -> None:

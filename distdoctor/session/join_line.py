@@ -78,5 +78,6 @@ def line_for_others(options: Options) -> str:
     ):
         if value != usual:
             words += [setting.flag, str(value)]
+    words += [word for path in options.shared for word in ("--shared", path)]
     secret = f"{VARIABLE}={shlex.quote(options.token)} " if options.token else ""
     return secret + shlex.join(words)

@@ -12,7 +12,7 @@ from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, StageFacts, Trial
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
-from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, Stage, opened_up_to, stands_on
+from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
 from distdoctor.session.fix_trial import try_fixes
 from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.inbox import Inbox
@@ -151,11 +151,18 @@ class Leader:
         if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._climbed):
             seconds = stage.doomed_seconds
         seconds += SECONDS_PER_RANK * numbering.world
+        if stage == STORE:
+            return await opener.open(stage, numbering, seconds, marks=self._marks())
         if not stage.links:
             return await opener.open(stage, numbering, seconds)
         everyone = self._inbox.participants.values()
         nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
         return await opener.open(stage, numbering, seconds, targets=tuple(targets(everyone, nccl=nccl)), lead=OWN)
+
+    def _marks(self) -> dict[str, str]:
+        """The folders in which this node left a file for the others, and the file's name."""
+        host = self._inbox.own.facts.host if self._inbox.own else None
+        return {one.path: one.mark for one in (host.shared if host else None) or () if one.mark}
 
     async def _skip(self, stage: Stage, reason: str, needs: str | None = None) -> None:
         """Leave ``stage`` out on all nodes."""

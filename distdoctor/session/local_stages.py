@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 from distdoctor.knowledge.nccl_rdma import gid_index
 from distdoctor.knowledge.torchrun import may_announce
 from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
 from distdoctor.model.stages import GPU
-from distdoctor.probes import account, build_locks, folders, gpu_driver, host, init_file, rdma, temporary, topology_file
+from distdoctor.probes import (
+    account,
+    build_locks,
+    folders,
+    gpu_driver,
+    host,
+    init_file,
+    rdma,
+    shared_folders,
+    temporary,
+    topology_file,
+)
 from distdoctor.probes.threads import in_time
 from distdoctor.ranks.supervisor import Died, Zygote
 from distdoctor.session.recorder import Recorder
@@ -32,6 +44,7 @@ async def environment(recorder: Recorder) -> Ended:
 async def look_at_host(recorder: Recorder) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
     plan = recorder.options.plan
+    shared = asyncio.ensure_future(shared_folders.leave(recorder.options.shared, plan.init_method))
     facts, written, locks, init, temporary_folder, user = await asyncio.gather(
         host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
         folders.probe(os.environ),
@@ -48,11 +61,20 @@ async def look_at_host(recorder: Recorder) -> Ended:
         folders=written,
         build_locks=locks,
         account=user,
+        shared=await shared,
     )
     recorder.update(host=facts)
     if facts.gloo and facts.gloo.address is None:
         return "failed", f"GLOO_SOCKET_IFNAME={facts.gloo.variable}: no such interface"
     return "ok", ""
+
+
+async def look_for_files(recorder: Recorder, marks: Mapping[str, str]) -> None:
+    """Whether node 0's files are in the folders that this node has in common with it (their names, by the folder)."""
+    host = recorder.facts.host
+    if host is not None and host.shared and marks:
+        shared = await shared_folders.look(host.shared, marks)
+        recorder.update(host=replace(recorder.facts.host or host, shared=shared))
 
 
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:

@@ -26,6 +26,8 @@ class Options:
     """The last stage to climb."""
     try_fixes: bool = True
     ignore: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    """Folders that all nodes are to have in common, by their absolute paths."""
     save: Path | None = None
     baseline: tuple[NodeFacts, ...] = ()
     """The facts of an earlier run, to tell what changed since."""

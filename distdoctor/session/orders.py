@@ -20,7 +20,8 @@ from distdoctor.model.bounds import (
     within,
 )
 from distdoctor.model.facts import BadFacts
-from distdoctor.model.stages import BY_NAME, LADDER, TRIAL
+from distdoctor.model.stages import BY_NAME, LADDER, STORE, TRIAL
+from distdoctor.probes.shared_folders import NAME
 from distdoctor.session.protocol import Command
 from distdoctor.session.trial_variables import check_env
 
@@ -28,6 +29,7 @@ ORDER = tuple(
     step.name for stage in LADDER if stage.opened for step in ((stage, TRIAL) if stage.tries_fixes else (stage,))
 )
 """The stages that node 0 opens, in order."""
+MAX_PATH = 4096
 SURPLUS = 64
 """Processes beyond those planned that are still looked at: whoever starts too many is told so."""
 
@@ -76,6 +78,9 @@ class Orders:
         if mine in command.ranks:
             self._own_ranks(command.ranks[mine], command.group_ranks[mine], command.world)
             within("node rank", command.node_ranks.get(mine), 0, MAX_NODES)
+        for path, name in command.marks.items():
+            if command.stage != STORE.name or len(path) > MAX_PATH or not NAME.fullmatch(name):
+                raise BadFacts(f"{name[:40]!r} is no file of a check")
         if BY_NAME[command.stage].links:
             self._targets(command)
         elif command.targets:

@@ -145,6 +145,8 @@ class Command:
     """The number of the leader's own process."""
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
+    marks: dict[str, str] = field(default_factory=dict)
+    """Of the first stage: the folders that all are to have in common -> the file that node 0 left there."""
     parts: int = 0
     """Of a report: how many values it is stored in."""
     digest: str = ""

@@ -203,3 +203,19 @@ def test_a_mark_with_other_than_hexadecimal_digits_is_none(run: str, token: str)
 def test_a_counter_that_was_not_counted_is_none(value: bytes) -> None:
     assert count(value) is None
     assert count(b"12") == 12
+
+
+MARK = f".distdoctor-{'0a' * 16}"
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "admitted"),
+    [("store", MARK, True), ("store", "../../etc/passwd", False), ("store", f"{MARK}/x", False), ("mesh", MARK, False)],
+)
+def test_files_are_looked_for_once_and_by_names_of_a_check(stage: str, name: str, admitted: bool) -> None:
+    command = opening(stage, marks={"/data": name})
+    if admitted:
+        orders().admit(command)
+    else:
+        with pytest.raises(BadFacts):
+            orders().admit(command)

@@ -23,6 +23,7 @@ from distdoctor.model.facts.host import (
     Leftover,
     Limits,
     Resolution,
+    SharedFolder,
     SharedMemory,
     TemporaryFolder,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "Resolution",
     "Route",
     "Shadow",
+    "SharedFolder",
     "SharedMemory",
     "ShutPort",
     "Socket",

@@ -211,6 +211,26 @@ class Folder:
 
 
 @dataclass(frozen=True)
+class SharedFolder:
+    """A folder that all nodes are to have in common, in which this one left a file for the others for as long as the
+    check went on."""
+
+    path: str
+    by: str = "--shared"
+    """The flag that names it: ``--shared``, or ``--init-method`` for the folder of its file."""
+    error: str = ""
+    """The errno's name where no file could be left, as ENOENT; ``timeout`` where the file system did not answer."""
+    mark: str = ""
+    """The name of that file, which nobody can guess."""
+    filesystem: str | None = None
+    source: str = ""
+    """What is mounted there: a device, or of a network file system the server and its folder."""
+    node0: str | None = None
+    """What became of node 0's file here: empty: it was there and could be read; the errno's name, as ENOENT, where not;
+    ``timeout``. None: nobody looked, as where no nodes met."""
+
+
+@dataclass(frozen=True)
 class BuildLock:
     """A lock of torch.utils.cpp_extension, which waits for it without limit."""
 
@@ -256,6 +276,8 @@ class HostFacts:
     temporary: TemporaryFolder | None = None
     folders: tuple[Folder, ...] | None = None
     """None where they were not looked at."""
+    shared: tuple[SharedFolder, ...] | None = None
+    """Those of --shared and of a file:// init method; None where they were not looked at, or none is named."""
     build_locks: tuple[BuildLock, ...] | None = None
-    """The same."""
+    """None where they were not looked at."""
     account: Account | None = None

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, first, found, left_alone, on_each
+from distdoctor.model.facts import InitFile, SharedFolder
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, first, found, left_alone, on_each
 from tests.clusters.init_files import NFS, TMP, init_files
-from tests.facts_builder import with_plan
+from tests.facts_builder import with_host, with_plan
 
 CHECK = "environment/init-file-not-shared"
+
+
+def with_folders(file: InitFile, seen: str) -> Facts:
+    """Node 0 left a file beside it, and this became of it on node 1."""
+    zero, one = init_files(file, file)
+    folder = SharedFolder(file.path.rpartition("/")[0], "--init-method", "", ".distdoctor-1", file.filesystem)
+    return (
+        with_host(zero, shared=(replace(folder, node0=""),)),
+        with_host(one, shared=(replace(folder, node0=seen),)),
+    )
 
 
 ROWS = [
@@ -22,6 +33,7 @@ ROWS = [
         BOTH,
         together=True,
     ),
+    Row("two exports of one name", lambda: with_folders(NFS, "ENOENT"), BOTH, together=True),
     Row(
         "init file's folder missing on one",
         lambda: init_files(NFS, replace(NFS, folder_exists=False, writable=False, device=None)),
@@ -37,6 +49,7 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("a file of node 0's beside it was seen", lambda: with_folders(TMP, "")),
     LookAlike("shared init file", lambda: init_files(NFS, NFS)),
     LookAlike("init file, one kernel", lambda: init_files(TMP, TMP, kernel="k")),
 ]

@@ -13,6 +13,7 @@ from tests.lab.faults.host import (
     leftover,
     long_temporary_folder,
     memory_limit,
+    own_folder,
     port_range,
     process_limit,
     shared_memory,
@@ -22,6 +23,9 @@ from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, flag, one_node, shell, variable
 from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
 from tests.lab.harness.case import Case, patient
+from tests.lab.harness.host import SHARED
+
+DATA = f"{SHARED}/data"
 
 CASES = [
     Case("nccl only, 127.0.1.1 on both", own_name_at("127.0.1.1", 0, 1), "host/hostname-loopback", ["host0", "host1"], "warn", live=False, flags=NCCL_HOST),
@@ -43,6 +47,7 @@ CASES = [
         Case("own name unknown, one node alone", together(name_removed(0, "host0"), one_node), "host/rendezvous-name", ["host0"], hosts=1, options=(1, 2), torch="at once, a name only"),
         Case("no space for temporary files", full_folder("TMPDIR", 1), "host/disk-full", ["host1"], "warn"),
         Case("a cache on a full disk", full_folder("TRITON_CACHE_DIR", 0, 1), "host/disk-full", BOTH, "warn", by_hand=together(variable("TRITON_CACHE_DIR", None, 0, 1))),
+        Case("a folder for all is another one on host 1", own_folder(DATA, 1), "host/shared-dir-differs", ["host1"], hosts=3, flags=("--shared", DATA), by_hand=inside(1, f"umount {DATA}"), torch="never (trains)"),
         Case("TMPDIR of 90 letters", long_temporary_folder(1), "host/tmpdir-too-long", ["host1"], "warn"),
         Case("a lock of a build that was killed", build_lock(2, 1), "host/extension-lock-stale", ["host1"], "warn"),
         Case("2 ranks on one CPU", shell("taskset -cp 0 $$ >/dev/null", 1), "host/cpu-affinity", ["host1"], "warn", needs=["taskset"]),

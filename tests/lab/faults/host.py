@@ -139,6 +139,11 @@ def build_lock(hours: int, *hosts: int) -> Fault:
     return together(variable("TORCH_EXTENSIONS_DIR", folder, *hosts), *(inside(index, made) for index in hosts))
 
 
+def own_folder(path: str, *hosts: int) -> Fault:
+    """All hosts have this folder in common, but for those named, where another file system is mounted on it."""
+    return together(inside(0, f"mkdir -p {path}"), *(inside(index, f"mount -t tmpfs lab {path}") for index in hosts))
+
+
 def no_locks(*hosts: int) -> Fault:
     """On the hosts flock() says ENOSYS, as on a file system without locks."""
     library = f"{PRIVATE}/lab/no-locks.so"
