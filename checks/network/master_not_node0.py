@@ -10,12 +10,15 @@ Node 0 hosts its store, and waits for it somewhere else.
 
 Why it happens
 --------------
-A placeholder or an old address; another host's address; localhost on several hosts, where each one then means itself.
+A placeholder or an old address; another host's address; localhost on several hosts, where each one then means itself;
+a published port of a container, which works from outside and, without hairpin NAT, not from the container itself.
 torchrun hosts the store on the node of rank 0 whatever MASTER_ADDR says.
 
 Fix
 ---
-Set MASTER_ADDR on every node to an address of node 0 that the others reach.
+Set MASTER_ADDR on every node to an address of node 0 that the others reach. Where it is forwarded to node 0 (a
+container with a published port) and node 0 itself gets nowhere by it, name node 0's own address there, on that node
+alone: the nodes need not use the same one.
 
 When it is harmless
 -------------------
@@ -99,8 +102,36 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     values = {node.plan.master_addr for node in bad if node not in looped}
     pairs = {(node.plan.master_addr, node.master_addresses) for node in looped}
     bad = [n for n in cluster.nodes if n in bad or (shares(n, values, pairs) and n.plan.master_addr and not joined(n))]
-    if bad:
+    if not bad:
+        return
+    zero = right_node(cluster)
+    if zero is not None and bad == [zero] and (came := guests(cluster, zero)):
+        yield forwarded(cluster, zero, came)
+    else:
         yield finding(cluster, bad)
+
+
+def guests(cluster: Cluster, zero: Node) -> tuple[str, ...]:
+    """Who got into the store of a node 0 that MASTER_ADDR does not lead to it itself; empty where nobody did."""
+    if reaches_itself(zero) or sum(claims_node0(node) for node in cluster.nodes) > 1:
+        return ()
+    others = [peer for peer in cluster.peers(zero) if joined(peer)]
+    theirs = [peer.name for peer in others if {*peer.master_addresses} & {*zero.master_addresses}]
+    return tuple(theirs) or ("others",) * min(zero.meeting.visitors, 1)
+
+
+def forwarded(cluster: Cluster, zero: Node, came: tuple[str, ...]) -> Finding:
+    """The finding about a MASTER_ADDR that is forwarded to node 0, and that node 0 itself cannot use: a TCPStore's host
+    is a client of it, too (torch/csrc/distributed/c10d/TCPStore.cpp)."""
+    master, own = zero.plan.master_addr, reachable_address(zero, cluster)
+    who = together(came)
+    text = f"On {zero.name} alone, name its own address: {master} is forwarded to it, and the others keep that."
+    return Finding.about(
+        (zero,),
+        f"MASTER_ADDR {master} leads {who} to {zero.name}, and not {zero.name} itself.",
+        evidence=(*evidence(zero), f"{who} came to its store by {master}: that is forwarded (a published port, NAT)"),
+        fixes=set_master_fixes([zero], text, address=own) if own else (Fix.on(zero, text),),
+    )
 
 
 def shares(node: Node, values: Collection[str | None], pairs: Collection[tuple[str | None, tuple[str, ...]]]) -> bool:

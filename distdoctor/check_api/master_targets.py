@@ -19,7 +19,12 @@ def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     for node in reversed(cluster.nodes):
         owners.update({parse_address(address): node.host for address in node.addresses})
     found: dict[str, MasterTarget] = {}
+    zero = cluster.node0
     for node in cluster.nodes:
+        if zero is not None and _met(node) and _arrived(zero, node):
+            # It got there, whatever it calls the place: a service's address, or a published port that is forwarded.
+            found[node.name] = (zero.host, zero.plan.master_port)
+            continue
         place = _where(cluster, node, owners)
         if place is not None:
             found[node.name] = (place, node.plan.master_port)
@@ -38,9 +43,7 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
     numbers = [parse_address(address) for address in addresses]
     own = {parse_address(address) for address in node.addresses}
     if any(is_loopback(address) for address in addresses) or any(number in own for number in numbers):
-        # An address of its own that is forwarded (a service's, on every node with IPVS) led it to node 0 all the same.
-        zero = cluster.node0
-        return zero.host if zero is not None and _met(node) and _arrived(zero, node) else node.host
+        return node.host
     for number in numbers:
         if number in owners:
             return owners[number]

@@ -97,6 +97,7 @@ class Rendezvous:
             await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
         self.recorder.update_meeting(ended=True)
         self.hosting.note_holders(bool(self.network.master_is_own) and (self._must_host() or self._may_host()))
+        await self.hosting.note_visitors()
         self.hosting.close()
         return None
 

@@ -105,6 +105,20 @@ class StoreHost:
             client.close()
         return value != self.sealed(self.marker)
 
+    async def note_visitors(self) -> None:
+        """How many found the way here by a MASTER_ADDR that does not lead this node itself to its own store."""
+        if self.child is None or self.marker is None or self.network.master_is_own is not False:
+            return
+        client = None
+        try:
+            client = await self._own_client()
+            self.recorder.update_meeting(visitors=await client.add(Keys(self.marker.run).members, 0))
+        except StoreError:
+            pass
+        finally:
+            if client is not None:
+                client.close()
+
     def note_holders(self, mine: bool) -> None:
         """Where something on the port kept this node from hosting the store: what that is, and which port is free."""
         if self.network.bind is not None:

@@ -46,6 +46,8 @@ class MeetingFacts:
     """What was found in the store under this run's keys that its processes have not written."""
     late: int | None = None
     """How many processes node 0's report is about, where this one came after it was written."""
+    visitors: int = 0
+    """How many processes came to the store that this node hosts, to which MASTER_ADDR does not lead it itself."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Bind, Elsewhere
+from distdoctor.model.facts import Bind, Contact, Elsewhere
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.odd import other_spellings
 from tests.facts_builder import (
@@ -48,6 +48,13 @@ def own_addresses() -> Facts:
     return waited_in_vain(a), with_network(b, bind=Bind(True, PORT))
 
 
+def forwarded() -> Facts:
+    """Node 0 names its own address, node 1 the published port that is forwarded there."""
+    a, b = healthy(2, declared=True)
+    b = with_plan(with_master(b, "192.0.2.7"), master_port=30500)
+    return a, with_network(b, contact=Contact("192.0.2.7", 30500, "open"))
+
+
 ROWS = [
     Row("another port", other_port, ("host1",)),
     Row("another port, seen by one alone", waits_on_another_port, ("host1", "host0"), blame="one-of"),
@@ -58,6 +65,7 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("other spellings of one master", other_spellings),
+    LookAlike("a published port that is forwarded to node 0", forwarded),
 ]
 
 CURES = [

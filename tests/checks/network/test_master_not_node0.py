@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Bind
+from distdoctor.model.facts import Bind, Contact
 from tests.checks.row import BOTH, Facts, LookAlike, Row, fixes, found, left_alone
 from tests.clusters.odd import other_spellings
 from tests.facts_builder import (
     PORT,
+    alone,
     healthy,
     judged,
     outside,
@@ -58,7 +59,17 @@ def localhost_on_one() -> Facts:
     return waited_in_vain(a), outside(b)
 
 
+def published(visitors: int = 0) -> Facts:
+    """Node 0 in a container: its port is published at 10.77.0.99, which it does not reach itself."""
+    a, b = healthy(2, declared=True)
+    a = with_network(outside(with_master(a, "10.77.0.99")), bind=Bind(True, PORT))
+    b = with_network(with_master(b, "10.77.0.99"), contact=Contact("10.77.0.99", PORT, "open"))
+    return with_meeting(a, visitors=visitors), with_meeting(alone(b), host_lost=True)
+
+
 ROWS = [
+    Row("an address that is forwarded, and not for node 0 itself", published, ("host0",), alone=("store/node-lost",)),
+    Row("the same, seen by node 0 alone", lambda: published(1)[:1], ("host0",)),
     Row("nobody's address", nobodys_address, BOTH),
     Row("nobody's address, no ranks declared", nobodys_address_undeclared, BOTH),
     Row("node 1's address", node_1s_address, BOTH),
@@ -73,6 +84,13 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+@pytest.mark.parametrize("make", [published, lambda: published(1)[:1]])
+def test_a_forwarded_address_is_replaced_on_node_0_alone(make: Callable[[], Facts]) -> None:
+    (fix,) = fixes(*make())
+    assert (fix.nodes, fix.flags) == (("host0",), {"--master-addr": "10.77.0.10"})
+    assert "the others keep that" in fix.text
 
 
 @pytest.mark.parametrize("make", [nobodys_address, node_1s_address, lambda: localhost(True)])

@@ -139,3 +139,22 @@ def behind_nat(network: str) -> Fault:
             start.flags["--nnodes"] = "2"
 
     return inject
+
+
+def published(launch: Launch) -> None:
+    """Host 0 is a container of host 2, which takes no part in the job and forwards its own MASTER_PORT to it: for what
+    comes from outside, not for the container itself."""
+    inner, _, router = launch.cluster
+    router.add_interface("docker0", "172.17.0.1/16", bridge="inner")
+    inner.add_interface("eth1", "172.17.0.2/16", bridge="inner")
+    inner.inside("ip link set eth0 down && ip address flush dev eth0 && ip route add default via 172.17.0.1")
+    router.inside(
+        "echo 1 > /proc/sys/net/ipv4/ip_forward && nft -f - <<'END'\ntable ip translated {\nchain in {\n"
+        f"type nat hook prerouting priority -100;\niifname eth0 tcp dport {PORT} dnat to 172.17.0.2\n}}\nchain out {{\n"
+        "type nat hook postrouting priority 100;\noifname eth0 masquerade\n}\n}\nEND"
+    )
+    own_name_at("172.17.0.2", 0)(launch)
+    launch.starts = launch.starts[:2]
+    for start in launch.starts:
+        start.flags |= {"--nnodes": "2", "--master-addr": router.address}
+        start.env["DISTDOCTOR_TOKEN"] = "0123456789abcdef"
