@@ -85,13 +85,33 @@ def by_ssh(hosts: Sequence[NamedHost]) -> tuple[Target, ...]:
 
 
 def into_slurm_job(job: str) -> tuple[Target, ...]:
-    """Every node of a running SLURM job, beside its steps. Raises UsageError."""
-    listed = _asked("--slurm-job", ["squeue", "--noheader", "--states=RUNNING", f"--jobs={job}", "--format=%N"])
-    if not listed.strip():
-        raise UsageError(f"--slurm-job {job}: no such job is running (see squeue --me)")
+    """Every node of a running SLURM job, beside its steps; of a heterogeneous one those of all its components.
+
+    Raises UsageError, with where it ran if it has ended: into such a job no step leads.
+    """
+    asks = ["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%A|%i|%T|%N"]
+    rows = [line.strip().split("|") for line in _asked("--slurm-job", asks).splitlines()]
+    jobs = [(number, name, state, nodes) for number, name, state, nodes in (row for row in rows if len(row) == 4)]
+    running = [(number, name, nodes) for number, name, state, nodes in jobs if state == "RUNNING" and nodes]
+    if len({name.partition("+")[0] for _, name, _ in running}) > 1:  # an array: 7_1, 7_2; of components: 7+0, 7+1
+        raise UsageError(f"--slurm-job {job}: several jobs run, name one: {', '.join(name for _, name, _ in running)}")
+    if not running:
+        raise UsageError(f"--slurm-job {job}: {_not_running(jobs)}")
     # One task on each node, with what the job has: without --overlap it would wait for the job's own steps to end.
-    step = ("srun", "--overlap", f"--jobid={job}", "--nodes=1", "--ntasks=1", "--unbuffered", "--quiet")
-    return tuple(Target(host, "srun", (*step, f"--nodelist={host.name}")) for host in named(listed.split()[0]))
+    step = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--quiet")
+    found: dict[str, Target] = {}
+    for number, _, nodes in running:
+        for host in named(nodes):
+            found.setdefault(host.name, Target(host, "srun", (*step, f"--jobid={number}", f"--nodelist={host.name}")))
+    return tuple(found.values())
+
+
+def _not_running(jobs: Sequence[tuple[str, str, str, str]]) -> str:
+    """Why no step can be started in this job, as far as SLURM still knows it, and what leads to its nodes."""
+    ended = next((one for one in jobs if one[3]), None)
+    if ended is not None:
+        return f"it is {ended[2]}; it ran on {ended[3]}, where ssh may still lead: --hosts {ended[3]}"
+    return f"it is {jobs[0][2]}" if jobs else "no such job is running (see squeue --me)"
 
 
 def into_pods(selector: str, namespace: str | None, container: str | None = None) -> tuple[Target, ...]:

@@ -82,10 +82,40 @@ def test_what_the_site_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     program(tmp_path, "squeue", "")
     with pytest.raises(UsageError, match="--slurm-job 7: no such job is running"):
         ways.into_slurm_job("7")
-    program(tmp_path, "squeue", "gpu[1-2]")
+    program(tmp_path, "squeue", "7|7|RUNNING|gpu[1-2]")
     steps = ways.into_slurm_job("7")
     assert [step.host.name for step in steps] == ["gpu1", "gpu2"] and "--overlap" in steps[0].before
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     with pytest.raises(UsageError, match="needs squeue, which is not on PATH here"):
         ways.into_slurm_job("7")
     assert sys.executable in steps[0].command(None)[-1]
+
+
+def test_components_of_a_job_are_one_and_an_array_is_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    program(tmp_path, "squeue", "7|7+0|RUNNING|gpu[1-2]\n8|7+1|RUNNING|cpu1")
+    steps = ways.into_slurm_job("7")
+    assert [(step.host.name, step.before[-2]) for step in steps] == [
+        ("gpu1", "--jobid=7"),
+        ("gpu2", "--jobid=7"),
+        ("cpu1", "--jobid=8"),
+    ]
+    program(tmp_path, "squeue", "9|7_1|RUNNING|gpu1\n7|7_2|RUNNING|gpu2\n7|7_[3-4]|PENDING|")
+    with pytest.raises(UsageError, match="several jobs run, name one: 7_1, 7_2"):
+        ways.into_slurm_job("7")
+    program(tmp_path, "squeue", "9|7_1|RUNNING|gpu1")
+    assert "--jobid=9" in ways.into_slurm_job("7_1")[0].before
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("7|7|FAILED|gpu[1-2]", r"it is FAILED; it ran on gpu\[1-2\], .*--hosts gpu\[1-2\]$"),
+        ("7|7|PENDING|", "it is PENDING$"),
+    ],
+)
+def test_a_job_that_does_not_run(says: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    program(tmp_path, "squeue", says)
+    with pytest.raises(UsageError, match=f"--slurm-job 7: {told}"):
+        ways.into_slurm_job("7")

@@ -66,15 +66,19 @@ class Fault:
 @contextmanager
 def _sets(site: Site, host: str, **variables: str) -> Any:
     site.sets(host, **variables)
-    yield
-    site.sets(host)
+    try:
+        yield
+    finally:
+        site.sets(host)
 
 
 @contextmanager
 def _inside(site: Site, host: int, script: str, undo: str) -> Any:
     site.cluster[host].inside(script)
-    yield
-    site.cluster[host].inside(undo)
+    try:
+        yield
+    finally:
+        site.cluster[host].inside(undo)
 
 
 @contextmanager
@@ -83,9 +87,11 @@ def _names(site: Site, change: Callable[[str, str], str], *hosts: int) -> Any:
     before = {host: site.cluster[host].hosts_file for host in hosts}
     for host, text in before.items():
         site.cluster[host].hosts_file = change(site.cluster[host].name, text)
-    yield
-    for host, text in before.items():
-        site.cluster[host].hosts_file = text
+    try:
+        yield
+    finally:
+        for host, text in before.items():
+            site.cluster[host].hosts_file = text
 
 
 def _filter(rule: str) -> str:
