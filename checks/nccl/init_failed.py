@@ -6,7 +6,8 @@ What you see
 
 Why it happens
 --------------
-None of the known causes is in the facts. NCCL's own words come with NCCL_DEBUG=INFO.
+None of the known causes is in the facts. NCCL's own words come with NCCL_DEBUG=INFO. Where the group of all nodes
+cannot be made, those of each node alone and of pairs are tried, which tells the node or the link.
 
 Fix
 ---
@@ -22,8 +23,9 @@ gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Line, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, failed_stage_finding, groups, names_of
 
 SEVERITY = "fail"
 LOG = (
@@ -102,6 +104,10 @@ LOG = (
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
 PREVENTS = "nccl group formed"
 SYMPTOM_OF = "nccl group formed"
+FIX_SMALLER = (
+    "Run the job's first step on these alone with NCCL_DEBUG=INFO, and read the first WARN line; or leave them out."
+)
+LINES = 8
 FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
 
 
@@ -109,4 +115,35 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     gpus = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
     planned = any("nccl" in node.plan.backends(gpus=gpus) for node in cluster.nodes)
     severity = "fail" if planned else "warn"
-    yield from failed_stage_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity)
+    found = groups.group_search(cluster)
+    if found is None or not (found.alone or found.nodes or found.links):
+        evidence = found.evidence if found is not None else ()
+        for one in failed_stage_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity):
+            yield replace(one, evidence=(*one.evidence, *evidence[:LINES]))
+        return
+    for nodes, links, summary in accused(found):
+        yield Finding.about(
+            nodes,
+            summary,
+            links=[(a.name, b.name) for a, b in links],
+            evidence=about(found, nodes),
+            fixes=[Fix.on(nodes, FIX_SMALLER)],
+            severity="fail" if planned else "warn",
+        )
+
+
+def accused(found: groups.GroupSearch) -> Iterator[tuple[tuple[Node, ...], tuple[tuple[Node, Node], ...], str]]:
+    if found.alone:
+        yield found.alone, (), f"The NCCL process group cannot be made on {names_of(found.alone)} alone, either."
+    if found.nodes:
+        yield found.nodes, (), f"The NCCL process group cannot be made with {names_of(found.nodes)}, and without can."
+    for pair in found.links:
+        yield pair, (pair,), f"{names_of(pair)} cannot make an NCCL process group together; with others each can."
+
+
+def about(found: groups.GroupSearch, nodes: tuple[Node, ...]) -> list[str]:
+    """What fails first, then what passes: of these nodes, then of the others."""
+    names = [node.name for node in nodes]
+    return sorted(found.evidence, key=lambda line: (": failed" not in line, not any(name in line for name in names)))[
+        :LINES
+    ]

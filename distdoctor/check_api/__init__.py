@@ -32,6 +32,7 @@ The facts, and what a check makes of them:
     files                    files that nodes have in common, or should have
     gpus                     the GPUs of nodes (Node.driver), and what ranks see; pydoc distdoctor.check_api.gpus
     rdma                     the InfiniBand and RoCE ports of nodes; pydoc distdoctor.check_api.rdma
+    groups                   process groups of fewer nodes, tried where that of all failed
     HostCall                 what became of the command sent to a host, of check --hosts (Cluster.calls)
     live                     of judge_job, a job that runs now: its ranks, its store; pydoc distdoctor.check_api.live
     Iterator                 what judge() returns: Iterator[Finding]
@@ -197,7 +198,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import files, gpus, live, rdma
+from distdoctor.check_api import files, gpus, groups, live, rdma
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
@@ -266,8 +267,7 @@ from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from distdoctor.model.plan import DEFAULT_PORT, PlanProblem
 
 VERSION = 1  # raised where a check written for an earlier one no longer works; names may be added without
-parse = parse_address
-"""What 0.1.0 called it."""
+parse = parse_address  # what 0.1.0 called it
 
 __all__ = [
     "DEFAULT_PORT", "DEPRECATED_VARIABLES", "FATAL_SETTINGS", "GLOO_INTERFACES", "GLOO_SETTINGS", "INTERFACE_VARIABLES",
@@ -280,7 +280,7 @@ __all__ = [
     "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line",
     "cut_after_accept", "data_interface", "died_ranks", "disagreement", "duplicate_addresses", "end_leftover_fix",
     "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
-    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address",
+    "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
     "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "install_torch_command",
     "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
     "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules",

@@ -25,6 +25,8 @@ MAX_PARTS = 16
 MAX_ADDRESSES = 3
 """Of one node that its peers connect to: for gloo, for NCCL, and the one it is reached at."""
 MAX_COUNT_DIGITS = 18
+MAX_ROUNDS = 6
+"""Of groups of fewer nodes."""
 MAX_DEPTH = 6
 """Of what a rank tells of a stage: lists and mappings in each other."""
 MAX_LIST = 16_384
@@ -53,7 +55,7 @@ def check_facts(facts: NodeFacts) -> None:
         within("local rank", rank.local_rank, 0, MAX_WORLD)
         within("stages of a rank", len(rank.stages), 0, 64)
     host, mesh = facts.host, facts.mesh
-    lists = [facts.stages, facts.trials, facts.near_misses, facts.variables]
+    lists = [facts.stages, facts.trials, facts.groups, facts.near_misses, facts.variables]
     if host is not None:
         lists += [host.interfaces, host.hosts_lines, host.leftovers, *(i.addresses for i in host.interfaces)]
         lists += [host.folders or (), host.build_locks or ()]

@@ -294,6 +294,7 @@ def _merge(group: list[NodeFacts]) -> tuple[NodeFacts, tuple[str, ...]]:
             ranks=tuple(sorted((r for one in group for r in one.ranks), key=lambda r: (r.rank is None, r.rank or 0))),
             meeting=next((one.meeting for one in group if one.meeting and one.meeting.hosted), first.meeting),
             trials=tuple(t for one in group for t in one.trials),
+            groups=tuple(g for one in group for g in one.groups),
         ),
         keys,
     )

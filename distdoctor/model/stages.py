@@ -41,6 +41,8 @@ class Stage:
     """The backend whose process group is made."""
     even_unplanned: bool = False
     """It is tried also where the job does not use that backend; a failure is then a warning."""
+    searched: bool = False
+    """Where it fails, smaller groups say which node or link it is (SEARCH)."""
     tries_fixes: bool = False
     """After it, what fixes would change is tried (TRIAL)."""
     after_torch: bool = False
@@ -95,6 +97,7 @@ LADDER = (
         seconds=30.0,
         doomed_seconds=3.0,
         backend="nccl",
+        searched=True,
     ),
     Stage(
         "barrier",
@@ -122,8 +125,18 @@ TRIAL = Stage(
     "gloo and barrier once more, with the variables that a fix sets",
     opened=True,
     seconds=5.0,
+    spoken="trying the fix",
 )
 """No rung of the ladder: opened like one, in the middle of it."""
+SEARCH = Stage(
+    "search",
+    "the NCCL process group again, of each node alone and of pairs of nodes",
+    opened=True,
+    seconds=15.0,
+    ends_everywhere=False,
+    spoken="trying smaller NCCL groups",
+)
+"""No rung either; opened several times, each a round of groups side by side."""
 TRIED_AGAIN = (GLOO.name, BARRIER.name)
 """The stages that a trial climbs."""
 
@@ -137,7 +150,7 @@ ALONE = tuple(stage.name for stage in LADDER if not stage.opened)
 """Those that each process climbs by itself, before the nodes meet."""
 LOG_STAGES = ("launch", "process")
 """What only logs show, and hangs: how the job was launched, what became of a rank's process. Never climbed."""
-BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL)}
+BY_NAME = {stage.name: stage for stage in (*LADDER, TRIAL, SEARCH)}
 
 
 def position(stage: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import BadFacts
 from distdoctor.model.report import Report
-from distdoctor.model.stages import BY_NAME, MESH, TRIAL, Stage
+from distdoctor.model.stages import BY_NAME, MESH, SEARCH, TRIAL, Stage
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.confirm import Unconfirmed, confirm
@@ -59,6 +59,7 @@ class Follower:
             port = await mesh.listen(self._transcript)
         await self.tell(Event("hello", self._recorder.facts, mesh_port=port))
         stages: dict[Stage, Callable[[Command], Awaitable[Ended]]] = {**ranks.work, MESH: mesh.climb}
+        trials = {TRIAL: ranks.trial, SEARCH: ranks.search}
         orders = self._orders()
         work: asyncio.Task[None] | None = None
         try:
@@ -79,7 +80,7 @@ class Follower:
                     ranks.abort = asyncio.Event()
                     stage = BY_NAME[command.stage]
                     work = asyncio.create_task(
-                        self._try(command, ranks) if stage == TRIAL else self._climb(command, stages[stage])
+                        self._climb(command, stages[stage]) if stage in stages else self._try(command, trials[stage])
                     )
                 else:
                     if work is not None:
@@ -126,9 +127,12 @@ class Follower:
         )
         await self._tell_result(command, status in ("ok", "skipped"), "")
 
-    async def _try(self, command: Command, ranks: RankStages) -> None:
-        """A fix, and whether it helped here."""
-        passed, error = await ranks.trial(command)
+    async def _try(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
+        """What is no rung of the ladder: whether it passed here, else why not."""
+        observer, what = self._recorder.observer, BY_NAME[command.stage].spoken
+        observer.waits(what, command.seconds)
+        passed, error = await trial(command)
+        observer.waited(what)
         await self._tell_result(command, passed, error)
 
     async def _tell_result(self, command: Command, ok: bool, error: str) -> None:

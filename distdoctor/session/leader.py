@@ -9,12 +9,13 @@ from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
 from distdoctor.model.cluster import Cluster, build
-from distdoctor.model.facts import MeetingFacts, NodeFacts, StageFacts, Trial
+from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
 from distdoctor.model.stages import ALONE, SECONDS_PER_RANK, STORE, Stage, opened_up_to, stands_on
 from distdoctor.session.fix_trial import try_fixes
 from distdoctor.session.foreseen import Foreseen
+from distdoctor.session.group_search import search
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.mesh_stage import targets
 from distdoctor.session.options import Options
@@ -40,6 +41,7 @@ class Leader:
         self._foreseen = Foreseen(options)
         self._roll = RollCall(options, observer, inbox, self.cluster, self._foreseen, started)
         self._trials: list[Trial] = []
+        self._groups: list[SmallerGroup] = []
         self._skipped: list[StageFacts] = []
         self._climbed = ALONE[-1]
         self._timed_out = False
@@ -94,7 +96,7 @@ class Leader:
             forged=(*(own.forged if own else ()), *self._inbox.notes),
         )
         present = [
-            replace(self._with_skipped(one), meeting=record, trials=tuple(self._trials))
+            replace(self._with_skipped(one), meeting=record, trials=tuple(self._trials), groups=tuple(self._groups))
             if one is self._inbox.own
             else self._with_skipped(one)
             for one in everyone
@@ -140,6 +142,8 @@ class Leader:
             if not passed and (not stage.links or self._foreseen.fails(self.cluster(), stage.name)):
                 failed.append(stage.name)
             self._climbed = stage.name
+            if stage.searched and not passed:
+                self._groups = await search(self.cluster(), self._inbox, opener, numbering)
             if stage.tries_fixes and self._options.try_fixes and opener.time_left:
                 cluster = self.cluster()
                 judgement = judge(cluster, self._options.checks, self._options.ignore)

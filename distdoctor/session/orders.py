@@ -15,18 +15,22 @@ from distdoctor.model.bounds import (
     MAX_NODES,
     MAX_PARTS,
     MAX_RANKS,
+    MAX_ROUNDS,
     MAX_WORLD,
     finite_seconds,
     within,
 )
 from distdoctor.model.facts import BadFacts
-from distdoctor.model.stages import BY_NAME, LADDER, STORE, TRIAL
+from distdoctor.model.stages import BY_NAME, LADDER, SEARCH, STORE, TRIAL
 from distdoctor.probes.shared_folders import NAME
 from distdoctor.session.protocol import Command
 from distdoctor.session.trial_variables import check_env
 
 ORDER = tuple(
-    step.name for stage in LADDER if stage.opened for step in ((stage, TRIAL) if stage.tries_fixes else (stage,))
+    step.name
+    for stage in LADDER
+    if stage.opened
+    for step in (stage, *[TRIAL] * stage.tries_fixes, *[SEARCH] * stage.searched)
 )
 """The stages that node 0 opens, in order."""
 MAX_PATH = 4096
@@ -41,7 +45,7 @@ class Orders:
         """``number`` is this participant's, which has ``ranks``; ``planned`` processes are to meet; ``one_host``: the
         store is on this host, so that the others may be reached over loopback."""
         self._me, self._ranks, self._planned, self._one_host = number, ranks, planned, one_host
-        self._place = 0
+        self._place, self._round = 0, 0
         self._over = False
 
     def admit(self, command: Command) -> None:
@@ -61,9 +65,13 @@ class Orders:
         if command.stage not in ORDER:
             raise BadFacts(f"there is no stage {command.stage[:40]!r} to be opened")
         place = ORDER.index(command.stage)
-        if place < self._place:
+        again = command.stage == SEARCH.name and place == self._place - 1
+        if place < self._place and not again:
             raise BadFacts(f"the stage {command.stage} was opened before, or its turn is over")
-        attempt = int(command.stage == TRIAL.name)
+        if command.stage == SEARCH.name:
+            self._round += 1
+            within("round", self._round, 1, MAX_ROUNDS)
+        attempt = self._round if command.stage == SEARCH.name else int(command.stage == TRIAL.name)
         within("attempt", command.attempt, attempt, attempt)
         self._place = place + 1
 
@@ -89,6 +97,8 @@ class Orders:
             check_env(command.env.get(mine, {}))
         elif command.env:
             raise BadFacts(f"the stage {command.stage} sets no variables")
+        if (command.stage == SEARCH.name) != bool(command.groups) or not command.groups.keys() <= command.ranks.keys():
+            raise BadFacts(f"the stage {command.stage} is not climbed in such groups")
 
     def _own_ranks(self, ranks: tuple[int, ...], group: tuple[int, ...], world: int) -> None:
         if not len(ranks) == len(group) == self._ranks:

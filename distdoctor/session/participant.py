@@ -50,4 +50,4 @@ def of_another(facts: NodeFacts) -> NodeFacts:
     """The facts of another process than node 0, without what only node 0 can know."""
     if facts.meeting is not None:
         facts = replace(facts, meeting=replace(facts.meeting, hosted=False, arrived=(), expected=0, lost=()))
-    return replace(facts, trials=())
+    return replace(facts, trials=(), groups=())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distdoctor.mesh.target import TOKEN_BYTES, Target
-from distdoctor.model.bounds import FIRST_LISTENING_PORT, check_facts, check_plan, check_run, within
+from distdoctor.model.bounds import FIRST_LISTENING_PORT, MAX_ROUNDS, check_facts, check_plan, check_run, within
 from distdoctor.model.facts import NodeFacts, decode
 from distdoctor.model.plan import Plan
 
@@ -140,6 +140,8 @@ class Command:
     ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Number of a participant -> the job's ranks of the same processes."""
     node_ranks: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    """Of a search: number of a participant -> the group that its processes are in; their ranks are that group's."""
     targets: tuple[Target, ...] = ()
     lead: int = 0
     """The number of the leader's own process."""
@@ -183,6 +185,6 @@ def read_event(data: bytes) -> Event:
         within("size in bytes", len(data), 0, EVENT_BYTES + ranks * RANK_BYTES)
         check_facts(event.facts)
     within("mesh port", event.mesh_port, FIRST_LISTENING_PORT, 65535)
-    within("attempt", event.attempt, 0, 1)
+    within("attempt", event.attempt, 0, MAX_ROUNDS)
     within("length of a text", max(len(event.error), len(event.stage), len(event.nonce)), 0, 4096)
     return event

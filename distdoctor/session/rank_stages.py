@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, STORE, Stage
+from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, SEARCH, STORE, Stage
 from distdoctor.probes.asker import HURRIED
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
@@ -110,6 +110,26 @@ class RankStages:
             _kill(children)
         return True, ""
 
+    async def search(self, command: Command) -> tuple[bool, str]:
+        """NCCL init and a collective in new processes, in this node's group of the round. Whether they passed; else why
+        not."""
+        mine = command.groups.get(str(self._number))
+        if mine is None:
+            return True, ""
+        world = sum(len(command.group_ranks[number]) for number, group in command.groups.items() if group == mine)
+        arguments = self._in_store(command, SEARCH)
+        prefix = self._keys.prefix(SEARCH.name, command.attempt)
+        children = self._spawn(command, {})
+        try:
+            calls = RankCalls(NCCL.name, children, command.seconds, asyncio.Event(), _nobody)
+            entries = await calls.run(
+                lambda i: {**arguments(i), "prefix": f"{prefix}/{mine}", "world": world, "device": self._device(i)}
+            )
+        finally:
+            _kill(children)
+        errors = [entry.error or "" for entry in entries.values() if entry.status != "ok"]
+        return not errors, errors[0][:500] if errors else ""
+
     def _spawn(self, command: Command, env: dict[str, str | None]) -> list[Child]:
         if names_cost_seconds(self._recorder.facts):
             env = {"RES_OPTIONS": HURRIED, **env}
@@ -146,6 +166,10 @@ class RankStages:
         if failed:
             return "failed", f"{len(failed)} of {count(len(children), 'rank')} failed"
         return "ok", ""
+
+
+async def _nobody() -> None:
+    """Whom the trouble of one rank is told, where the others' groups are not concerned."""
 
 
 def _kill(children: list[Child]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distdoctor.mesh.target import Target
-from distdoctor.model.bounds import MAX_RANKS_PER_NODE, check_facts, count
+from distdoctor.model.bounds import MAX_RANKS_PER_NODE, MAX_ROUNDS, check_facts, count
 from distdoctor.model.facts import BadFacts, NodeFacts, encode
 from distdoctor.session.orders import Orders
 from distdoctor.session.participant import Participant
@@ -40,7 +40,8 @@ LADDER = (
     Command("abort", "gloo"),
     opening("gloo"),
     TRIAL,
-    Command("skip", "nccl", reason="no GPU"),
+    opening("nccl"),
+    opening("search", attempt=1, groups={"0": 0, "1": 1}),
     opening("barrier"),
     opening("collective"),
     Command("report", parts=1),
@@ -54,7 +55,7 @@ def test_a_whole_climb_is_admitted() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", LADDER[:1] + LADDER[3:5] + LADDER[6:], ids=lambda command: command.stage or "report"
+    "command", LADDER[:1] + LADDER[3:6] + LADDER[7:], ids=lambda command: command.stage or "report"
 )
 def test_nothing_is_done_twice(command: Command) -> None:
     one = orders()
@@ -112,6 +113,10 @@ def test_stages_are_climbed_in_their_order() -> None:
         replace(TRIAL, env={"1": {"GLOO_SOCKET_IFNAME": "a\0b"}}),
         replace(TRIAL, env={"1": {"GLOO_SOCKET_IFNAME": "x" * 10_000}}),
         replace(TRIAL, attempt=2),
+        opening("search", attempt=2, groups={"0": 0, "1": 1}),
+        opening("search", attempt=1),
+        opening("search", attempt=1, groups={"0": 0, "5": 0}),
+        opening("nccl", groups={"0": 0, "1": 1}),
         Command("report", parts=10**9),
         Command("report", parts=0),
         Command("skip", "store", reason="x" * 100_000),
@@ -121,6 +126,14 @@ def test_stages_are_climbed_in_their_order() -> None:
 def test_what_no_node_0_orders_is_not_carried_out(command: Command) -> None:
     with pytest.raises(BadFacts):
         orders().admit(command)
+
+
+def test_a_search_has_so_many_rounds_and_no_more() -> None:
+    one = orders()
+    for attempt in range(1, MAX_ROUNDS + 1):
+        one.admit(opening("search", attempt=attempt, groups={"0": 0, "1": 1}))
+    with pytest.raises(BadFacts, match="round"):
+        one.admit(opening("search", attempt=MAX_ROUNDS + 1, groups={"0": 0, "1": 1}))
 
 
 def test_several_nodes_on_one_host_meet_over_loopback() -> None:

@@ -49,7 +49,7 @@ from distdoctor.model.facts.network import (
     ShutPort,
     TableRoute,
 )
-from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, StageFacts, Trial
+from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
 from distdoctor.model.facts.rdma import Gid, RdmaFacts, RdmaPort, TopologyFile
 from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
@@ -122,6 +122,7 @@ __all__ = [
     "SharedFolder",
     "SharedMemory",
     "ShutPort",
+    "SmallerGroup",
     "Socket",
     "StageFacts",
     "StageStatus",

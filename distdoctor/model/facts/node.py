@@ -77,6 +77,16 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class SmallerGroup:
+    """A process group of some nodes alone, made where that of all could not be."""
+
+    nodes: tuple[str, ...]
+    """Keys of the processes whose ranks were in it."""
+    passed: bool
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class NodeFacts:
     """Everything one started process saw. See the module's text."""
 
@@ -104,6 +114,8 @@ class NodeFacts:
     ranks: tuple[RankFacts, ...] = ()
     stages: tuple[StageFacts, ...] = ()
     trials: tuple[Trial, ...] = ()
+    groups: tuple[SmallerGroup, ...] = ()
+    """Of node 0: the NCCL groups of fewer nodes, in the order in which they were tried."""
     jobs: tuple[JobFacts, ...] = ()
     """Jobs that ran here while this was looked at; empty where none was looked for."""
     started_at: float = 0.0

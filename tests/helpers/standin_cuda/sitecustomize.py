@@ -1,0 +1,77 @@
+"""A stand-in for GPUs and NCCL, at torch's boundary: for programs with this folder on PYTHONPATH, a CPU build of torch
+has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
+
+``STANDIN_NODE`` is what this node is called; ``STANDIN_BROKEN`` lists groups that cannot be made: ``b`` (any with b),
+``a+b`` (any with both).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads torch as it is, and then changes it."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
+        return self.real.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.real.exec_module(module)
+        _change(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def _change(torch: Any) -> None:
+    dist: Any = importlib.import_module("torch.distributed")
+    count = int(os.environ["STANDIN_GPUS"])
+    node = os.environ["STANDIN_NODE"]
+    torch.version.cuda = "12.8"
+    cuda = torch.cuda
+    cuda.is_available = lambda: count > 0
+    cuda.device_count = lambda: count
+    cuda.get_arch_list = lambda: ["sm_90", "compute_90"]
+    cuda.get_device_properties = lambda index: SimpleNamespace(
+        name="Stand-in", uuid=f"{node}-{index}", total_memory=80 << 30, major=9, minor=0
+    )
+    cuda.get_device_name = lambda index: "Stand-in"
+    cuda.set_device = cuda.synchronize = lambda *_: None
+    cuda.nccl = SimpleNamespace(version=lambda: (2, 27, 3))
+    full, to = torch.full, torch.Tensor.to
+    torch.full = lambda *args, **given: full(*args, **{k: v for k, v in given.items() if k != "device"})
+    torch.Tensor.to = lambda self, *args: self if str(args[0]).startswith("cuda") else to(self, *args)
+    init = dist.init_process_group
+
+    def init_process_group(backend: str, *, store: Any, rank: int, world_size: int, timeout: Any) -> None:
+        if backend == "nccl":
+            store.set(f"standin/{rank}", node)
+            names = {store.get(f"standin/{peer}").decode() for peer in range(world_size)}
+            for broken in filter(None, os.environ.get("STANDIN_BROKEN", "").split(",")):
+                if set(broken.split("+")) <= names:
+                    raise dist.DistBackendError(f"NCCL error in: stand-in:1, unhandled system error, of {world_size}")
+        init("gloo", store=store, rank=rank, world_size=world_size, timeout=timeout)
+
+    dist.is_nccl_available = lambda: True
+    dist.init_process_group = init_process_group
+
+
+sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,70 @@
+"""Three nodes of a stand-in for GPUs and NCCL (tests/helpers/standin_cuda): the stages gpu and nccl as they are run,
+and the search for what is wrong. What real ones do is not seen here."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.namespaces import ROOT
+from tests.helpers.runs import ended, node, started
+from tests.helpers.servers import unused_port
+
+STANDIN = f"{Path(__file__).parents[1] / 'helpers/standin_cuda'}:{ROOT}"
+
+
+def three(broken: str, ranks: int) -> tuple[int, dict[str, Any]]:
+    """What node 0 says; ``broken``: the groups that cannot be made."""
+    port = unused_port()
+    flags = ("--nproc-per-node", str(ranks), "--wait", "40")
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(
+                started(
+                    *node(n, port, *flags, nnodes=3),
+                    PYTHONPATH=STANDIN,
+                    STANDIN_GPUS="2",
+                    STANDIN_NODE=f"node{n}",
+                    STANDIN_BROKEN=broken,
+                )
+            )
+            for n in range(3)
+        ]
+        first, *_ = [ended(run) for run in runs]
+        return first
+
+
+def fails(finding: dict[str, Any]) -> bool:
+    """The port is one that the kernel hands out, which is warned of."""
+    return bool(finding["severity"] == "fail")
+
+
+def statuses(report: dict[str, Any]) -> dict[str, str]:
+    return {stage["stage"]: stage["status"] for stage in report["stages"]}
+
+
+@pytest.mark.parametrize(
+    ("broken", "ranks", "nodes"),
+    [
+        ("node0+node2", 1, ["#0", "#2"]),
+        pytest.param("node1", 1, ["#1"], marks=pytest.mark.scoreboard),
+        pytest.param("node1", 2, ["#1"], marks=pytest.mark.scoreboard),
+        pytest.param("node0+node1+node2", 2, ["#0", "#1", "#2"], marks=pytest.mark.scoreboard),
+    ],
+)
+def test_who_it_is_is_found_in_smaller_groups(broken: str, ranks: int, nodes: list[str]) -> None:
+    status, report = three(broken, ranks)
+    (root,) = (finding for finding in report["findings"] if finding["because_of"] is None and fails(finding))
+    assert (status, root["check"]) == (1, "nccl/init-failed")
+    assert [name[-2:] for name in root["nodes"]] == nodes
+    assert any("passed" in line for line in root["evidence"])
+
+
+@pytest.mark.scoreboard
+def test_healthy() -> None:
+    status, report = three("", 2)
+    assert (status, [finding for finding in report["findings"] if fails(finding)]) == (0, [])
+    assert statuses(report)["gpu"] == statuses(report)["nccl"] == "pass"
