@@ -53,5 +53,5 @@ def watch() -> None:
 
 
 def _checked(document: dict[str, Any]) -> dict[str, Any]:
-    valid(json.loads(json.dumps(json_renderer._plain(document))))
+    valid(json.loads(json.dumps(json_renderer.plain(document))))
     return document
