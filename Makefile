@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard logs healthy hang further turns format
+.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz
 
 dev:
 	bash scripts/dev
@@ -32,6 +32,14 @@ further:
 # check && torchrun on the same port, 20 times in a row.
 turns:
 	bash scripts/test tests/lab/test_clean.py -m scoreboard
+
+# The man page and the shells' completions, from the help of today.
+man:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/man_page.py
+
+# dist/distdoctor.pyz: all but torch in one file.
+pyz:
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/pyz.py
 
 SHELL := bash
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import sys
 
+archive = ""
+"""The single file that all of this was unpacked from, where it was (``scripts/pyz.py``)."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from distdoctor import own_path
 from distdoctor.cli.argv import did_you_mean
 from distdoctor.model.errors import UsageError
 
@@ -20,6 +22,9 @@ def one_of(flag: str, value: str, known: Sequence[str]) -> str:
 
 def program() -> tuple[str, ...]:
     """How this was started, as it and the others are to be started again."""
+    if own_path.archive:
+        here = sys.argv[0]
+        return (here,) if "/" in here and os.access(here, os.X_OK) else (Path(sys.executable).name or "python3", here)
     if Path(sys.argv[0]).name == "__main__.py":
         return Path(sys.executable).name or "python3", "-m", "distdoctor"
     return ("distdoctor",)

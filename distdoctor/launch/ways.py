@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from distdoctor import own_path
 from distdoctor.launch.host_list import NamedHost, named
 from distdoctor.model.errors import UsageError
 from distdoctor.model.facts.calls import Way
@@ -65,9 +66,12 @@ def remote_line(setup: str | None) -> str:
     # Only where it is what makes this one found: it comes before what is installed.
     needed = str(package.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = f"PYTHONPATH={shlex.quote(str(package.parent))}${{PYTHONPATH:+:$PYTHONPATH}} " if needed else ""
+    one_file, start = own_path.archive, "-m distdoctor"
+    if one_file:
+        path, start = "", shlex.quote(one_file)
     here = (
-        f"[ -x {shlex.quote(python)} ] && [ -e {shlex.quote(str(package / '__main__.py'))} ] && "
-        f"{path}exec {shlex.quote(python)} -m distdoctor remote"
+        f"[ -x {shlex.quote(python)} ] && [ -e {shlex.quote(one_file or str(package / '__main__.py'))} ] && "
+        f"{path}exec {shlex.quote(python)} {start} remote"
     )
     return "; ".join(
         (

@@ -67,7 +67,9 @@ def test_wheel(tmp_path: Path) -> None:
     assert {name for name in contents(wheel) if name.endswith(".py")} == PACKAGE | {
         f"distdoctor/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "checks").rglob("*.py")
     }
-    assert not [name for name in contents(wheel) if not name.startswith("distdoctor/") or name.endswith(".pyc")]
+    beside = {name.partition(".data/data/")[2] for name in contents(wheel) if not name.startswith("distdoctor/")}
+    assert beside == {path.relative_to(ROOT).as_posix() for path in (ROOT / "share").rglob("*") if path.is_file()}
+    assert not [name for name in contents(wheel) if name.endswith(".pyc")]
     assert {f"distdoctor/render/pages/report.{kind}" for kind in ("html.jinja", "css", "js")} <= contents(wheel)
     with zipfile.ZipFile(wheel) as archive:
         texts = {name.partition(".dist-info/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
@@ -81,15 +83,41 @@ def test_wheel(tmp_path: Path) -> None:
     assert listed(tmp_path, tmp_path / "installed") == {check.id for check in CHECKS}
 
 
-def test_sdist_and_the_wheel_made_of_it(sdist: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wheel_of_sdist(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder)
+    (source,) = folder.iterdir()
+    return build_wheel(source, folder)
+
+
+def test_sdist_and_the_wheel_made_of_it(sdist: Path, wheel_of_sdist: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-        assert names >= CHECK_FILES
-        assert {"tests/project/test_packaging.py", "README.md", "LICENSE", "pyproject.toml", "scripts/test"} <= names
-        archive.extractall(tmp_path / "source")
-    (source,) = (tmp_path / "source").iterdir()
-    (tmp_path / "direct").mkdir()
-    assert contents(build_wheel(source, tmp_path)) == contents(build_wheel(ROOT, tmp_path / "direct"))
+    assert names >= CHECK_FILES
+    assert {"tests/project/test_packaging.py", "README.md", "LICENSE", "pyproject.toml", "scripts/test"} <= names
+    assert contents(wheel_of_sdist) == contents(build_wheel(ROOT, tmp_path))
+
+
+def test_installed_into_an_environment_of_its_own(wheel_of_sdist: Path, tmp_path: Path) -> None:
+    """With nothing around it but what it says that it needs."""
+    from scripts.pyz import installed
+
+    venv = tmp_path / "venv"
+    run("-m", "venv", "--without-pip", str(venv), cwd=tmp_path)
+    pip, how = ("-m", "pip", "--python", str(venv / "bin/python")), ("-q", "--no-index", "--no-deps", "--no-compile")
+    run(*pip, "install", *how, str(wheel_of_sdist), cwd=tmp_path)
+    site = next((venv / "lib").glob("python3*/site-packages"))
+    for name, data in installed().items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_bytes(data)
+    for words in (["list"], ["check", "--until", "environment", "-o", "html"]):
+        command = [str(venv / "bin/distdoctor"), *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    assert (venv / "share/man/man1/distdoctor.1").exists()
+    assert (venv / "share/bash-completion/completions/distdoctor").exists()
 
 
 def test_installing_it_brings_no_torch(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+complete --command distdoctor --no-files --arguments "(env _DISTDOCTOR_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) distdoctor)" --condition "env _DISTDOCTOR_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) distdoctor"
