@@ -61,6 +61,7 @@ LOG = (
 )
 PREVENTS = "ranks together"
 SYMPTOM_OF = "ranks together"
+FOLLOWS = ("process/killed-by-oom",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -23,10 +23,12 @@ host/disk-full, collective/slow-rank
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, names_of
 
 SEVERITY = "fail"
+MATTERS = "every process that touches it waits, and the other ranks with it"
 PREVENTS = "store used"
+LOOKS_AT = ("host.kernel_log",)
 RESTART = "yes"
 NEXT = (
     "the rest of the kernel's log",
@@ -35,7 +37,7 @@ NEXT = (
 LOG = (
     Line(
         "nfs: server",
-        r"nfs: server \S{1,253} OK",
+        r"nfs: server (?P<server>\S{1,253}) OK",
         shows="noise",
         why="it answers again",
     ),
@@ -52,6 +54,34 @@ LOG = (
         why="it waited for a disk or a lock, not for ever",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    """A folder that the job uses does not answer, and the kernel says the same of its server."""
+    silent = {node: lines for node in cluster.nodes if (lines := list(waits(node)))}
+    if silent:
+        yield Finding.about(
+            silent,
+            f"A file server does not answer {names_of(list(silent))}, which {'has' if len(silent) == 1 else 'have'} "
+            "folders of the job on it.",
+            severity="warn",
+            evidence=(f"{node.name}: {line}" for node, lines in silent.items() for line in lines),
+            fixes=(Fix.on(silent, "Look at the server, and at the way to it.", commands=("dmesg -T | grep nfs:",)),),
+        )
+
+
+def waits(node: Node) -> Iterator[str]:
+    """The folders whose server answers neither this check nor the kernel, which said nothing better since."""
+    last: dict[str, tuple[bool, str]] = {}
+    for line in node.system.kernel_log or ():
+        if line.check == "host/filesystem-stalled" and "server" in line.values:
+            last[line.values["server"]] = line.shows != "noise", line.text
+    folders = [(one.path, one.source, one.error) for one in node.system.folders or ()]
+    folders += [(one.path, one.source, one.error) for one in node.system.shared or ()]
+    for path, source, error in folders:
+        bad, text = last.get(source.partition(":")[0], (False, ""))
+        if bad and error == "timeout":
+            yield f"{path} ({source}) did not answer; the kernel's log: {text}"
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

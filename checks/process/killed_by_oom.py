@@ -24,10 +24,15 @@ See also
 process/killed-by-scheduler, host/shared-memory-small
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, FailedRank, Finding, Fix, Line, died_ranks, names_of, ranks_said
 
 SEVERITY = "fail"
 PREVENTS = "results right"
+LOOKS_AT = ("host.kernel_log",)
+CLOCK_SECONDS = 60.0
+"""The kernel's log has a clock of its own."""
 NEXT = (
     "the kernel's log of that host",
     "dmesg -T | grep -i -e oom -e killed",
@@ -156,3 +161,41 @@ LOG = (
         why="a crash, a lost network and somebody who ended it look the same to Ray",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    """The kernel's log of a rank's host names its process."""
+    lines = [(one, text) for one in died_ranks(cluster) if (text := said(one))]
+    if not lines:
+        return
+    nodes = list(dict.fromkeys(one.node for one, _ in lines))
+    ranks = [one.rank.rank for one, _ in lines if one.rank.rank is not None]
+    yield Finding.about(
+        nodes,
+        f"{ranks_said(ranks, 'Ranks')} on {names_of(nodes)} {'was' if len(lines) == 1 else 'were'} killed for want of "
+        "memory.",
+        ranks=ranks,
+        evidence=(f"{one.node.name}: the kernel's log: {text}" for one, text in lines),
+        fixes=(
+            Fix.on(
+                nodes,
+                "Give the job more memory there (--mem, the container's or pod's limit), or end what else uses it.",
+                commands=("dmesg -T | grep -i -e oom -e killed",),
+            ),
+        ),
+    )
+
+
+def said(one: FailedRank) -> str:
+    """The line that names this rank's process, and was written during the check; nothing where there is none.
+
+    The kernel writes the numbers that it has for processes, which in a container are others: there it says nothing.
+    """
+    lines = (
+        line.text
+        for line in one.node.system.kernel_log or ()
+        if line.check == "process/killed-by-oom"
+        and line.values.get("pid") == str(one.rank.pid)
+        and line.at >= one.node.facts.started_at - CLOCK_SECONDS
+    )
+    return next(lines, "")

@@ -13,6 +13,7 @@ from distdoctor.model.stages import BY_NAME, MESH, SEARCH, TRIAL, Stage
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
 from distdoctor.session.confirm import Unconfirmed, confirm
+from distdoctor.session.kernel_lines import look_again
 from distdoctor.session.local_stages import Ended, look_for_files
 from distdoctor.session.mesh_stage import MeshStage
 from distdoctor.session.orders import Orders
@@ -125,6 +126,8 @@ class Follower:
             self._recorder.run_stage(command.stage, climb(command), most),
             look_for_files(self._recorder, command.marks),
         )
+        if status not in ("ok", "skipped"):
+            await look_again(self._recorder)
         await self._tell_result(command, status in ("ok", "skipped"), "")
 
     async def _try(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:

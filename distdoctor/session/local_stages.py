@@ -25,6 +25,7 @@ from distdoctor.probes import (
 )
 from distdoctor.probes.threads import in_time
 from distdoctor.ranks.supervisor import Died, Zygote
+from distdoctor.session import kernel_lines
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.torch_import import wait_for_torch
 
@@ -44,6 +45,7 @@ async def environment(recorder: Recorder) -> Ended:
 async def look_at_host(recorder: Recorder) -> Ended:
     """Names, interfaces, and the address gloo will pick."""
     plan = recorder.options.plan
+    kernel = asyncio.ensure_future(kernel_lines.known(recorder.options.checks))
     shared = asyncio.ensure_future(shared_folders.leave(recorder.options.shared, plan.init_method))
     facts, written, locks, init, temporary_folder, user = await asyncio.gather(
         host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
@@ -62,6 +64,7 @@ async def look_at_host(recorder: Recorder) -> Ended:
         build_locks=locks,
         account=user,
         shared=await shared,
+        kernel_log=await kernel,
     )
     recorder.update(host=facts)
     if facts.gloo and facts.gloo.address is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.torch import TorchFailure
@@ -250,6 +250,20 @@ class BuildLock:
 
 
 @dataclass(frozen=True)
+class KernelLine:
+    """A line of the kernel's log that a check knows (its ``LOG``)."""
+
+    check: str
+    shows: str
+    """What it shows of that, as of other logs."""
+    text: str
+    at: float = 0.0
+    """When it was written, in seconds since the epoch by this host's clock."""
+    values: dict[str, str] = field(default_factory=dict)
+    """What its expression names, as ``pid``."""
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """What the host calls itself and which interfaces it has."""
 
@@ -281,3 +295,5 @@ class HostFacts:
     build_locks: tuple[BuildLock, ...] | None = None
     """None where they were not looked at."""
     account: Account | None = None
+    kernel_log: tuple[KernelLine, ...] | None = None
+    """Of the last quarter of an hour, those that checks know which look at it; None where it may not be read."""
