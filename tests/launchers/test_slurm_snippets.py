@@ -15,22 +15,42 @@ from tests.launchers.harness.slurm import Slurm, within
 
 FOLDER = ROOT / "docs" / "slurm"
 DISTDOCTOR = f"{SHARED}/distdoctor"
-EXTRA = f"Prolog={SHARED}/prolog.sh\nPrologFlags=Alloc"
+EXTRA = f"""Prolog={SHARED}/prolog.sh
+PrologFlags=Alloc
+HealthCheckProgram={SHARED}/healthcheck.sh
+HealthCheckInterval=3
+HealthCheckNodeState=IDLE
+"""
 
 
-@pytest.fixture
-def site() -> Iterator[tuple[Site, Slurm]]:
-    """A site whose SLURM calls the prolog."""
+@pytest.fixture(scope="module")
+def calling() -> Iterator[tuple[Site, Slurm]]:
+    """A site whose SLURM calls the prolog and the health check, which goes on and on: for the tests at the end."""
     if reason := unfit(*slurm.PROGRAMS):
         pytest.skip(reason)
     with Site() as real:
         put(real, "distdoctor", f'#!/bin/sh\nexec {sys.executable} -m distdoctor "$@"\n')
-        text = (FOLDER / "prolog.sh").read_text()
-        assert "distdoctor=/opt/distdoctor/bin/distdoctor\n" in text
-        text = text.replace("/opt/distdoctor/bin/distdoctor", DISTDOCTOR).replace("/var/log", "/run/lab")
-        put(real, "prolog.sh", text)
+        for name in ("prolog.sh", "taskprolog.sh", "healthcheck.sh"):
+            text = (FOLDER / name).read_text()
+            assert "distdoctor=/opt/distdoctor/bin/distdoctor\n" in text
+            text = text.replace("/opt/distdoctor/bin/distdoctor", DISTDOCTOR).replace("/var/log", "/run/lab")
+            # A health check has no SLURM_CONF: scontrol reads /etc/slurm/slurm.conf, which the hosts of the tests lack.
+            conf = f"export SLURM_CONF={slurm.FOLDER}/slurm.conf\n" if name == "healthcheck.sh" else ""
+            put(real, name, text.replace("\ndistdoctor=", f"\n{conf}distdoctor="))
         with Slurm(real.cluster, LOGIN, extra=EXTRA) as running:
             yield real, running
+
+
+@pytest.fixture
+def site(calling: tuple[Site, Slurm]) -> Iterator[tuple[Site, Slurm]]:
+    """The same; afterwards all hosts and nodes are as they were."""
+    real, running = calling
+    known = {node.name: node.hosts_file for node in real.nodes}
+    yield calling
+    for node in real.nodes:
+        node.hosts_file = known[node.name]
+    for name in drained(running):
+        running.run(["scontrol", "update", f"NodeName={name}", "State=RESUME"])
 
 
 def put(site: Site, name: str, text: str) -> None:
@@ -45,17 +65,22 @@ def drained(running: Slurm) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines)
 
 
-@pytest.mark.long
-def test_prolog_drains_the_node_that_is_to_blame_and_no_other(site: tuple[Site, Slurm]) -> None:
-    real, running = site
-    assert running.run(["srun", "-N3", "true"], timeout=60).returncode == 0, "a healthy job begins"
-    assert drained(running) == {}
-    real.cluster[1].hosts_file = real.cluster[1].hosts_file.replace("host0", "other0")
-    running.run(["sbatch", "-N3", "--wrap", "true"])
-    within(40, "drained node", lambda: bool(drained(running)))
-    assert [*drained(running)] == ["host1"], running.log()
-    logged = real.cluster[1].anchor.path("/run/lab/distdoctor-prolog.log").read_text()
-    assert "network/master-unresolvable" in logged
+def test_task_prolog_tells_in_the_output_of_the_task(with_slurm: Site) -> None:
+    """Of a node whose file systems have turned read-only, as after an error of the disk."""
+    text = (FOLDER / "taskprolog.sh").read_text().replace('"$distdoctor"', f"{sys.executable} -m distdoctor")
+    put(with_slurm, "taskprolog.sh", text)
+    job = ["srun", "-w", "host0", "-n2", "--chdir=/proc", f"--task-prolog={SHARED}/taskprolog.sh", "echo", "trains"]
+    healthy = with_slurm.run(job)
+    host = with_slurm.nodes[0]
+    host.inside("for folder in /tmp /var/tmp; do mount -t tmpfs -o ro lab $folder; done")
+    try:
+        broken = with_slurm.run(job, env={"TMPDIR": None})
+    finally:
+        host.inside("umount /tmp /var/tmp")
+    assert healthy.returncode == 0 and healthy.stdout == "trains\n" * 2, healthy.stdout + healthy.stderr
+    assert broken.stdout.count("FAIL host/temporary-folder") == 1 and broken.stdout.count("trains\n") == 2, (
+        broken.stdout
+    )
 
 
 @pytest.mark.long
@@ -76,3 +101,29 @@ def test_maintenance_checks_the_nodes_in_a_reservation_that_it_takes_back(with_s
     done = with_slurm.run([f"{SHARED}/maintenance.sh", "host[0-2]"])
     assert done.returncode == 0 and "3 nodes" in done.stdout and "PASS" in done.stdout, done.stdout + done.stderr
     assert "No reservations" in with_slurm.run(["scontrol", "show", "reservation"]).stdout
+
+
+@pytest.mark.long
+def test_prolog_drains_the_node_that_is_to_blame_and_no_other(site: tuple[Site, Slurm]) -> None:
+    real, running = site
+    assert running.run(["srun", "-N3", "true"], timeout=60).returncode == 0, "a healthy job begins"
+    assert drained(running) == {}
+    real.cluster[1].hosts_file = real.cluster[1].hosts_file.replace("host0", "other0")
+    running.run(["sbatch", "-N3", "--wrap", "true"])
+    within(40, "drained node", lambda: bool(drained(running)))
+    assert [*drained(running)] == ["host1"], running.log()
+    logged = real.cluster[1].anchor.path("/run/lab/distdoctor-prolog.log").read_text()
+    assert "network/master-unresolvable" in logged
+
+
+@pytest.mark.long
+def test_health_check_drains_a_node_once_and_says_why(site: tuple[Site, Slurm]) -> None:
+    """Of a node that somebody has drained the reason stays."""
+    real, running = site
+    for broken in (1, 2):
+        if broken == 2:
+            running.run(["scontrol", "update", "NodeName=host2", "State=DRAIN", "Reason=its disk"])
+        real.cluster[broken].hosts_file = real.cluster[broken].hosts_file.replace(f"host{broken}\n", "other\n")
+    within(40, "drained node", lambda: "host1" in drained(running))
+    assert drained(running)["host1"].startswith("distdoctor: host/rendezvous-name on host1: torchrun looks for")
+    assert drained(running)["host2"] == "its disk" and "host0" not in drained(running)
