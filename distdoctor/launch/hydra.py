@@ -15,35 +15,45 @@ from pathlib import Path
 
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
+from distdoctor.launch.nodes import number_of
 from distdoctor.launch.numbered import Numbered
 
 NAME, PMI_NAME = "hydra", "PMI"
 RANKS = Numbered("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -genv {} {}")
+CRAY = Numbered("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "mpiexec --env {}={}")
+"""Cray's PALS, whose mpiexec sets these two beside them."""
+FLUX = Numbered("PMI_RANK", "PMI_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_SIZE", "flux run --env={}={}")
+"""How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7))."""
 
+_FLUX_NODES = "FLUX_JOB_NNODES"
 ANCESTORS = 5
 """Shells and wrappers between the proxy and this process, at most."""
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several that mpiexec started."""
-    return _told(env, NAME) if RANKS.local_rank in env else None
+    return _told(env, NAME, RANKS) if RANKS.local_rank in env else None
 
 
 def detect_pmi(env: Mapping[str, str]) -> Launched | None:
     """One rank of several that another launcher with PMI started."""
-    return _told(env, PMI_NAME)
+    if FLUX.local_rank in env:
+        return _told(env, "Flux", FLUX)
+    return _told(env, "Cray PALS", CRAY) if CRAY.local_rank in env else _told(env, PMI_NAME, RANKS)
 
 
-def _told(env: Mapping[str, str], launcher: str) -> Launched | None:
-    if not RANKS.one_of_several(env):
+def _told(env: Mapping[str, str], launcher: str, ranks: Numbered) -> Launched | None:
+    if not ranks.one_of_several(env):
         return None
-    found = dict(jobs.port(env))
-    if RANKS.on_one_node(env):
-        found["nnodes"] = Found(1, RANKS.local_size)
-        found["master_addr"] = Found("127.0.0.1", RANKS.local_size)
-    elif first := _mpiexec(os.getppid()) or jobs.first_node(env):
+    found = ranks.placed(env)
+    nodes = number_of(env.get(_FLUX_NODES)) if ranks is FLUX else None
+    if nodes:
+        found["nnodes"] = Found(nodes, _FLUX_NODES)
+    if nodes == 1:
+        found["master_addr"] = Found("127.0.0.1", _FLUX_NODES)
+    if "master_addr" not in found and (first := _mpiexec(os.getppid()) or jobs.first_node(env)):
         found["master_addr"] = first
-    return RANKS.launched(launcher, found)
+    return ranks.launched(launcher, found)
 
 
 def _mpiexec(pid: int) -> Found | None:

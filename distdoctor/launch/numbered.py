@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NPROC_PER_NODE, RANK, WORLD_SIZE
@@ -28,6 +29,14 @@ class Numbered:
     def on_one_node(self, env: Mapping[str, str]) -> bool:
         """Whether all of them are on this node."""
         return env.get(self.local_size) == env[self.size]
+
+    def placed(self, env: Mapping[str, str]) -> dict[str, Found]:
+        """The port of the job, and where the ranks meet if all of them are on this node."""
+        found = dict(jobs.port(env))
+        if self.on_one_node(env):
+            found["nnodes"] = Found(1, self.local_size)
+            found["master_addr"] = Found("127.0.0.1", self.local_size)
+        return found
 
     def launched(self, name: str, found: Mapping[str, Found], roster: Sequence[str] = ()) -> Launched:
         """What it tells. The variables of torch, where they are set, count before its own."""

@@ -29,10 +29,8 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank of several."""
     if not RANKS.one_of_several(env):
         return None
-    found = dict(jobs.port(env))
-    if RANKS.on_one_node(env):
-        found["nnodes"] = Found(1, RANKS.local_size)
-        found["master_addr"] = Found("127.0.0.1", RANKS.local_size)
+    found = RANKS.placed(env)
+    if "master_addr" in found:
         return RANKS.launched(NAME, found)
     if nodes := number_of(env.get(_NODES)):
         found["nnodes"] = Found(nodes, _NODES)

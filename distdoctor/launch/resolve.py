@@ -15,9 +15,12 @@ from dataclasses import replace
 from distdoctor.launch import (
     accelerate,
     deepspeed,
+    each_node,
     env_variables,
     hydra,
+    lost,
     lsf,
+    mvapich,
     openmpi,
     pbs,
     pods,
@@ -36,14 +39,14 @@ from distdoctor.model.launch_settings import BACKEND, NNODES, NODE_RANK, NPROC_P
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
-    lsf.detect, openmpi.detect, hydra.detect, slurm.detect, hydra.detect_pmi, pbs.detect, slurm.prolog,
-    deepspeed.detect, ray.detect, pods.volcano, pods.pytorch_job,
+    lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, pbs.detect, slurm.prolog,
+    deepspeed.detect, ray.detect, pods.volcano, pods.pytorch_job, each_node.detect,
 )  # fmt: skip
 """In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
 `srun --mpi=pmi2` sets PMI_RANK."""
 REFUSALS = (
     slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside,
-    accelerate.refuse_without_ranks, pods.refuse_jobset, pods.refuse_mpi_job,
+    accelerate.refuse_without_ranks, pods.refuse_jobset, pods.refuse_mpi_job, lost.refuse_lost_variables,
 )  # fmt: skip
 
 

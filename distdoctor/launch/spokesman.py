@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distdoctor.launch import hydra, openmpi, slurm
+from distdoctor.launch import hydra, mvapich, openmpi, slurm
 from distdoctor.launch.env_variables import RUN_ID
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
 
@@ -18,7 +18,8 @@ def speaks(env: Mapping[str, str]) -> bool:
         return False
     for name, beside in (
         (openmpi.RANKS.rank,) * 2,
-        (hydra.RANKS.rank, hydra.RANKS.local_rank),
+        (mvapich.RANKS.rank,) * 2,
+        *((ranks.rank, ranks.local_rank) for ranks in (hydra.RANKS, hydra.FLUX, hydra.CRAY)),
         (RANK.slurm, slurm.STEP),
     ):
         if name in env and beside in env:

@@ -22,6 +22,9 @@ TRAIN_JOB = env_of(
 )
 ACCELERATE = env_of("ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no MASTER_ADDR=127.0.0.1 MASTER_PORT=29500")
 JOBSET = env_of("JOB_COMPLETION_INDEX=1 RANK=1 MASTER_ADDR=pytorch-workers-0-0.pytorch MASTER_PORT=3389")
+SKYPILOT = {"SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2\n", "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2"}
+DSTACK = {"DSTACK_NODES_IPS": "10.0.0.1\n10.0.0.2", "DSTACK_NODE_RANK": "1", "DSTACK_MASTER_NODE_IP": "10.0.0.1"}
+SAGEMAKER = {"SM_HOSTS": '["algo-1","algo-2"]', "SM_CURRENT_HOST": "algo-2", "SM_NUM_GPUS": "8"}
 SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size")
 
 
@@ -37,6 +40,12 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (PYTORCH_JOB, {}, "PyTorchJob", ("node", 2, 1, 1, None, 2)),
         (PYTORCH_JOB | {"WORLD_SIZE": "16"}, {}, "PyTorchJob", ("node", 2, 8, 1, None, 16)),
         (PYTORCH_JOB | {"WORLD_SIZE": "8", "PET_NPROC_PER_NODE": "4"}, {}, "", ("node", 2, 4, 1, None, 8)),
+        (SKYPILOT, {}, "SkyPilot", ("node", 2, 2, 1, None, 4)),
+        (SKYPILOT, {"nnodes": "2", "node_rank": 0}, "SkyPilot", ("node", 2, 2, 0, None, 4)),
+        (SKYPILOT | {"SKYPILOT_NODE_IPS": "10.0.0.1", "SKYPILOT_NODE_RANK": "0"}, {}, "", ("node", 1, 2, 0, None, 2)),
+        (DSTACK, {}, "dstack", ("node", 2, 2, 1, None, 4)),
+        (SAGEMAKER, {}, "SageMaker", ("node", 2, 2, 1, None, 4)),
+        (SAGEMAKER | RANKED, {}, "env", ("rank", None, None, None, 3, 4)),
         (TRAIN_JOB, {}, "", ("node", 2, 4, 1, None, 8)),
         (ACCELERATE | env_of("RANK=3 WORLD_SIZE=4"), {}, "env", ("rank", None, None, None, 3, 4)),
         (JOBSET, {"nnodes": "4", "nproc_per_node": "1", "node_rank": 1}, "", ("node", 4, 1, 1, None, 4)),
@@ -72,3 +81,11 @@ def test_accelerate_with_mpirun_and_an_mpi_job_are_mpirun() -> None:
     for env in (ACCELERATE, env_of("K_MPI_JOB_ROLE=worker")):
         plan = plan_in(env | ranks)
         assert values(plan, "launcher", "rank", "world_size", "nnodes") == ("Open MPI", 1, 2, 1)
+
+
+@pytest.mark.parametrize("env", [SKYPILOT, DSTACK, SAGEMAKER])
+def test_the_first_of_the_nodes_is_the_master(env: dict[str, str]) -> None:
+    plan = plan_in(env)
+    assert plan.master_addr == ("algo-1" if env is SAGEMAKER else "10.0.0.1")
+    first = plan_in(env | {name: "0" for name in env if name.endswith("_RANK")} | {"SM_CURRENT_HOST": "algo-1"})
+    assert (first.node_rank, len(first.roster)) == (0, 2)

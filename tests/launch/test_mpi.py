@@ -19,6 +19,9 @@ OPEN_MPI = env_of(
     "OMPI_MCA_orte_num_nodes=2 PMIX_RANK=3 PMIX_HOSTNAME=host1"
 )
 HYDRA = env_of("MPI_LOCALNRANKS=2 MPI_LOCALRANKID=1 PMI_FD=8 PMI_RANK=3 PMI_SIZE=4")
+MVAPICH = env_of("MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 MV2_COMM_WORLD_LOCAL_SIZE=2")
+FLUX = env_of("FLUX_TASK_RANK=3 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2 PMI_RANK=3 PMI_SIZE=4 PMI_FD=5")
+PALS = env_of("PALS_RANKID=3 PALS_LOCAL_RANKID=1 PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2")
 SHAPE = ("rank", "world_size", "local_rank", "nproc_per_node", "nnodes", "master_addr", "master_port")
 
 
@@ -47,6 +50,11 @@ def without(env: dict[str, str], *names: str) -> dict[str, str]:
         ),
         (HYDRA | {"MASTER_ADDR": "host0"}, "hydra", (3, 4, 1, 2, None, "host0", 29500)),
         (HYDRA | {"MPI_LOCALNRANKS": "4"}, "hydra", (3, 4, 1, 4, 1, "127.0.0.1", 29500)),
+        (MVAPICH | {"MASTER_ADDR": "host0"}, "MVAPICH2", (3, 4, 1, 2, None, "host0", 29500)),
+        (MVAPICH | {"MV2_COMM_WORLD_LOCAL_SIZE": "4"}, "MVAPICH2", (3, 4, 1, 4, 1, "127.0.0.1", 29500)),
+        (FLUX | {"MASTER_ADDR": "host0"}, "Flux", (3, 4, 1, None, 2, "host0", 29500)),
+        (FLUX | {"FLUX_JOB_NNODES": "1"}, "Flux", (3, 4, 1, None, 1, "127.0.0.1", 29500)),
+        (PALS | {"MASTER_ADDR": "host0"}, "Cray PALS", (3, 4, 1, 2, None, "host0", 29500)),
         (env_of("PMI_RANK=1 PMI_SIZE=2 MASTER_ADDR=host0"), "PMI", (1, 2, None, None, None, "host0", 29500)),
     ],
 )
@@ -61,6 +69,9 @@ def test_a_rank(env: dict[str, str], launcher: str, shape: tuple[Any, ...]) -> N
     [
         (without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri"), "mpirun -x MASTER_ADDR=HOST"),
         (HYDRA, "mpiexec -genv MASTER_ADDR HOST"),
+        (FLUX, "flux run --env=MASTER_ADDR=HOST"),
+        (PALS, "mpiexec --env MASTER_ADDR=HOST"),
+        (MVAPICH, r"mpirun_rsh \.\.\. MASTER_ADDR=HOST"),
     ],
 )
 def test_where_rank_0_is_not_told_it_is_asked_for(env: dict[str, str], told: str) -> None:

@@ -1,0 +1,51 @@
+"""A launcher's variables that did not come through: sudo, `env -i`, a container that is started with a clean one.
+
+Each of its processes would take itself for the only one. The processes above it still have what the launcher set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from distdoctor.launch import hydra, mvapich, openmpi, slurm
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import RANK, STANDALONE
+
+LAUNCHERS = (openmpi.detect, hydra.detect, mvapich.detect, slurm.detect)
+"""Those that start each process themselves: what a pod or a batch script has says nothing of a shell below it."""
+ANCESTORS = 12
+"""Shells, wrappers and container runtimes between a launcher and this process, at most."""
+
+
+def refuse_lost_variables(env: Mapping[str, str]) -> None:
+    """Raises UsageError where a process above this one is one of several that a launcher started, and this one is told
+    nothing of it."""
+    if RANK.variables[0] in env:
+        return
+    for above in _environments(os.getppid()):
+        for detect in LAUNCHERS:
+            launched = detect(above)
+            if launched is not None:
+                raise UsageError(
+                    f"{launched.launcher} started this as one of several, and its variables were lost on the way here "
+                    "(sudo, env -i, a container without the environment): hand them on, or add "
+                    f"{STANDALONE.flag} for this machine alone"
+                )
+
+
+def _environments(pid: int) -> Iterator[dict[str, str]]:
+    """What the processes above were started with, the nearest first, as far as this user may read it."""
+    for _ in range(ANCESTORS):
+        try:
+            parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
+        except OSError:
+            return
+        try:
+            words = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace").split("\0")
+            yield dict(word.split("=", 1) for word in words if "=" in word)
+        except OSError:
+            pass
+        pid = int(parent[1]) if parent else 0

@@ -1,0 +1,46 @@
+"""A launcher's variables lost on the way: a process below one of its tasks, started with a clean environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.launch.recorded import env_of
+from tests.launch.test_mpi import OPEN_MPI
+from tests.launch.test_slurm import STEP
+
+ONE_TASK = STEP | env_of("SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_NODELIST=sn1 SLURM_NTASKS=1")
+PLAN = """
+from distdoctor.launch.flags import Flags
+from distdoctor.launch.resolve import resolve
+from distdoctor.model.errors import UsageError
+import os, sys
+try:
+    print(resolve(Flags(standalone=sys.argv[1:] == ["alone"]), os.environ, lambda: 0, lambda: 4).nnodes)
+except UsageError as err:
+    print(err)
+"""
+
+
+def below(env: dict[str, str], *words: str) -> str:
+    """The plan of a process that is started with a clean environment by a shell that has ``env``."""
+    kept = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PATH": os.environ["PATH"]}
+    clean = " ".join(f"{name}='{value}'" for name, value in kept.items())
+    script = f'env -i {clean} "$@"; exit $?'
+    command = ["sh", "-c", script, "sh", sys.executable, "-c", PLAN, *words]
+    return subprocess.check_output(command, env={**kept, **env}, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(("env", "launcher"), [(STEP, "SLURM"), (OPEN_MPI, "Open MPI")])
+def test_one_of_several_does_not_take_itself_for_the_only_one(env: dict[str, str], launcher: str) -> None:
+    told = below(env)
+    assert told.startswith(f"{launcher} started this as one of several, and its variables were lost on the way here")
+    assert below(env, "alone") == "1\n"
+
+
+@pytest.mark.parametrize("env", [{}, ONE_TASK])
+def test_what_is_the_only_one_is_one_machine(env: dict[str, str]) -> None:
+    assert below(env) == "1\n"
