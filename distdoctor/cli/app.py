@@ -20,8 +20,18 @@ import typer
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
 from distdoctor.cli.argv import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, without_secrets
-from distdoctor.cli.flags import ChecksFlag, HangFlags, HostFlags, JsonFlag, LogFlags, ReportFlags, RunFlags, by_flags
-from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP
+from distdoctor.cli.flags import (
+    ChecksFlag,
+    HangFlags,
+    HostFlags,
+    JobFlags,
+    JsonFlag,
+    LogFlags,
+    ReportFlags,
+    RunFlags,
+    by_flags,
+)
+from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP, RUN_HELP
 from distdoctor.interrupts import Interrupted
 from distdoctor.job.own_process import INSIDE
 from distdoctor.launch.flags import Flags
@@ -79,6 +89,26 @@ def check(
 
         return check_hosts(command)
     return command.run()
+
+
+@app.command(
+    "run",
+    help=RUN_HELP,
+    short_help="Start a job: check before it, follow it, and say what killed it or where it hangs.",
+)
+@by_flags
+def run_(
+    how: JobFlags,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The line that starts the job, as it is.")
+    ] = None,
+) -> int:
+    try:
+        from distdoctor.cli.run import run_job
+    except Exception as err:  # the job runs all the same, as if this were not there
+        streams.write(f"distdoctor: cannot go on, and starts the job alone: {err}\n", sys.stderr)
+        os.execvp((command or ["false"])[0], command or ["false"])
+    return run_job(command or (), how)
 
 
 @app.command(REMOTE, hidden=True)
@@ -196,7 +226,10 @@ def run(arguments: Sequence[str]) -> int:
             hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
             return _bad_usage(f"no command {words[0]!r}{hint}", words)
         parser = typer.main.get_command(app)
-        if problem := _without_value(parser, words):
+        own = words[: words.index("--")] if "--" in words else words
+        if words[:1] == ["run"] and own == words and not {"-h", "--help"} & set(words):
+            return _bad_usage("run needs -- before the line that starts the job: distdoctor run -- torchrun ...", words)
+        if problem := _without_value(parser, own):
             return _bad_usage(problem, words)
         status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
         return status if isinstance(status, int) else OK

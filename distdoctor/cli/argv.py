@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from distdoctor.job.own_process import INSIDE
 from distdoctor.model.launch_settings import LOCAL_RANK
 
-COMMANDS = ("check", "hang", "diagnose", "explain", "list", "schema", "help")
+COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "help")
 REMOTE = "remote"
 """What a run from one place starts on each host; nothing that people type."""
 HIDDEN = (REMOTE, INSIDE)
@@ -84,8 +84,8 @@ def nearest(wrong: str, known: Iterable[str], most: int = 3) -> str:
 def wants(words: Sequence[str], output: str) -> bool:
     """Whether these words ask for a report as ``json`` (or another format) on stdout, also where the rest of them makes
     no sense."""
-    if words and words[0] in ("list", "explain", "schema"):
-        return False  # they give no report
+    if words and words[0] in ("list", "explain", "schema", "run"):
+        return False  # they give no report, or have no stdout of their own
     pairs = zip(words, [*words[1:], ""], strict=True)
     return any(
         word in (f"--{output}", f"--output={output}")

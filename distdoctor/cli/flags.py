@@ -15,12 +15,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from distdoctor.cli import completion
+from distdoctor.job.own_process import PREFLIGHTS
 from distdoctor.model.launch_settings import STANDALONE
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import FAIL_ON, WHOSE
 from distdoctor.render.formats import FORMATS
 
 STACKS = ("auto", "on", "off")
+ON_FAIL = ("go", "stop")
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ class ReportFlags:
     output: list[str] | None = None
     json: bool = False
     quiet: bool = False
+    verbose: int = 0
+
+
+@dataclass(frozen=True)
+class JobFlags:
+    """How a job is started and watched. Times in seconds."""
+
+    preflight: str = PREFLIGHTS[0]
+    on_fail: str = ON_FAIL[0]
+    hang_after: float = 180.0
+    wait: float | None = None
+    timeout: float = 60.0
+    ignore: list[str] | None = None
+    checks: list[Path] | None = None
+    output: list[str] | None = None
     verbose: int = 0
 
 
@@ -144,6 +161,21 @@ OPTIONS: dict[str, Any] = {
     "container": typer.Option(metavar="NAME", help="Of --pods."),
     "setup": typer.Option(
         metavar="LINE", help="Shell line that is run on each host first (module load, activate an environment)."
+    ),
+    # a job that is started
+    "preflight": typer.Option(
+        metavar="|".join(PREFLIGHTS),
+        help="What is checked first: each node alone, up to its network, in a second or two (quick); all stages, with "
+        "the nodes meeting, where each of them starts its part by `distdoctor run` (full); nothing (off).",
+        show_default=True,
+    ),
+    "on_fail": typer.Option(
+        metavar="|".join(ON_FAIL),
+        help="Where that finds a failure: start the job all the same, or not, with exit status 1.",
+        show_default=True,
+    ),
+    "hang_after": typer.Option(
+        metavar="S", help="Look at the job after so many seconds in which nothing moves; 0: never.", show_default=True
     ),
     # a job that hangs
     "pid": typer.Option(metavar="N", help="The job to which this process belongs."),

@@ -19,6 +19,7 @@ Examples:
                                               in the prolog of a cluster job, on every node
   distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:
   distdoctor diagnose DIR                     one verdict for nodes that cannot talk to each other
+  distdoctor run -- torchrun ... train.py     check, start the job, and say what killed it or where it hangs
   distdoctor hang                             on a node of a job that hangs now: who waits for whom, and where
 
 \b
@@ -41,6 +42,24 @@ A check of one node has two ranks where there is no GPU (torchrun: one), so that
 other; give --nproc-per-node as the job does.
 """
 )
+
+RUN_HELP = """Start a job with its own line, unchanged, and watch over it: check the same plan first, follow what it
+writes, look at it where nothing moves, and say below its own output what killed it, all on stderr.
+
+\b
+Examples:
+  distdoctor run -- torchrun --nproc-per-node 8 train.py
+  distdoctor run --preflight full -- torchrun --nnodes 2 --node-rank 0 --master-addr A train.py
+                                              on every node, each with its own line: they meet first, as check does
+  srun distdoctor run -- python train.py      every task is a rank
+  distdoctor run -- srun torchrun ...         the check is started by the same srun, in the job's allocation
+  distdoctor run -- accelerate launch train.py
+
+The job's exit status, signals and terminal are its own: they are handed on as they are. Where distdoctor itself fails,
+the job runs all the same. --preflight quick looks at this node alone and waits for nobody; full needs every node to be
+started by `distdoctor run --preflight full`. Of other programs (bash train.sh) only the environment says what they will
+start: this machine is checked as it says.
+"""
 
 DIAGNOSE_HELP = """Say what killed a job, from whatever it left: logs (files, folders, .gz, .zst, - for stdin), facts
 that `check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.

@@ -56,26 +56,26 @@ class LogCommand:
             self._since = self._since_when(which.since) if which.since is not None else None
         except (ValueError, reader.Unreadable) as err:
             raise UsageError(str(err)) from None
-        self._follow, self._collector = which.follow, Collector(wordings, self._since)
+        self._follow, self.collector = which.follow, Collector(wordings, self._since)
 
     def run(self) -> tuple[Report, int | None]:
         """The report, and the signal that ended the run where one did. Raises UsageError."""
         number = None
         try:
             if self._follow:
-                follower = Follower(self._paths, self._collector)
+                follower = Follower(self._paths, self.collector)
                 number = self._followed(follower)
                 collected = follower.collected()
             else:
                 for source in self._files():
-                    self._collector.add(source)
-                collected = self._collector.collected()
+                    self.collector.add(source)
+                collected = self.collector.collected()
         except reader.Unreadable as err:
             raise UsageError(str(err)) from None
         if not self._follow and not any(source.bytes or source.kind != "log" for source in collected.logs.sources):
             empty = f"{', '.join(map(str, self._paths[:3]))}: empty"
             raise UsageError(next(iter(collected.logs.notes), empty))
-        return self._report(collected), number
+        return self.report(collected), number
 
     def _since_when(self, text: str) -> float | None:
         span = span_of(text)
@@ -123,7 +123,8 @@ class LogCommand:
         note = "what other ranks said, or what names no rank, shows a failure: leave out --rank"
         return replace(judged, verdict="incomplete", notes=(note, *judged.notes))
 
-    def _report(self, collected: Collected) -> Report:
+    def report(self, collected: Collected) -> Report:
+        """The report on what was collected, with the facts among it."""
         judged, logs = self._judged(collected.logs), collected.logs
         names = sorted({node for finding in judged.findings for node in finding.nodes})
         details: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 from distdoctor.inspection import proc_files
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
@@ -100,10 +100,11 @@ def scan() -> Scan:
     candidates: dict[int, Candidate] = {}
     unreadable: list[Candidate] = []
     empty = Scan({}, parents)
-    doctors = {pid for pid in stats if _is_doctor(tuple(proc_files.command(pid)))} | {os.getpid()}
-    ours = {os.getpid(), *empty.above(os.getpid())}
+    told = {pid: word for pid in stats if (word := _doctors_command(proc_files.command(pid))) is not None}
+    doctors = {pid for pid, word in told.items() if word != "run"} | {os.getpid()}
+    ours = {os.getpid(), *empty.above(os.getpid()), *told}
     for pid, one in stats.items():
-        if pid in ours or pid in doctors or not doctors.isdisjoint(empty.above(pid)):
+        if pid in ours or not doctors.isdisjoint(empty.above(pid)):
             continue
         candidate = _candidate(pid, one)
         if candidate is None:
@@ -140,10 +141,16 @@ def _is_python(pid: int, command: tuple[str, ...], name: str) -> bool:
     return program.startswith(("python", "pypy"))
 
 
-def _is_doctor(command: tuple[str, ...]) -> bool:
-    """Whether it is a doctor itself, or an agent that starts some: its ranks are no job."""
-    first = any(os.path.basename(word) == "distdoctor" for word in command[:4])
-    return first or ("-m", "distdoctor") in pairwise(command)
+def _doctors_command(command: Sequence[str]) -> str | None:
+    """What a doctor was told to do, also by an agent that starts some; None where it is none.
+
+    What is below it is no job, but for ``run``, which has started one.
+    """
+    for place, word in enumerate(command):
+        by_name = place < 6 and os.path.basename(word) == "distdoctor"
+        if by_name or (place and word == "distdoctor" and command[place - 1] == "-m"):
+            return next(iter(command[place + 1 :]), "")
+    return None
 
 
 def _starts_agent(command: tuple[str, ...]) -> bool:

@@ -44,6 +44,7 @@ class Wanted:
     """What is to be looked at, and how."""
 
     pid: int | None = None
+    """A process of the job, or one that has started it."""
     run_id: str | None = None
     store: str | None = None
     """``HOST:PORT`` of the job's store."""
@@ -77,7 +78,9 @@ def inspect(wanted: Wanted, meanwhile: Callable[[], object] = lambda: None) -> N
 def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Found:
     """The one job that is meant. Raises NoJob."""
     if wanted.pid is not None:
-        theirs = [job for job in found if wanted.pid in job.members]
+        theirs = [job for job in found if wanted.pid in job.members] or [
+            job for job in found if any(wanted.pid in scan.above(pid) for pid in job.members)
+        ]
         if theirs:
             return theirs[0]
         raise NoJob(f"--pid {wanted.pid}: {_no_such_process(wanted.pid, scan)}")

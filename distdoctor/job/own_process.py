@@ -13,17 +13,19 @@ from distdoctor.own_path import package_parent
 
 INSIDE = "inside"
 """The command that takes its order from stdin; nothing that people type."""
+PREFLIGHTS = ("quick", "full", "off")
+"""What is checked before a job that ``run`` starts."""
 ENDING_SECONDS = 5.0
 """How long it may take to end once it is asked to."""
 _START = """
 import sys
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]
-sys.path.insert(0, sys.argv.pop(1))
+sys.path.insert(0, sys.argv.pop(1).rpartition("/")[0])
 from distdoctor.__main__ import main
 main()
 """
-"""The same distdoctor, wherever the caller has it from."""
+"""The same distdoctor, wherever the caller has it from. The folder it is in makes it known in a list of processes."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Answer:
 def command(*words: str) -> list[str]:
     """The command line of a distdoctor with these words, under this Python and with its flags."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-c", _START, package_parent(), *words]
+    return [sys.executable, *flags, "-c", _START, f"{package_parent()}/distdoctor", *words]
 
 
 def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> Answer:
@@ -60,13 +62,13 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
     try:
         out, said = process.communicate(json.dumps(order).encode(), seconds)
     except subprocess.TimeoutExpired:
-        _end(process)
+        end(process)
         return Answer(None, f"it did not end within {seconds:.0f} s")
     except OSError as err:
-        _end(process)
+        end(process)
         return Answer(None, str(err))
     except BaseException:
-        _end(process)
+        end(process)
         raise
     try:
         told = json.loads(out)
@@ -76,7 +78,8 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
     return Answer(told, "") if isinstance(told, dict) else Answer(None, error)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end, and see that it does."""
     process.terminate()
     try:
         process.wait(ENDING_SECONDS)

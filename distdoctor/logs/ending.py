@@ -13,7 +13,7 @@ LAST = 300
 """Lines of it: what is written after the last step, as the summaries of a run, is long."""
 CUT = 600
 """Characters of a line that are looked at."""
-_PROGRESS = re.compile(
+PROGRESS = re.compile(
     r"\b(?:it(?:er(?:ation)?)?s?|steps?|epochs?|batch(?:es)?)\b[\s:=\[/]{0,3}\d|\bloss\b.{0,12}\d"
     r"|\d ?(?:it/s|s/it|s/step)\b|(?:tokens?|samples?|images?|frames?)(?:/s|_per_s| per second)"
     r"|\d{1,3}%\s?[|▏▎▍▌▋▊▉█━#]|\bgrad[_ ]?norm\b|throughput",
@@ -83,7 +83,7 @@ def judge(tail: bytes) -> Ending:
     if not texts:
         return Ending()
     said = [number for number, text in texts if _OVER.search(text)]
-    steps = [number for number, text in texts if _PROGRESS.search(text) and not _SUMMARY.match(text)]
+    steps = [number for number, text in texts if PROGRESS.search(text) and not _SUMMARY.match(text)]
     done = sorted({*said, *(number for number, text in texts[-CLOSE:] if _DONE.search(text))})
     ends = sorted({*done, *(number for number, text in texts[-CLOSE:] if _PART.search(text))})
     ahead = [number for number, text in texts if _STARTING.search(text)]

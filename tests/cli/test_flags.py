@@ -10,11 +10,11 @@ import typer
 
 from distdoctor.cli import app
 from distdoctor.cli.check import AGAIN, CheckCommand
-from distdoctor.cli.flags import OPTIONS, HangFlags, HostFlags, LogFlags, ReportFlags, RunFlags, by_flags
+from distdoctor.cli.flags import OPTIONS, HangFlags, HostFlags, JobFlags, LogFlags, ReportFlags, RunFlags, by_flags
 from distdoctor.launch.flags import Flags
 
 FIELDS = [field.name for kind in (Flags, RunFlags, ReportFlags, HostFlags) for field in fields(kind)]
-OTHERS = [field.name for kind in (HangFlags, LogFlags) for field in fields(kind)]
+OTHERS = [field.name for kind in (HangFlags, JobFlags, LogFlags) for field in fields(kind)]
 
 
 def test_each_field_has_its_option_and_each_option_its_field() -> None:

@@ -1,0 +1,228 @@
+"""The watcher beside a job that ``distdoctor run`` started: a process of its own, which may fail without harm.
+
+It reads a copy of the job's output as it comes, looks at the job where nothing moves, and tells on stderr what killed
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from distdoctor import streams
+from distdoctor.cli import ending
+from distdoctor.cli.catalog import known_ids, load_checks
+from distdoctor.cli.flags import LogFlags
+from distdoctor.cli.logs import LogCommand
+from distdoctor.cli.report_output import Telling
+from distdoctor.job.movement import Movement
+from distdoctor.job.own_process import command
+from distdoctor.job.preflight import report_of
+from distdoctor.job.signals import handed_on
+from distdoctor.job.tap import MESSAGE, Frames, Tap
+from distdoctor.logs import reader
+from distdoctor.logs.log_file import LogFile
+from distdoctor.model.report import Report
+
+NICE = 10
+"""The job comes first."""
+READ_BYTES = 1 << 20
+LOOK_SECONDS = 90.0
+ENDING_SECONDS = 60.0
+"""A job that is asked to end and is there so much later goes on: torchrun gives its ranks 30 s."""
+SELDOM = 8
+"""A job that moves though it writes nothing is looked at less and less often: at most so many times --hang-after."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is to be watched, and how it is told."""
+
+    telling: Telling
+    ignore: Sequence[str] = ()
+    checks: Sequence[Path] = ()
+    hang_after: float = 0.0
+    """Seconds without movement after which the job is looked at; 0: never."""
+    look: Sequence[str] = ()
+    """How ``distdoctor hang`` finds the job; empty: by its process."""
+    log_dir: str = ""
+    """A folder that the ranks write to, too."""
+    began: float = field(default_factory=time.time)
+
+
+def start(watching: Watching) -> tuple[Tap, int]:
+    """Start the watcher: where the copies go, and its process. Raises OSError."""
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(writes)
+            for number in handed_on() - {signal.SIGALRM}:
+                signal.signal(number, signal.SIG_IGN)
+            os.nice(NICE)
+            Watcher(watching, reads).run()
+        except BaseException:
+            if os.environ.get("DISTDOCTOR_DEBUG") == "1":
+                import traceback
+
+                streams.write(traceback.format_exc(), sys.stderr)
+        finally:
+            streams.flush()
+            os._exit(0)
+    os.close(reads)
+    return Tap(writes), pid
+
+
+class Watcher:
+    """The watcher's side."""
+
+    def __init__(self, watching: Watching, pipe: int) -> None:
+        self._watching, self._pipe = watching, pipe
+        checks = load_checks(watching.checks)
+        ignore = known_ids(watching.ignore, checks)
+        self._judging = LogCommand((), checks, ignore, LogFlags(), whole=watching.telling.verbose > 0)
+        self._logs: dict[int, tuple[LogFile, reader.Cutter]] = {}
+        self._movement = Movement()
+        self._between = watching.hang_after
+        """Seconds without movement after which it is looked at next."""
+        self._looked = time.monotonic()
+        self._told: tuple[object, ...] = ()
+        self._job = 0
+        self._outputs: list[str] = []
+        """The names of the job's outputs, in the order of their numbers."""
+        self._asked_at = -ENDING_SECONDS
+        """When somebody asked the job to end: what it then writes is of that."""
+
+    @property
+    def _asked(self) -> bool:
+        return time.monotonic() - self._asked_at < ENDING_SECONDS
+
+    def run(self) -> None:
+        """Until the job has ended."""
+        frames = Frames()
+        while True:
+            ready, _, _ = select.select([self._pipe], [], [], 1.0)
+            if ready:
+                data = os.read(self._pipe, READ_BYTES)
+                if not data:
+                    return  # whoever started this is gone, and the job with it
+                for kind, block in frames.take(data):
+                    if kind != MESSAGE:
+                        self._hear(kind, block)
+                    elif self._heard(json_of(block)):
+                        return
+            if self._watching.hang_after and self._job and not self._asked:
+                self._look_where_nothing_moves()
+
+    def _hear(self, number: int, data: bytes) -> None:
+        if self._asked:
+            return
+        if number not in self._logs:
+            name = self._outputs[number]
+            self._logs[number] = self._judging.collector.log(name, "log"), reader.Cutter()
+        log, cutter = self._logs[number]
+        log.feed(cutter.cut(data))
+        self._movement.hear(data)
+
+    def _heard(self, message: Mapping[str, Any]) -> bool:
+        """Whether the job has ended."""
+        self._job, self._outputs = message.get("job", self._job), message.get("outputs", self._outputs)
+        if "asked" in message:
+            self._asked_at = time.monotonic()
+        if "ended" not in message:
+            return False
+        if message["ended"]:
+            self._tell_what_killed_it(int(message["ended"]), int(message.get("lost", 0)))
+        return True
+
+    # -- a job that died ----------------------------------------------------------------------------------------
+
+    def _tell_what_killed_it(self, status: int, lost: int) -> None:
+        collector = self._judging.collector
+        for log, cutter in self._logs.values():
+            log.feed(cutter.end())
+            collector.end(log)
+        if self._watching.log_dir and not self._asked:
+            for source in self._new_files():
+                collector.add(source)
+        report = self._judging.report(collector.collected())
+        if lost:
+            note = f"{lost >> 20} MiB of its output came too fast to be looked at"
+            report = _with_note(report, note)
+        if report.verdict == "fail" or (report.candidates and not self._asked):
+            self._show(report)
+        elif not self._asked:
+            what = f"signal {-status}" if status < 0 else f"exit status {status}"
+            streams.write(
+                f"distdoctor: the job ended with {what}; its output shows no failure that is known\n", sys.stderr
+            )
+
+    def _new_files(self) -> list[reader.Source]:
+        try:
+            found = reader.find([Path(self._watching.log_dir)])
+        except reader.Unreadable:
+            return []
+        return [one for one in found if one.path is not None and one.path.stat().st_mtime >= self._watching.began - 1]
+
+    # -- a job that hangs ---------------------------------------------------------------------------------------
+
+    def _look_where_nothing_moves(self) -> None:
+        now = time.monotonic()
+        if now - max(self._movement.since, self._looked) < self._between:
+            if self._movement.since > self._looked:
+                self._between = self._watching.hang_after
+            return
+        report = self._look()
+        self._looked = time.monotonic()
+        self._between = min(self._between * 2, self._watching.hang_after * SELDOM)
+        if report is None or report.verdict not in ("fail", "incomplete"):
+            return
+        told = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
+        if told != self._told:
+            self._told = told
+            seconds = time.monotonic() - self._movement.since
+            streams.write(
+                f"\ndistdoctor: {time.strftime('%H:%M:%S')} nothing has moved for {seconds:.0f} s\n", sys.stderr
+            )
+            self._show(report)
+
+    def _look(self) -> Report | None:
+        how = self._watching.look or ("--pid", str(self._job))
+        try:
+            done = subprocess.run(
+                command("hang", "--json", *how),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=LOOK_SECONDS,
+                check=False,
+            )
+            return report_of(done.stdout)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return None
+
+    def _show(self, report: Report) -> None:
+        ending.begin()
+        self._watching.telling.show(report)
+
+
+def json_of(block: bytes) -> dict[str, Any]:
+    """A message, which is one of our own."""
+    import json
+
+    found: dict[str, Any] = json.loads(block)
+    return found
+
+
+def _with_note(report: Report, note: str) -> Report:
+    from dataclasses import replace
+
+    return replace(report, notes=(*report.notes, note))

@@ -1,0 +1,248 @@
+"""``distdoctor run``: the job is as it would be without it, and what killed it is told."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from distdoctor.inspection.candidates import _doctors_command
+from tests.helpers.runs import environment
+
+RUN = [sys.executable, "-m", "distdoctor", "run", "--preflight", "off", "--"]
+
+
+def run(*words: str, options: tuple[str, ...] = (), **variables: str) -> subprocess.CompletedProcess[bytes]:
+    command = [*RUN[:-1], *options, "--", *words]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment(**variables))
+
+
+def python(program: str) -> tuple[str, str, str]:
+    return sys.executable, "-c", program
+
+
+class Terminal:
+    """A program at a terminal of its own, as a person starts it."""
+
+    def __init__(self, *command: str, rows: int = 31, columns: int = 117) -> None:
+        pid, self.number = pty.fork()
+        if pid == 0:
+            time.sleep(0.05)
+            os.execvpe(command[0], command, environment(TERM="xterm", PYTHONUNBUFFERED="1"))
+        self.pid = pid
+        self.resize(rows, columns)
+        self.seen = b""
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.number, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, words: bytes, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while words not in self.seen:
+            assert select.select([self.number], [], [], max(0.0, end - time.monotonic()))[0], self.seen
+            try:
+                data = os.read(self.number, 65536)
+            except OSError:
+                data = b""
+            assert data, self.seen
+            self.seen += data
+
+    def status(self) -> int:
+        self.until_closed()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def until_closed(self) -> None:
+        try:
+            while data := os.read(self.number, 65536):
+                self.seen += data
+        except OSError:
+            pass
+
+
+AT_TERMINAL = """
+import os, signal, sys
+interrupts = []
+signal.signal(signal.SIGWINCH, lambda *_: print("size", *os.get_terminal_size(1), flush=True))
+print([os.isatty(n) for n in (0, 1, 2)], *os.get_terminal_size(1), *os.get_terminal_size(2), flush=True)
+print("\\x1b[31mred\\x1b[0m", end="\\r\\n")
+print("typed", input())
+try:
+    while True:
+        signal.pause()
+except KeyboardInterrupt:
+    interrupts.append(1)
+try:
+    import time; time.sleep(0.3)
+except KeyboardInterrupt:
+    interrupts.append(2)
+print("interrupts", interrupts, flush=True)
+sys.exit(9)
+"""
+
+
+def test_the_terminal_is_the_jobs() -> None:
+    """Its descriptors are terminals of the same size, colours and line ends arrive as they are, what is typed too, a
+    new size is seen, Ctrl-C comes once, and the exit status is its own."""
+    terminal = Terminal(*RUN, *python(AT_TERMINAL))
+    terminal.until(b"\x1b[31mred\x1b[0m\r\r\n")
+    assert b"[True, True, True] 117 31 117 31\r\n" in terminal.seen
+    os.write(terminal.number, b"word\n")
+    terminal.until(b"typed word\r\n")
+    terminal.resize(20, 60)
+    terminal.until(b"size 60 20")
+    os.write(terminal.number, b"\x03")
+    terminal.until(b"interrupts")
+    assert terminal.status() == 9
+    assert b"interrupts [1]\r\n" in terminal.seen and b"distdoctor" not in terminal.seen
+
+
+OUTPUT = """
+import os, sys
+block = bytes(range(256)) * 4096
+os.write(2, b"first on stderr, ")
+for _ in range(20):
+    sys.stdout.buffer.write(block)
+sys.stdout.buffer.write(b"no end of line")
+sys.stdout.buffer.flush()
+os.write(2, b"last on stderr")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_every_byte_comes_out_where_it_was_written() -> None:
+    done = run(*python(OUTPUT), "0")
+    assert done.returncode == 0 and done.stderr == b"first on stderr, last on stderr"
+    assert done.stdout == bytes(range(256)) * 4096 * 20 + b"no end of line"
+
+
+@pytest.mark.parametrize("program", ["exit 7", "kill -TERM $$", "kill -KILL $$", "/nowhere/program"])
+def test_the_exit_status_is_the_jobs(program: str) -> None:
+    plain = subprocess.run(["sh", "-c", program], capture_output=True, check=False)
+    done = run("sh", "-c", program)
+    assert done.returncode == plain.returncode
+    assert done.stderr.startswith(plain.stderr) and done.stderr.count(b"its output shows no failure that is known") == 1
+
+
+def test_what_cannot_be_started() -> None:
+    assert run("/nowhere/program").returncode == 127
+    assert run("/etc/passwd").returncode == 126
+
+
+SIGNALLED = """
+import os, signal, sys, time
+got = []
+signal.signal(signal.SIGUSR1, lambda *_: got.append("usr1"))
+signal.signal(signal.SIGTERM, lambda *_: got.append("term"))
+print("ready", flush=True)
+end = time.monotonic() + 20
+while "term" not in got and time.monotonic() < end:
+    time.sleep(0.02)
+time.sleep(0.3)
+print(*got, flush=True)
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize("to_all", [False, True], ids=["to it", "by the job to its group"])
+def test_signals_reach_the_job_once(to_all: bool) -> None:
+    program = SIGNALLED.replace('print("ready"', 'print("ready", os.getpid()')
+    process = subprocess.Popen(
+        [*RUN, *python(program)], stdout=subprocess.PIPE, env=environment(), text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("usr1 term\n", 5)
+
+
+def test_a_reader_that_leaves_ends_the_job_as_without_it() -> None:
+    done = subprocess.run(
+        ["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "-", *RUN, "sh", "-c", "yes; echo $? >&2"],
+        capture_output=True, check=False, timeout=60, env=environment(),
+    )  # fmt: skip
+    assert done.stdout == b"y\n" and done.stderr.startswith(b"141\n")
+
+
+def test_what_the_job_leaves_behind_still_writes() -> None:
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [*RUN, "sh", "-c", "(sleep 1.5; echo later) & echo now"], stdout=subprocess.PIPE, env=environment(), text=True
+    )
+    status = process.wait(60)
+    assert process.stdout is not None and process.stdout.read() == "now\nlater\n" and status == 0
+    assert time.monotonic() - began > 1.4
+
+
+def test_a_doctor_that_fails_does_not_touch_the_job(tmp_path: Path) -> None:
+    """Here what it needs to read logs and to check cannot be imported."""
+    for name in ("ahocorasick_rs", "psutil"):
+        (tmp_path / f"{name}.py").write_text("raise SystemError('broken')\n")
+    program = "import sys; sys.path.pop(0); print('done'); sys.exit(4)"
+    broken = "import sys; sys.path.insert(0, sys.argv.pop(1)); from distdoctor.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", broken, str(tmp_path), "run", "--", *python(program)],
+        capture_output=True, check=False, timeout=60, env=environment(),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (4, b"done\n")
+
+
+FAILING = """
+import sys
+print("step 1 loss 2.5")
+raise RuntimeError("[../gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:41904: Connection refused")
+"""
+
+
+def test_what_killed_it_is_told_below_its_output(tmp_path: Path) -> None:
+    done = run(*python(FAILING), options=("-o", f"json={tmp_path / 'report.json'}"))
+    assert (done.returncode, done.stdout) == (1, b"step 1 loss 2.5\n")
+    job, _, told = done.stderr.decode().partition("distdoctor 0")
+    assert job.endswith("Connection refused\n")
+    assert "FAIL gloo/loopback-address" in told and "GLOO_SOCKET_IFNAME" in told
+    assert '"id": "gloo/loopback-address"' in (tmp_path / "report.json").read_text()
+
+
+@pytest.mark.parametrize("on_fail", ["go", "stop"])
+def test_the_check_before_the_job(on_fail: str) -> None:
+    command = [*RUN[:-3], "--on-fail", on_fail, "--", "echo", "started"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=environment(GLOO_SOCKET_IFNAME="nosuch0")
+    )
+    assert "FAIL gloo/interface-not-found" in done.stderr
+    assert (done.returncode, done.stdout) == ((0, "started\n") if on_fail == "go" else (1, ""))
+
+
+WAITING = """
+import torch.distributed as dist
+dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [["--preflight", "some", "--", "true"], ["--"], ["true"], ["-o", "json", "--", "true"]]
+)
+def test_a_command_line_that_makes_no_sense(words: list[str]) -> None:
+    done = subprocess.run([*RUN[:4], *words], capture_output=True, check=False, timeout=60, env=environment())
+    assert done.returncode == 2 and done.stdout == b"" and done.stderr.startswith(b"distdoctor: ")
+
+
+def test_a_job_below_it_is_one_to_be_looked_at() -> None:
+    """What is below a doctor is no job, but for what it runs."""
+    assert _doctors_command(["python", "/x/bin/distdoctor", "run", "--", "torchrun"]) == "run"
+    assert _doctors_command(["python", "-m", "distdoctor", "check"]) == "check"
+    assert _doctors_command(["torchrun", "-m", "distdoctor", "check"]) == "check"
+    assert _doctors_command(["python", "-c", "...", "/x/distdoctor", "inside"]) == "inside"
+    assert _doctors_command(["torchrun", "train.py", "a", "b", "c", "d", "distdoctor"]) is None
