@@ -155,7 +155,7 @@ LOG = (
     ),
     Line(
         "execve(): ",
-        r"slurmstepd: error: execve\(\): \S",
+        r"(?:slurmstepd: |^)error: execve\(\): \S",
     ),
     Line(
         (" FAILED (non-zero exit code", "DUE TO TASK FAILURE"),

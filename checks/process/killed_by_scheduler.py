@@ -74,8 +74,8 @@ LOG = (
         why="a cloud takes machines back so; whether the job was still on it is not said",
     ),
     Line(
-        "slurmstepd: error: *** ",
-        r"\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) CANCELLED",
+        "error: *** ",
+        r"error: \*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) CANCELLED",
         shows="symptom",
         unless="DUE TO (?:TIME|PREEMPTION|NODE|JOB R|DEADLINE)",
         why="scancel, by a person or a script, shows the same",

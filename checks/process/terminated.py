@@ -84,7 +84,8 @@ LOG = (
     ),
     Line(
         "Terminated",
-        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^|[\]\\|%\d])Terminated\b(?: {2,}|$)",
+        r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Terminated"
+        r"|(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^|[\]\\|%\d])Terminated\b(?: {2,}|$)",
         shows="symptom",
         why="it does not say by whom",
     ),

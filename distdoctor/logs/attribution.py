@@ -37,6 +37,7 @@ _PREFIXES = tuple(
         r"(?=[\w./-]{1,32}(?:\[\d{1,9}\])?: )",  # syslog's and the journal's
         # Open MPI
         r"\[(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9})\] (?=\*\*\*|Signal|Failing|\[|mca|PMIX)",
+        r"slurmstepd-(?P<host>[\w.-]{1,64}): (?=error: )",  # of SLURM built with --enable-multiple-slurmd, as Debian's
         r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
         r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
         r"\[(?:std(?:out|err))\]:? ?",

@@ -134,11 +134,10 @@ def _peek(raw: io.BufferedReader) -> bytes:
 
 def _unpacked_zstd(source: Source, raw: io.BufferedReader) -> io.BufferedReader:
     try:
-        from zstandard import ZstdDecompressor, ZstdError  # an extra of the package
+        from distdoctor.logs.zstd import ZstdError, ZstdFile  # needs an extra of the package
     except ImportError:
         raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
-    stream = ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_size=BLOCK)
-    return io.BufferedReader(_InPieces(stream, ZstdError), BLOCK)
+    return io.BufferedReader(_InPieces(ZstdFile(raw), ZstdError), BLOCK)
 
 
 class _InPieces(io.RawIOBase):

@@ -179,14 +179,45 @@ def test_of_a_compressed_file_that_was_cut_off_what_is_there_is_told(tmp_path: P
     assert f"{log}: not read to its end: the compressed file was cut off" in found.notes
 
 
-def test_zstd(tmp_path: Path) -> None:
-    """Where zstandard is not installed, that is said; what is no such file is not read, and the others are."""
+def test_what_is_no_file_of_zstd(tmp_path: Path) -> None:
+    """It is not read, and the others are."""
     packed = b"\x28\xb5\x2f\xfd" + bytes(range(60, 99))
     (tmp_path / "x.zst").write_bytes(packed)
     (tmp_path / "y.log").write_text(f"{LINE}\n")
     found = judged(tmp_path)
     assert [one.check for one in found.findings] == ["gpu/out-of-memory"]
     assert any("x.zst: " in note for note in found.notes)
+
+
+@pytest.mark.parametrize("steps", [10, 100_000], ids=["small", "large"])
+def test_zstd_frame_after_frame(tmp_path: Path, steps: int) -> None:
+    """As of two logs that were appended; one that was cut off says so, and what is there is told."""
+    zstandard = pytest.importorskip("zstandard")
+    text = "".join(f"step {number} loss 1\n" for number in range(steps))
+    log = tmp_path / "x.log.zst"
+    whole = b"".join(zstandard.compress(part.encode()) for part in (text, f"{LINE}\n", os.urandom(999).hex()))
+    log.write_bytes(whole)
+    assert [one.check for one in judged(log).findings] == ["gpu/out-of-memory"] and not judged(log).notes
+    log.write_bytes(whole[:-500])
+    cut = judged(log)
+    assert [one.check for one in cut.findings] == ["gpu/out-of-memory"]
+    assert f"{log}: not read to its end: the compressed file was cut off" in cut.notes
+
+
+@pytest.mark.scoreboard
+def test_what_zstd_makes_of_much_is_not_held_at_once(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    log = tmp_path / "x.log.zst"
+    log.write_bytes(zstandard.compress(bytes(200 << 20) + f"\n{LINE}\n".encode()))
+    done = subprocess.run(
+        [sys.executable, "-m", "distdoctor", "diagnose", log],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (350 << 20, 350 << 20)),
+    )
+    assert done.returncode == 1 and "gpu/out-of-memory" in done.stdout, done.stderr
 
 
 def test_many_that_cannot_be_read_are_counted(tmp_path: Path) -> None:

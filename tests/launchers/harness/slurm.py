@@ -12,6 +12,8 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 
 from tests.lab.harness.cluster import Cluster
@@ -55,24 +57,42 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
+MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
+LIMITS_MEMORY = {
+    "TaskPlugin=task/none": "TaskPlugin=task/cgroup",
+    "SelectTypeParameters=CR_CPU": "SelectTypeParameters=CR_CPU_Memory",
+    " State=UNKNOWN": " RealMemory=2000 State=UNKNOWN",
+}
+"""What else slurm.conf says of nodes that keep their jobs to the memory they asked for."""
+CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
+
+
 class Slurm:
     """SLURM on the hosts of ``cluster``: a controller, on which people type, and the others as nodes.
 
-    ``cpus``: processors that each node claims. ``extra``: further lines of slurm.conf.
+    ``cpus``: processors that each node claims. ``extra``: further lines of slurm.conf. ``limits_memory``: a step that
+    takes more than it asked for is killed by the kernel; needs cgroup v1 (:data:`MEMORY_CGROUPS`).
     """
 
-    def __init__(self, cluster: Cluster, controller: str, *, cpus: int = 4, extra: str = "") -> None:
+    def __init__(
+        self, cluster: Cluster, controller: str, *, cpus: int = 4, extra: str = "", limits_memory: bool = False
+    ) -> None:
         self.controller = cluster.by_name(controller)
         self.nodes = [host for host in cluster if host is not self.controller]
         self._cluster, self._daemons = cluster, dict[str, Process]()
         names = ",".join(host.name for host in self.nodes)
         self._conf = CONF.format(controller=controller, nodes=names, cpus=cpus, extra=extra)
+        self._limits_memory = limits_memory
+        for line, instead in LIMITS_MEMORY.items() if limits_memory else ():
+            self._conf = self._conf.replace(line, instead)
 
     def __enter__(self) -> Slurm:
         folder = self._cluster.shared / "slurm"
         for name in ("", "state", "log", "munge"):
             (folder / name).mkdir(mode=0o755)
         (folder / "slurm.conf").write_text(self._conf)
+        if self._limits_memory:
+            (folder / "cgroup.conf").write_text(CGROUP_CONF)
         self._munge(self.controller)
         within(10, "munge's socket", (folder / "munge/socket").exists)
         self._start(self.controller, ["slurmctld", "-D", "-i"])
@@ -91,6 +111,10 @@ class Slurm:
         for daemon in self._daemons.values():
             daemon.kill()
             daemon.wait()
+        for node in self.nodes if self._limits_memory else ():
+            for left, _, _ in os.walk(MEMORY_CGROUPS / f"slurm_{node.name}", topdown=False):
+                with suppress(OSError):  # a step that is not gone yet
+                    os.rmdir(left)
 
     def boot(self, node: Host) -> None:
         """Start the slurmd of a node."""

@@ -41,6 +41,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "multiprocessing, you must use the 'spawn' start method",
     ),
     ("process/killed-by-oom", "srun: error: gpu-12: task 3: Out Of Memory"),
+    (
+        "process/killed-by-oom",
+        "slurmstepd-gpu12: error: Detected 1 oom-kill event(s) in StepId=2.0. Some of your processes may have been "
+        "killed by the cgroup out-of-memory handler.",
+    ),
+    ("process/exception", "slurmstepd-gpu12: error: execve(): python: No such file or directory"),
     ("process/killed-by-oom", "slurmstepd: error: Exceeded job memory limit at some point."),
     ("process/killed-by-oom", "srun: error: gpu-12: tasks 0-7: Killed"),
     ("process/killed-by-oom", "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed)."),
