@@ -73,6 +73,11 @@ class CheckCommand:
         telling = Telling.from_flags(self.report)
         own = one_of("--exit-status", self.how.exit_status, WHOSE) == "own"
         options = self.options()
+        if self.how.dry_run:
+            from distdoctor.cli.dry_run import show
+
+            show(options, os.environ, as_json=telling.output == "json")
+            return OK
         observer = self.observer(options.plan)
 
         def tell(report: Report) -> None:
@@ -115,7 +120,7 @@ class CheckCommand:
         how = self.how
         self.check_times()
         until = one_of("--until", how.until, STAGES)
-        save = save_path(how.save) if how.save is not None else None
+        save = None if how.save is None else Path(how.save) if how.dry_run else save_path(how.save)
         checks, ignore = self.judging()
         try:
             plan = resolve(told_flags(self.launch), environment(os.environ), count_gpus, count_cpus)

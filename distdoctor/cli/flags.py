@@ -37,6 +37,7 @@ class RunFlags:
     save: str | None = None
     """With a slash at its end it is a folder, made where it is missing."""
     exit_status: str = "all"
+    dry_run: bool = False
     baseline: Path | None = None
     token: str | None = field(default=None, repr=False)
 
@@ -136,6 +137,9 @@ OPTIONS: dict[str, Any] = {
     "try_fixes": typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment."),
     "save": typer.Option(
         metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."
+    ),
+    "dry_run": typer.Option(
+        "--dry-run", help="Only tell what a run would read, write, start, listen on and connect to; nothing is done."
     ),
     "shared": typer.Option(
         metavar="DIR", help="Also see whether every node has the same folder here, and can write to it. Repeatable."

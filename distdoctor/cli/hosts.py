@@ -41,6 +41,8 @@ def check_hosts(command: CheckCommand) -> int:
     orders = _orders(command, way, targets)
     command.check_times()
     one_of("--until", command.how.until, STAGES)
+    if command.how.dry_run:
+        raise UsageError("--dry-run tells of one node: start it there, without what names the hosts")
     if command.how.baseline is not None:
         raise UsageError("--baseline goes with a check that is started on each node, or with diagnose")
     checks, ignore = command.judging()

@@ -15,6 +15,7 @@ from distdoctor.knowledge.nftables import parse_nft_json
 from distdoctor.model.facts import Firewall, FirewallChain, ShutPort
 
 READ_SECONDS = 3.0
+NFT = ("nft", "-j", "list", "ruleset")
 IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
 
 
@@ -26,7 +27,7 @@ def firewall(port: int) -> Firewall:
     chains: list[FirewallChain] = []
     shut: list[ShutPort] = []
     seen = False
-    if (ruleset := _said("nft", "-j", "list", "ruleset")) is not None:
+    if (ruleset := _said(*NFT)) is not None:
         try:
             chains += parse_nft_json(ruleset)
             shut += _nft_shut(ruleset, port)

@@ -30,13 +30,14 @@ SECONDS = 1.0
 
 async def probe(env: Mapping[str, str]) -> tuple[Folder, ...]:
     """Each folder that there is, once: of several uses of one, the first."""
-    uses = list(_named(env))
+    uses = list(named(env))
     real = await in_time(lambda: [os.path.realpath(path) for _, path in uses], SECONDS) or [path for _, path in uses]
-    named = dict(zip(reversed(real), reversed(uses), strict=True))
-    return tuple(await asyncio.gather(*(_look(use, path, place) for place, (use, path) in reversed(named.items()))))
+    unique = dict(zip(reversed(real), reversed(uses), strict=True))
+    return tuple(await asyncio.gather(*(_look(use, path, place) for place, (use, path) in reversed(unique.items()))))
 
 
-def _named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Use and path of each folder that is looked at, whether or not it is there."""
     for use in USES:
         path = env.get(use, "")
         if os.path.isabs(path):

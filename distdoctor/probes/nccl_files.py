@@ -19,11 +19,16 @@ MAX_VALUE = 1023
 def settings(env: Mapping[str, str], system: str = SYSTEM) -> dict[str, tuple[str, str]]:
     """Name -> the value that NCCL takes from a file, and the file. Not those that the environment has, too."""
     found: dict[str, tuple[str, str]] = {}
-    for path in (env.get("NCCL_CONF_FILE") or _users(), system):
+    for path in paths(env, system):
         for name, value in _lines(path):
             if name not in env:
                 found.setdefault(name, (value, path))
     return found
+
+
+def paths(env: Mapping[str, str], system: str = SYSTEM) -> tuple[str, ...]:
+    """The files, the first of them first."""
+    return env.get("NCCL_CONF_FILE") or _users(), system
 
 
 def _users() -> str:

@@ -17,6 +17,11 @@ SILENT_AFTER = 0.5
 """Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
 
 
+def control_ports(port: int) -> tuple[int, int]:
+    """The ports of a silent host that are tried beside ``port``: that of ssh, and one where nobody should listen."""
+    return 22, port + 1 if port < 65535 else port - 1
+
+
 class MasterContact:
     """Makes contact, and notes what came of it."""
 
@@ -62,9 +67,7 @@ class MasterContact:
 
     async def _control(self, address: str) -> Contact:
         """The same host on other ports: any answer of its own there says that the host is up."""
-        ours = self._recorder.facts.plan.master_port
-        others = await asyncio.gather(
-            *(connect(address, port, CONTROL_CONNECT_SECONDS) for port in (22, ours + 1 if ours < 65535 else ours - 1))
-        )
+        ports = control_ports(self._recorder.facts.plan.master_port)
+        others = await asyncio.gather(*(connect(address, port, CONTROL_CONNECT_SECONDS) for port in ports))
         alive = [c for c in others if c.outcome in ("refused", "open", "reset")]
         return (alive or list(others))[0]

@@ -1,0 +1,166 @@
+"""``distdoctor check --dry-run``: what a run would read, write for a moment, run, ask and connect to.
+
+It is made from the tables by which the probes go: the folders, files, programs and ports are theirs. A test traces the
+system calls of a real run, and fails where one is not covered here (``tests/cli/test_dry_run.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from distdoctor import __version__, streams
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.plan import Plan
+from distdoctor.model.stages import GLOO, GPU, HOST, MESH, NCCL, NETWORK, needs_torch, position
+from distdoctor.probes import account, firewall, folders, interception, nccl_files, nvidia_smi, topology_file
+from distdoctor.session import elsewhere
+from distdoctor.session.master_contact import control_ports
+from distdoctor.session.options import Options
+
+Does = Literal["reads", "writes", "runs", "starts", "asks", "listens", "connects"]
+WORDS: dict[Does, str] = {
+    "reads": "would read",
+    "writes": "would write, and take away again",
+    "runs": "would run",
+    "starts": "would start, as processes of its own that end with it",
+    "asks": "would ask name servers for",
+    "listens": "would listen on",
+    "connects": "would connect to",
+}
+KERNEL = (
+    "/proc", "/sys", "/dev/null", "/dev/tty", "/dev/urandom", "/dev/shm", "/dev/nvidiactl", "/dev/nvidia-uvm",
+    "/dev/infiniband",
+)  # fmt: skip
+SYSTEM = (
+    "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf", "/etc/passwd",
+    "/etc/group", "/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ssl", "/var/run/nscd/socket",
+    "/run/systemd", "/var/lib/systemd/linger", "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share",
+    "/usr/local/lib", "/usr/bin", "/usr/sbin", "/etc/iproute2", "/etc/connlabel.conf",
+)  # fmt: skip
+"""What the C library, Python and torch read by themselves belongs to them."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One thing that a run touches."""
+
+    does: Does
+    what: str
+    why: str
+
+
+def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
+    """All that a run with these options touches on this node."""
+    plan = options.plan
+    yield from _reads(options, env)
+    if _wants(options, HOST.name):
+        for use, path in folders.named(env):
+            yield Touch("writes", path, f"one block in a file without a name, to see whether it is full ({use})")
+        for path in options.shared:
+            yield Touch("writes", path, "a small file that the other nodes look for (--shared)")
+        if plan.init_method and plan.init_method.startswith("file://"):
+            path = plan.init_method.removeprefix("file://")
+            yield Touch(
+                "writes", os.path.dirname(path) or "/", "a small file beside that of --init-method, locked once"
+            )
+    if options.save is not None:
+        yield Touch("writes", str(options.save), "the facts (--save), which stay")
+    yield from _runs(options)
+    if _wants(options, HOST.name):
+        yield Touch("asks", socket.gethostname(), "what this host's own name means")
+        yield Touch("connects", "an address of this host's own", "where its name means one that no interface has")
+    if _wants(options, NETWORK.name):
+        yield from _network(plan, env)
+    if needs_torch(options.until):
+        yield from _together(options)
+
+
+def _wants(options: Options, stage: str) -> bool:
+    return position(options.until) >= position(stage)
+
+
+def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
+    yield Touch("reads", "environment", "variables that launchers, torch, gloo and NCCL read, by a list of names")
+    for path in KERNEL:
+        yield Touch("reads", path, "limits, cgroups, interfaces, routes, sockets, devices; processes of this user")
+    for path in SYSTEM:
+        yield Touch("reads", path, "names, users, and what the C library reads")
+    for path in dict.fromkeys((sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__)))):
+        yield Touch("reads", path, "Python, torch and distdoctor, as installed")
+    for path in nccl_files.paths(env):
+        yield Touch("reads", path, "settings of NCCL")
+    yield Touch("reads", env.get(topology_file.VARIABLE) or topology_file.USUAL, "NCCL's topology")
+    if _wants(options, HOST.name):
+        for path in account.SETTINGS:
+            yield Touch("reads", path, "RemoveIPC of systemd-logind")
+        yield Touch("reads", "kernel log", "its last quarter of an hour (syslog(2)), where this user may")
+        extensions = env.get("TORCH_EXTENSIONS_DIR") or "~/.cache/torch_extensions"
+        yield Touch("reads", os.path.expanduser(extensions), "locks of builds")
+    for path in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if path:
+            yield Touch("reads", path, "PYTHONPATH")
+    yield Touch("reads", os.getcwd(), "modules that hide torch's")
+
+
+def _runs(options: Options) -> Iterator[Touch]:
+    if _wants(options, GPU.name):
+        yield Touch("runs", " ".join(nvidia_smi.COMMAND), "where there is an NVIDIA driver, and no nvidia-ml-py")
+    if _wants(options, NETWORK.name):
+        saves = [f"{tool}-{kind}-save" for kind in ("legacy", "nft") for tool in firewall.IPTABLES]
+        for command in (" ".join(firewall.NFT), *saves):
+            yield Touch("runs", command, "the packet filter's rules, which only root may list")
+    yield Touch("starts", sys.executable, "look-ups and folders, each with a deadline")
+    if needs_torch(options.until):
+        count = options.plan.nproc_per_node if options.plan.started == "node" else 1
+        yield Touch("starts", f"{sys.executable} (import torch)", f"and from it the store's host and {count} ranks")
+
+
+def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
+    address, port = plan.master_addr or "the address that others reach this host at", plan.master_port
+    if plan.master_addr:
+        yield Touch("asks", plan.master_addr, "MASTER_ADDR; and the name of the address that it has")
+    place = endpoint(address, port) if port else f"{address}, a free port"
+    yield Touch("listens", place, "the store of the check, where this is node 0; else nothing is opened there")
+    yield Touch("connects", place, "the same, where this is another node")
+    if plan.one_node:
+        return
+    for other in elsewhere.candidates(port, dict(env)):
+        yield Touch("connects", endpoint(address, other), "this run's store, where MASTER_PORT refuses: tried once")
+    for unserved in interception.UNSERVED:
+        yield Touch("connects", endpoint(address, unserved), "nobody listens there: who answers is a proxy")
+    for other in control_ports(port):
+        yield Touch("connects", endpoint(address, other), "whether the host is up, where MASTER_PORT is silent")
+
+
+def _together(options: Options) -> Iterator[Touch]:
+    if not options.plan.one_node and _wants(options, MESH.name):
+        yield Touch("listens", "a free port on all addresses", "for the other nodes, who must show the run's token")
+        yield Touch("connects", "such a port of each other node", "at the addresses that gloo, NCCL and routes give")
+    for stage in (GLOO, NCCL):
+        if _wants(options, stage.name) and (stage == GLOO or stage.backend in options.plan.backends(gpus=True)):
+            yield Touch("listens", "a free port for each rank", f"{stage.backend}, as in the job")
+            yield Touch("connects", "those of the other ranks", f"{stage.backend}, as in the job")
+
+
+def show(options: Options, env: Mapping[str, str], as_json: bool) -> None:
+    """Print it: nothing of it is done."""
+    found = list(dict.fromkeys(touches(options, env)))
+    if as_json:
+        document = {"schema_version": 1, "distdoctor": __version__, "dry_run": [asdict(one) for one in found]}
+        streams.write(json.dumps(document, indent=2) + "\n")
+        return
+    lines = [f"distdoctor {__version__} · dry run up to {options.until}: nothing of this was done"]
+    for does, words in WORDS.items():
+        by_why: dict[str, list[str]] = {}
+        for one in found:
+            if one.does == does:
+                by_why.setdefault(one.why, []).append(one.what)
+        if by_why:
+            lines += ["", f"{words}:", *(f"  {', '.join(what)}\n      {why}" for why, what in by_why.items())]
+    streams.write("\n".join(lines) + "\n")
