@@ -14,6 +14,7 @@ import pytest
 
 from distdoctor.mesh.target import Target
 from distdoctor.session.protocol import Command, Event, Marker
+from tests.facts_builder import healthy
 from tests.helpers.hostile import (
     BACKENDS,
     BACKENDS_AND_TOKENS,
@@ -142,11 +143,10 @@ def test_a_node_0_whose_store_is_killed_ends_too(libuv: str) -> None:
 
 
 async def crowd(intruder: Intruder) -> None:
-    """Phantom members with impossible plans, and counters that nobody counted."""
-    hello = await intruder.first_hello()
-    assert hello.facts is not None
-    plan = replace(hello.facts.plan, nproc_per_node=10**9, world_size=10**18)
-    huge = Event("hello", replace(hello.facts, plan=plan), mesh_port=40000)
+    """Phantom members with impossible plans, and counters that nobody counted; whether or not node 1 is there yet."""
+    facts = healthy(3)[2]
+    plan = replace(facts.plan, nproc_per_node=10**9, world_size=10**18)
+    huge = Event("hello", replace(facts, plan=plan), mesh_port=40000)
     for number in (2, 3):
         await intruder.write(f"m/{number}/0", huge)
     await intruder.write("members", b"100000")
