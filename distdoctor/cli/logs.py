@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ class LogCommand:
         self._paths, self._checks, self._ignore, self._whole = paths, checks, ignore, whole
         self._sources = sources
         self._began = time.monotonic()
-        wordings = {check.id: check.log for check in checks if not any(fnmatchcase(check.id, one) for one in ignore)}
+        wordings = {check.id: check.log for check in checks}
         try:
             self._ranks = ranks_of(which.rank) if which.rank is not None else None
             self._since = self._since_when(which.since) if which.since is not None else None
@@ -144,6 +143,7 @@ class LogCommand:
             nodes=tuple(ReportNode(name, None, True, name) for name in names),
             stages=(),
             findings=judged.findings,
+            ignored=judged.ignored,
             notes=judged.notes,
             details=details,
             candidates=judged.candidates,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
@@ -29,24 +30,47 @@ class LogJudgement:
     findings: tuple[Finding, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
+    ignored: tuple[Finding, ...] = ()
+    """What was set aside, as it was asked for."""
     reading: Reading = field(default_factory=Reading)
     """All lines that are known, by what they prove."""
 
 
 def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = ()) -> LogJudgement:
-    """The root cause where a line proves one, what followed from it, else what it may be."""
-    known = {check.id: check for check in checks}
+    """The root cause where a line proves one, what followed from it, else what it may be.
+
+    What the lines of checks show whose ids are in ``ignore`` (ids or patterns) is set aside and listed apart.
+    """
+    known, patterns = {check.id: check for check in checks}, tuple(ignore)
+    aside = {one for one in known if any(fnmatchcase(one, pattern) for pattern in patterns)}
+    left, out = (
+        replace(logs, matches=tuple(match for match in logs.matches if (match.check in aside) is ignored))
+        for ignored in (False, True)
+    )
+    return replace(_judged(left, known), ignored=_set_aside(out, known))
+
+
+def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
+    """What these lines would have been found to be, each by itself."""
+    reading = read(logs, known)
+    first: dict[str, Match] = {}
+    for match in (*([reading.root] if reading.root is not None else []), *reading.others):
+        first.setdefault(match.check, match)
+    return tuple(_finding(match, reading, known, None) for match in first.values())
+
+
+def _judged(logs: LogFacts, known: dict[str, Check]) -> LogJudgement:
     reading = read(logs, known)
     notes = _unread(logs)
     if reading.root is not None:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
-        return LogJudgement("fail", (root, *rest), (), tuple(notes), reading)
+        return LogJudgement("fail", (root, *rest), (), tuple(notes), reading=reading)
     if reading.symptoms:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
-        return LogJudgement("incomplete", (), candidates, (_cannot_tell(symptoms), *notes), reading)
+        return LogJudgement("incomplete", (), candidates, (_cannot_tell(symptoms), *notes), reading=reading)
     return replace(_without_failure(logs, notes), reading=reading)
 
 

@@ -25,6 +25,7 @@ def together(facts: Report, logs: Report, checks: Sequence[Check]) -> Report:
         facts,
         verdict=_verdict(facts, logs, any(not one.incomplete for one in roots)),
         findings=findings,
+        ignored=(*facts.ignored, *logs.ignored),
         notes=(*facts.notes, *logs.notes),
         nodes=(*facts.nodes, *(node for node in logs.nodes if node.name not in nodes)),
         candidates=() if roots else logs.candidates,

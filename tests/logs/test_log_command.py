@@ -48,6 +48,18 @@ def test_of_one_rank_only_what_it_said(tmp_path: Path, capsys: pytest.CaptureFix
     assert report["notes"][0] == "what other ranks said, or what names no rank, shows a failure: leave out --rank"
 
 
+def test_what_is_ignored_is_set_aside_and_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(JOB)
+    _, before = told(capsys, str(log))
+    status, report = told(capsys, str(log), "--ignore", "network/port-*")
+    assert checks(before)[0] == "network/port-in-use" and before["ignored"] == []
+    assert (status, checks(report)[0]) == (1, "gpu/out-of-memory") and "network/port-in-use" not in checks(report)
+    (aside,) = report["ignored"]
+    assert (aside["check"], aside["ranks"]) == ("network/port-in-use", [1])
+    assert "Address already in use" in aside["evidence"][0]
+
+
 def test_of_one_rank_only_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for rank in range(3):
         (tmp_path / f"rank{rank}.log").write_text(f"step {rank} loss 1\nstep 2 loss 1\n")
