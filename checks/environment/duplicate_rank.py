@@ -49,7 +49,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     missing = missing_ranks(cluster)
     for rank, claimants in sorted(claims.items()):
         if len(claimants) > 1:
-            yield finding(cluster, rank, claimants, missing)
+            yield finding(rank, claimants, missing)
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     missing = tuple(rank for rank in store.missing if rank not in job.numbers) if store and known else ()
     for rank, those in job.claims.items():
         claimants = [(one.node, one.process.pid) for one in those]
-        told = finding(cluster, rank, claimants, missing)
+        told = finding(rank, claimants, missing)
         if not missing and not (store and (store.restarted or len(store.joined) == job.world)):
             told = replace(told, fixes=(fix(told.nodes[-1], rank, missing),))  # whether all others are there: not known
         yield replace(told, evidence=tuple(live.where_ranks_are(those)))
@@ -92,7 +92,7 @@ def lacking(missing: tuple[int, ...]) -> str:
     return f" Nobody is rank {together(map(str, missing))}." if 0 < len(missing) <= 8 else ""
 
 
-def finding(cluster: Cluster, rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ...]) -> Finding:
+def finding(rank: int, claimants: list[tuple[Node, int]], missing: tuple[int, ...]) -> Finding:
     nodes = list(dict.fromkeys(node.name for node, _ in claimants))
     blamed = nodes
     if rank == 0 and len(nodes) > 1:

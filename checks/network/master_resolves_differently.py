@@ -122,7 +122,7 @@ def fixes(
         return
     text = f"Make {name} mean {address} in /etc/hosts."
     for node in wrong:
-        yield Fix.on(node, text, commands=(in_hosts(node, name, address),))
+        yield Fix.on(node, text, commands=(in_hosts(name, address),))
     yield from set_master_fixes(nodes, "Or name node 0 by its address, on every node.", address=address, option=2)
 
 
@@ -136,7 +136,7 @@ def meant(cluster: Cluster, nodes: list[Node], found: dict[str, MasterTarget], r
     return own[0] if own else reachable_address(owner, cluster) if owner else None
 
 
-def in_hosts(node: Node, name: str, address: str) -> str:
+def in_hosts(name: str, address: str) -> str:
     """A command that makes ``name`` mean ``address`` on this node: its old entries go, a new line comes."""
     gone = re.sub(r"([][.*^$/\\])", r"\\\1", name)
     edit = shlex.quote(f"s/^\\([^#]*[[:space:]]\\){gone}\\([[:space:]]\\|$\\)/\\1\\2/")

@@ -35,7 +35,7 @@ PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    held = [rank for rank in job.ranks if is_held(job, rank)] if job else []
+    held = [rank for rank in job.ranks if is_held(rank)] if job else []
     if not job or not held or job.world == 1:
         return
     nodes = list(dict.fromkeys(rank.node for rank in held))
@@ -53,7 +53,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def is_held(job: live.LiveJob, rank: live.LiveRank) -> bool:
+def is_held(rank: live.LiveRank) -> bool:
     """Whether the rank is in its own code and nothing moves there, as far as that is sure."""
     place = rank.place
     if place.kind not in PLACES or rank.works or not (place.sure or rank.process.main is None):

@@ -121,7 +121,7 @@ def finding(
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
-        fixes=(Fix(fix_text(cluster, zero, outside, absent, ranks), tuple(absent)),),
+        fixes=(Fix(fix_text(cluster, zero, absent, ranks), tuple(absent)),),
     )
 
 
@@ -276,9 +276,7 @@ def _is(several: Sequence[object]) -> str:
     return "is" if len(several) == 1 else "are"
 
 
-def fix_text(
-    cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]
-) -> str:
+def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"Start node 0 ({absent[0]}), and look at what it says there."
     if all_here(cluster, absent):

@@ -158,14 +158,14 @@ def failed_stage_finding(
         links=tuple((a.name, b.name) for a in blamed.reporters for b in blamed.nodes if a is not b),
         blame=blamed.blame,
         evidence=rank_errors_said(ended),
-        fixes=remedies(cluster, blamed, told, fix),
+        fixes=remedies(blamed, told, fix),
         severity="warn" if severity == "warn" else "fail",
         # A rank that is stopped or gone says why ranks fail together.
         because_of="ranks together" if stopped_ranks(cluster) or died_ranks(cluster) else None,
     )
 
 
-def remedies(cluster: Cluster, blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
+def remedies(blamed: Accused, told: Sequence[FailedRank], fix: str) -> tuple[Fix, ...]:
     """What to do about these errors: by their own words where these say what it is, else ``fix``."""
     names = tuple(node.name for node in blamed.nodes)
     if blamed.reporters:

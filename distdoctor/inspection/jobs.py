@@ -159,10 +159,10 @@ def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
         return f"{address}:{port}"
     if _is_rank(rank):
         return f"pid {rank.pid}"
-    return f"pid {_first_above(rank, roles, scan)}"
+    return f"pid {_first_above(rank, scan)}"
 
 
-def _first_above(one: Candidate, roles: dict[int, Role], scan: Scan) -> int:
+def _first_above(one: Candidate, scan: Scan) -> int:
     """The process that started this rank and those beside it."""
     return one.parent if one.parent in scan.candidates else one.pid
 

@@ -29,8 +29,6 @@ _STATES = {
     "0B": "CLOSING",
 }
 """include/net/tcp_states.h."""
-_TIMERS = {"01": "retransmit", "02": "keepalive", "03": "time-wait", "04": "probe"}
-"""net/ipv4/tcp_ipv4.c, ``get_tcp4_sock``."""
 
 
 class SocketTables:
@@ -73,18 +71,16 @@ def _socket(columns: list[str]) -> Socket:
     """From ``sl local remote st tx:rx tr:when retrnsmt uid timeout inode`` (proc_net_tcp(5))."""
     local, local_port = endpoint(columns[1])
     remote, remote_port = endpoint(columns[2])
-    sending, _, reading = columns[4].partition(":")
+    unacknowledged = columns[4].partition(":")[0]
     state = _STATES.get(columns[3], columns[3])
     if state == "LISTEN":
-        return Socket(state, local, local_port, unread=int(reading, 16))
+        return Socket(state, local, local_port)
     return Socket(
         state,
         local,
         local_port,
         remote,
         remote_port,
-        int(sending, 16),
-        int(reading, 16),
+        int(unacknowledged, 16),
         int(columns[6], 16),
-        _TIMERS.get(columns[5][:2], ""),
     )

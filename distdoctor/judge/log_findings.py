@@ -114,7 +114,7 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     if match.frame:
         evidence.append(f"raised at {match.frame}")
     return Finding(
-        summary=_summary(match, check),
+        summary=_summary(match),
         title=check.title,
         nodes=tuple(dict.fromkeys(one.who.host for one in group if one.who.host)),
         ranks=_ranks(group),
@@ -153,7 +153,7 @@ def _told(match: Match) -> str:
     return f"{place}: {who}{match.text}{often}"
 
 
-def _summary(match: Match, check: Check) -> str:
+def _summary(match: Match) -> str:
     who = f" on {match.who.host}" if match.who.host else ""
     rank = f" of rank {match.who.rank}" if match.who.rank is not None else ""
     if not rank and match.who.local_rank is not None:

@@ -27,7 +27,6 @@ _LINE = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory))"
     r"(?:\([\w. ]{0,80}\))?(?:: ?(?P<text>.*))?$"
 )
-_LOGGED = re.compile(r"(?:[A-Z]{4,8}\b|ERROR)[ :|-]")
 _QUOTED = re.compile(
     r"(?:\"message\": \"|(?=[\w.]{1,80}Error: Caught ))(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): "
     r"(?P<text>[^\"]{0,400})"

@@ -107,7 +107,6 @@ class Measurement:
             rtt_max=round(max(trips), 6) if trips else None,
             rates=tuple(listed),
             rate_median=statistics.median(speeds) if speeds else None,
-            rates_measured=len(speeds),
             busy=round(busy, 2),
             clock_offset=round(clock[0], 4) if clock else None,
             clock_error=round(clock[1], 4) if clock else None,

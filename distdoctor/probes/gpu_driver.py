@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,14 +30,11 @@ MAX_TEXT = 300
 
 async def probe(root: Path = Path("/")) -> DriverFacts | None:
     """What can be seen of the driver and its devices; None where there is no sign of either."""
-    began = time.monotonic()
     module, files, on_bus = module_version(root), device_files(root), devices_on_bus(root)
     if not (module or files or on_bus):
         return None
     facts = DriverFacts(module=module, files=files, on_bus=on_bus, unusable=tuple(unusable(root, files)))
-    if module or files:
-        facts = await _asked(facts)
-    return replace(facts, seconds=round(time.monotonic() - began, 3))
+    return await _asked(facts) if module or files else facts
 
 
 def module_version(root: Path) -> str | None:

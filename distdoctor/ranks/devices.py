@@ -41,7 +41,6 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
                 "index": index,
                 "name": properties.name,
                 "uuid": str(getattr(properties, "uuid", "")),
-                "memory_bytes": properties.total_memory,
                 "capability": f"{properties.major}.{properties.minor}",
                 **(_computed(index) if computes else {}),
             }

@@ -27,7 +27,6 @@ class Finish:
         self._recorder, self._reports, self._tell = recorder, reports, tell
         self.report: Report | None = None
         """The report, once the run has one."""
-        self.printed = False
         self.unsaved = False
         """Whether the facts were to be saved and could not be."""
 
@@ -106,7 +105,6 @@ class Finish:
         elif problem is not None:
             self._recorder.observer.note(problem)
         if self._prints(meeting):
-            self.printed = True
             self._tell(self.report)
         elif self._recorder.options.plan.task is not None and not (meeting is not None and meeting.agreed):
             self._tell_beside(self.report)

@@ -40,8 +40,6 @@ class Outcome:
     report: Report
     exit_signal: int | None
     """The signal that interrupted it, or None."""
-    prints: bool
-    """Whether this process printed the report (once per rank, only one does)."""
     unsaved: bool = False
     """Whether the facts were to be saved and could not be."""
 
@@ -110,7 +108,7 @@ class CheckSession:
             if self._ladder.meeting is not None:
                 self._ladder.meeting.close()
         assert self._finish.report is not None
-        return Outcome(self._finish.report, self._reports.signal, self._finish.printed, self._finish.unsaved)
+        return Outcome(self._finish.report, self._reports.signal, self._finish.unsaved)
 
     def tell_late(self) -> None:
         """Called by the guard, in another thread, while a step here ignores its deadline: tell what is known."""

@@ -69,6 +69,6 @@ def measured(of: int, slow: Pairs = (), lossy: Pairs = (), *, busy: float = 0.2,
         speeds = sorted(rate.bytes_per_second or 0.0 for rate in rates)
         middle = len(speeds) // 2
         median = speeds[middle] if len(speeds) % 2 else (speeds[middle] + speeds[middle - 1]) / 2
-        mesh = MeshFacts(good=of - 1, rates=rates, rate_median=median, rates_measured=of - 1, busy=busy)
+        mesh = MeshFacts(good=of - 1, rates=rates, rate_median=median, busy=busy)
         found.append(replace(one, mesh=mesh))
     return tuple(found)

@@ -82,4 +82,4 @@ def node(*processes: JobProcess, name: str = "host0", stores: Sequence[StoreView
 
 def syn_sent(address: str, port: int, times: int = 3) -> Socket:
     """A connection that gets no answer."""
-    return Socket("SYN_SENT", "10.0.0.9", 50000, address, port, 1, 0, times, "retransmit")
+    return Socket("SYN_SENT", "10.0.0.9", 50000, address, port, 1, times)

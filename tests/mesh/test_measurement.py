@@ -153,10 +153,10 @@ def test_throughput_is_measured_between_hosts_and_not_within_one() -> None:
         for listener in listeners.values():
             listener.close()
         assert (facts.good, facts.bad) == (1, ())
-        if facts.rates_measured:
+        if facts.rates:
             assert facts.rate_median is not None and facts.rate_median > 1e6
             assert facts.rates[0].to == key and facts.rates[0].segments > 0
-        return facts.rates_measured
+        return len(facts.rates)
 
     assert asyncio.run(climb("host2 1 net:[2]")) == 1
     assert asyncio.run(climb("host1 2 net:[1]")) == 0

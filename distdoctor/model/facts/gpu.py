@@ -97,5 +97,3 @@ class DriverFacts:
     """How many GPUs are on the PCI bus, whether or not they are given to this container."""
     unusable: tuple[DriverFile, ...] = ()
     devices: tuple[Device, ...] = ()
-    seconds: float = 0.0
-    """How long it took to ask."""

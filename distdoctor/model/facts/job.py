@@ -29,12 +29,8 @@ class Socket:
     remote_port: int = 0
     unacknowledged: int = 0
     """Bytes in the queue to the other side."""
-    unread: int = 0
-    """Bytes; of one that listens, connections that nobody has accepted yet."""
     retransmits: int = 0
     """How often what is sent now was sent again."""
-    timer: str = ""
-    """Which timer runs: ``retransmit``, ``keepalive``, ``time-wait``, ``probe``, or none."""
 
 
 @dataclass(frozen=True)

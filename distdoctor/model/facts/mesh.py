@@ -106,7 +106,6 @@ class MeshFacts:
     """The slowest and the lossiest measured links, at most MAX_RATES of them; the others are in the medians."""
     rate_median: float | None = None
     """Bytes per second, over all measured links of this node."""
-    rates_measured: int = 0
     busy: float = 0.0
     """The share of this host's processors that was in use meanwhile, 0 to 1."""
     clock_offset: float | None = None

@@ -15,7 +15,6 @@ class Gpu:
     index: int
     name: str
     uuid: str = ""
-    memory_bytes: int = 0
     capability: str = ""
     """The compute capability, as ``9.0``."""
     computed: Literal["", "right", "wrong"] = ""

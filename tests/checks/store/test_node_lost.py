@@ -28,7 +28,7 @@ def found_lost(*facts: NodeFacts) -> list[Finding]:
 
 
 def sending(remote: str, again: int) -> Socket:
-    return Socket("ESTABLISHED", "10.0.0.10", 40000, remote, 41000, 4096, 0, again, "retransmit")
+    return Socket("ESTABLISHED", "10.0.0.10", 40000, remote, 41000, 4096, again)
 
 
 def unacknowledged(*remotes: str, again: int = 5) -> Facts:
