@@ -85,7 +85,7 @@ def _followed(words: Sequence[str], tap: Tap, watcher: int | None) -> int:
         return NOT_FOUND if missing else NOT_STARTED
     tap.tell(job=job.process.pid, outputs=[one.name for one in job.outputs])
     try:
-        status = job.follow(tap)
+        status = job.follow(tap, watcher)
     except Exception as err:
         _say(f"the job is no longer watched: {type(err).__name__}: {err}")
         status = job.copy()

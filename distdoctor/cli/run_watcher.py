@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from distdoctor.cli.report_output import Telling
 from distdoctor.job.movement import Movement
 from distdoctor.job.own_process import command
 from distdoctor.job.preflight import report_of
-from distdoctor.job.signals import handed_on
+from distdoctor.job.signals import forget, handed_on
 from distdoctor.job.tap import MESSAGE, Frames, Tap
 from distdoctor.logs import reader
 from distdoctor.logs.log_file import LogFile
@@ -38,6 +38,8 @@ READ_BYTES = 1 << 20
 LOOK_SECONDS = 90.0
 ENDING_SECONDS = 60.0
 """A job that is asked to end and is there so much later goes on: torchrun gives its ranks 30 s."""
+FORGET_SECONDS = 1.0
+"""How long a signal to the whole group is to be seen here; one that comes again so soon counts as one."""
 SELDOM = 8
 """A job that moves though it writes nothing is looked at less and less often: at most so many times --hang-after."""
 
@@ -65,10 +67,9 @@ def start(watching: Watching) -> tuple[Tap, int]:
     if pid == 0:
         try:
             os.close(writes)
-            for number in handed_on() - {signal.SIGALRM}:
-                signal.signal(number, signal.SIG_IGN)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, handed_on())
             os.nice(NICE)
-            Watcher(watching, reads).run()
+            Watcher(watching, reads, before).run()
         except BaseException:
             if os.environ.get("DISTDOCTOR_DEBUG") == "1":
                 import traceback
@@ -84,8 +85,8 @@ def start(watching: Watching) -> tuple[Tap, int]:
 class Watcher:
     """The watcher's side."""
 
-    def __init__(self, watching: Watching, pipe: int) -> None:
-        self._watching, self._pipe = watching, pipe
+    def __init__(self, watching: Watching, pipe: int, mask: Iterable[int]) -> None:
+        self._watching, self._pipe, self._mask = watching, pipe, mask
         checks = load_checks(watching.checks)
         ignore = known_ids(watching.ignore, checks)
         self._judging = LogCommand((), checks, ignore, LogFlags(), whole=watching.telling.verbose > 0)
@@ -107,8 +108,11 @@ class Watcher:
 
     def run(self) -> None:
         """Until the job has ended."""
-        frames = Frames()
+        frames, forgot = Frames(), time.monotonic()
         while True:
+            if time.monotonic() - forgot > FORGET_SECONDS:
+                forgot = time.monotonic()
+                forget()
             ready, _, _ = select.select([self._pipe], [], [], 1.0)
             if ready:
                 data = os.read(self._pipe, READ_BYTES)
@@ -202,6 +206,7 @@ class Watcher:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, self._mask),
                 timeout=LOOK_SECONDS,
                 check=False,
             )

@@ -51,11 +51,11 @@ class Job:
         for one in self.outputs:
             os.close(one.given)
 
-    def follow(self, tap: Tap) -> int:
+    def follow(self, tap: Tap, watcher: int | None) -> int:
         """Hand on what it writes until it has ended, with a copy to ``tap``; its return code, -n of signal n."""
         told, tell = os.pipe()
         os.set_blocking(tell, False)
-        self._signals.start(self.process, lambda number: _noted(tell, number))
+        self._signals.start(self.process, lambda number: _noted(tell, number), watcher)
         poll = select.poll()
         poll.register(told, select.POLLIN)
         for one in self.outputs:

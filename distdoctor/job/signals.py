@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 SI_KERNEL = 0x80
 """Who sent it is the kernel: of SIGINT, SIGQUIT and SIGHUP the terminal, which sends them to the whole process group,
 the job with it (sigaction(2), asm-generic/siginfo.h)."""
+SAME_SECONDS = 0.02
 _NOT_OURS = (
     "SIGKILL", "SIGSTOP", "SIGCHLD", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGPIPE", "SIGSEGV", "SIGBUS",
     "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGSTKFLT", "SIGXFSZ", "SIGURG",
@@ -33,19 +35,29 @@ class Signals:
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers | {signal.SIGCHLD})
         """What waited before: the job's own mask."""
 
-    def start(self, job: subprocess.Popen[bytes], tell: Callable[[int], None]) -> None:
-        """Hand them on to the job. ``tell`` is told each, also that a child has ended."""
+    def start(self, job: subprocess.Popen[bytes], tell: Callable[[int], None], witness: int | None) -> None:
+        """Hand them on to the job. ``tell`` is told each, also that a child has ended.
+
+        What was sent to the whole process group has reached the job already. ``witness``: another process of the group,
+        in which these signals are blocked: one that waits there, too, was not for this process alone.
+        """
 
         def hand_on() -> None:
             while True:
                 info = signal.sigwaitinfo(self._numbers | {signal.SIGCHLD})
                 number = info.si_signo
-                to_all = info.si_code == SI_KERNEL or _comes_from(info.si_pid, job.pid)
-                if number not in (signal.SIGCHLD, signal.SIGWINCH) and not to_all:
+                mine = number not in (signal.SIGCHLD, signal.SIGWINCH) and info.si_code != SI_KERNEL
+                if mine and not (witness is not None and _waits(number, witness)):
                     job.send_signal(number)
                 tell(number)
 
         threading.Thread(target=hand_on, name="signals", daemon=True).start()
+
+
+def forget() -> None:
+    """In the witness, now and then: what waits there is of the past."""
+    while signal.sigtimedwait(handed_on(), 0) is not None:
+        pass
 
 
 def end_by(number: int) -> None:
@@ -59,17 +71,12 @@ def end_by(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def _comes_from(sender: int, job: int) -> bool:
-    """Whether the job itself sent it, to its whole group (``trap 'kill 0' EXIT`` in a script)."""
-    return sender == job or job in _above(sender)
-
-
-def _above(pid: int) -> Iterable[int]:
-    for _ in range(64):
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return
-        if pid <= 1:
-            return
-        yield pid
+def _waits(number: int, pid: int) -> bool:
+    """Whether a signal waits in a process, to which it may be sent only a moment later than to this one."""
+    time.sleep(SAME_SECONDS)
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    waiting = next((line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")), "0")
+    return bool(int(waiting, 16) >> (number - 1) & 1)
