@@ -75,6 +75,7 @@ SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "re
                        "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
 """Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
 ONE_WAY = ({"send"}, {"recv"})
+FURTHER_GROUPS = ("new_group", "split_group")
 PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait"])
 
 
@@ -84,7 +85,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield from recorded(job)
     if job is None or job.servers or len(job.waiting) < len(job.ranks):
         return  # somebody is not in it: that is the reason
-    inside = [rank for rank in job.waiting if rank.place.kind == live.places.COLLECTIVE and rank.place.call]
+    inside = [rank for rank in job.waiting if in_call(rank)]
     whole = job.world is not None and len(inside) == job.world
     groups = {group.path for group in job.store.groups} if job.store else set()
     if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
@@ -97,7 +98,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
         yield found(lonely, f"{call}, and no rank does the other half of it: all others wait in collectives.", inside)
         return
-    odd = those_apart([rank for rank in inside if rank.place.call not in PAIRS], whole)
+    # A wait() is for what was called before: with no message under way, for a collective.
+    paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS
+    odd = those_apart([rank for rank in inside if rank.place.call not in paired], whole)
     if odd:
         others = [rank for rank in inside if rank not in odd]
         call, usual = odd[0].place.said(), others[0].place.said()
@@ -124,6 +127,14 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
             ),
             fixes=(Fix("Call the same collectives in the same order, with the same sizes, on all ranks."),),
         )
+
+
+def in_call(rank: live.LiveRank) -> bool:
+    """Whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
+    place = rank.place
+    if place.kind in (live.places.GROUP, live.places.PEERS):
+        return place.call in FURTHER_GROUPS
+    return place.kind == live.places.COLLECTIVE and bool(place.call)
 
 
 def _are(ranks: list[live.LiveRank]) -> str:

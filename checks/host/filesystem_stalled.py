@@ -86,7 +86,8 @@ def waits(node: Node) -> Iterator[str]:
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    stuck = [rank for rank in job.ranks if rank.place.kind == live.places.DEVICE and not rank.works] if job else []
+    still = [rank for rank in job.ranks if rank.place.kind == live.places.DEVICE and not rank.works] if job else []
+    stuck = [rank for rank in still if not rank.pauses]
     if job is None or not stuck:
         return
     nodes = list(dict.fromkeys(rank.node for rank in stuck))

@@ -9,11 +9,12 @@ Why it happens
 --------------
 A signal stopped the process: SIGSTOP or SIGTSTP from somebody's `kill`, Ctrl-Z in a terminal, SIGTTIN or SIGTTOU for a
 process in the background that reads from the terminal, a batch system that suspends jobs. In the state t a debugger
-holds it: gdb, strace, or one that was itself killed.
+holds it: gdb, strace, or one that was itself killed. A container that was paused is frozen with all that is in it, and
+shows no such state.
 
 Fix
 ---
-`kill -CONT PID`, or let the debugger go on; the job then goes on where it was.
+`kill -CONT PID`, let the debugger go on, or unpause the container; the job then goes on where it was.
 
 When it is harmless
 -------------------
@@ -25,6 +26,7 @@ barrier/rank-stopped, process/waiting-in-user-code, collective/rank-missing
 """
 
 from collections.abc import Iterator
+from shlex import quote
 
 from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
 
@@ -33,12 +35,29 @@ PREVENTS = "store hosted"
 RESTART = "yes"
 
 
+def thawed(group: str) -> str:
+    """The line that lets a control group go on."""
+    if "/freezer/" in group:
+        return f"echo THAWED > {quote(group)}/freezer.state"
+    return f"echo 0 > {quote(group)}/cgroup.freeze"
+
+
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     stopped = [rank for rank in job.ranks if rank.place.kind == live.places.STOPPED] if job else []
     if not stopped:
         return
     nodes = list(dict.fromkeys(rank.node for rank in stopped))
+    frozen = sorted({rank.process.frozen for rank in stopped if rank.process.frozen})
+    if frozen:
+        yield live.rank_finding(
+            stopped,
+            f"{live.called(stopped)} on {names_of(nodes)} {'is' if len(stopped) == 1 else 'are'} frozen with "
+            f"{'its' if len(stopped) == 1 else 'their'} container; the others can only wait.",
+            evidence=live.where_ranks_are(stopped),
+            fixes=[Fix.on(nodes, "Let the container go on, as with docker unpause.", commands=[*map(thawed, frozen)])],
+        )
+        return
     debugged = any(rank.process.state == "t" for rank in stopped)
     pids = {n: " ".join(str(rank.process.pid) for rank in stopped if rank.node is n) for n in nodes}
     text = "Let the debugger go on, or end it." if debugged else "Let it go on."

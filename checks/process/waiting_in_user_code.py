@@ -56,7 +56,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 def is_held(rank: live.LiveRank) -> bool:
     """Whether the rank is in its own code and nothing moves there, as far as that is sure."""
     place = rank.place
-    if place.kind not in PLACES or rank.works or not (place.sure or rank.process.main is None):
+    if place.kind not in PLACES or rank.works or rank.pauses or not (place.sure or rank.process.main is None):
         return False
     moved = rank.process.moved
     return moved is not None and moved.seconds > 0

@@ -24,7 +24,7 @@ from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts
-from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 from distdoctor.probes import build_locks
 from distdoctor.probes.identity import identity
@@ -121,7 +121,9 @@ def _said(job: Found) -> str:
 def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: Callable[[], object]) -> JobFacts:
     traced = [pid for pid, (_, role) in found.members.items() if role != "child"]
     reason = stacks.why_not() if traced and wanted.stacks != "off" else ""
-    traced = traced if wanted.stacks != "off" and not reason else []
+    # What is frozen does not stop for a debugger, which would wait for it.
+    frozen = {one.pid for one in found.ranks if proc_files.frozen(one.pid)}
+    traced = [pid for pid in traced if pid not in frozen] if wanted.stacks != "off" and not reason else []
     idle = {pid: looks.idle(pid) for pid in found.members}
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(job_stores.ask, found, wanted.store)
@@ -129,7 +131,9 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
         began = time.monotonic()
         first = {pid: looks.look(pid, began) for pid in found.members}
         meanwhile()
-        paths = samples.paths([pid for pid in traced if found.members[pid][1] == "rank"], began + wanted.apart)
+        here = [pid for pid in traced if found.members[pid][1] == "rank"]
+        world = found.variable(WORLD_SIZE.variables[0])
+        paths = samples.paths(here, began + wanted.apart, alone=world == str(len(here)))
         time.sleep(max(0.0, began + wanted.apart - time.monotonic()))
         second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
         apart = time.monotonic() - began

@@ -113,6 +113,7 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
             sockets=tables.of(one.pid) if role != "child" else None,
             files=_files(one.pid) if role == "rank" else (),
             readable=readable,
+            frozen=proc_files.frozen(one.pid) if role == "rank" else "",
         )
     )
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 MOST = 1 << 20
 """Bytes that are read of a file at most; maps of a process with torch have some 200 KB."""
+_ROOTS_V2, _ROOTS_V1 = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), ("/sys/fs/cgroup/freezer",)
+_FROZEN = frozenset(["frozen 1", "FROZEN", "FREEZING"])
+"""Lines of a frozen group's cgroup.events, or freezer.state."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,6 +56,27 @@ def stat(pid: int | str) -> Stat | None:
     if len(fields) < 20:
         return None
     return Stat(fields[0], int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS, int(fields[19]) / TICKS)
+
+
+def frozen(pid: int) -> str:
+    """The control group with which a process is frozen (cgroups(7)); empty where it is not, or it cannot be seen."""
+    for line in (text(pid, "cgroup", 65536) or "").splitlines():
+        controllers, _, group = line.partition(":")[2].partition(":")
+        if controllers not in ("", "freezer"):
+            continue
+        roots, name = (_ROOTS_V2, "cgroup.events") if not controllers else (_ROOTS_V1, "freezer.state")
+        for folder in (f"{root}{group}" for root in roots):
+            if not _FROZEN.isdisjoint(_lines(f"{folder}/{name}")):
+                return folder
+    return ""
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path) as file:
+            return file.read(4096).splitlines()
+    except OSError:
+        return []
 
 
 def environ(pid: int) -> dict[str, str] | None:

@@ -10,6 +10,8 @@ from distdoctor.inspection import proc_files, stacks
 from distdoctor.model.facts import Frame
 
 MOST_PROCESSES, MOST_SAMPLES, FEWEST = 4, 6, 4
+MOST_OF_ALL = 2
+"""Processes that are looked at where all compute that are here."""
 MORE_SECONDS = 1.0
 """How much longer it may take to have the fewest samples, on a machine that has much else to do."""
 _WATCHED = 0.3
@@ -22,17 +24,18 @@ def path_of(frames: Iterable[Frame]) -> Path:
     return tuple((frame.file, frame.function) for frame in frames if frame.file.endswith(".py"))
 
 
-def paths(traced: Collection[int], end: float) -> dict[int, set[Path]]:
-    """The paths at which each process that computes was seen until ``end`` (time.monotonic()), where some compute and
-    others do not: else nobody waits for them, and nobody is looked at."""
-    if len(traced) < 2 or end - time.monotonic() < 2 * _WATCHED:
+def paths(traced: Collection[int], end: float, alone: bool = True) -> dict[int, set[Path]]:
+    """The paths at which each process that computes was seen until ``end`` (time.monotonic()). None is looked at where
+    all compute, and are ``alone``: nobody waits for them."""
+    if end - time.monotonic() < 2 * _WATCHED or (alone and len(traced) < 2):
         return {}
     before = {pid: _main(pid) for pid in traced}
     time.sleep(_WATCHED)
     busy = [pid for pid in traced if _computes(before[pid], _main(pid))]
-    if not busy or len(busy) == len(traced):
+    everyone = len(busy) == len(traced)
+    if not busy or (everyone and alone):
         return {}
-    found: dict[int, set[Path]] = {pid: set() for pid in busy[:MOST_PROCESSES]}
+    found: dict[int, set[Path]] = {pid: set() for pid in busy[: MOST_OF_ALL if everyone else MOST_PROCESSES]}
     for number in range(MOST_SAMPLES):
         if time.monotonic() > (end if number >= FEWEST else end + MORE_SECONDS):
             break

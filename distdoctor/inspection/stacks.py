@@ -1,6 +1,8 @@
 """Python's stacks of other processes, by py-spy where it is installed and the kernel allows it.
 
-py-spy stops a process for as long as it reads it (some milliseconds; with native frames some 30), and changes nothing.
+py-spy stops a process that runs for as long as it reads it (some milliseconds; with native frames some 30), and changes
+nothing. One of which no thread runs is read without being stopped: that would wake it, and since when a thread has not
+run is known to the kernel alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from distdoctor.inspection import proc_files
 from distdoctor.model.facts import Frame
 from distdoctor.model.sanitize import clean, encodable
 
@@ -83,10 +86,10 @@ def read(pids: Iterable[int], native: bool = False) -> dict[int, tuple[Stack, st
         return {}
     end = time.monotonic() + NATIVE_SECONDS
     with ThreadPoolExecutor(max(2, min(len(wanted), os.cpu_count() or 2, 16))) as pool:
-        found = dict(zip(wanted, pool.map(lambda pid: _dump(path, pid, SECONDS), wanted), strict=True))
+        found = dict(zip(wanted, pool.map(lambda pid: _python(path, pid), wanted), strict=True))
         if native:
             first = odd_ones_first(found)
-            dumped = pool.map(lambda pid: _dump(path, pid, end - time.monotonic(), native=True), first)
+            dumped = pool.map(lambda pid: _dump(path, pid, end - time.monotonic(), "--native"), first)
             found |= {pid: dump for pid, dump in zip(first, dumped, strict=True) if dump[0]}
     return found
 
@@ -101,10 +104,25 @@ def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
                                      for turn, pid in enumerate(those))]  # fmt: skip
 
 
-def _dump(path: str, pid: int, seconds: float, native: bool = False) -> tuple[Stack, str]:
+def _python(path: str, pid: int) -> tuple[Stack, str]:
+    """Python's frames of a process; it is stopped only where it runs, or else they cannot be had."""
+    if not _runs(pid):
+        stack, error = _dump(path, pid, SECONDS, "--nonblocking")
+        if stack.get(pid):
+            return stack, error
+    return _dump(path, pid, SECONDS)
+
+
+def _runs(pid: int) -> bool:
+    """Whether any of its threads runs."""
+    tids = proc_files.names(pid, "task")
+    return any(one is not None and one.state == "R" for one in (proc_files.stat(f"{pid}/task/{tid}") for tid in tids))
+
+
+def _dump(path: str, pid: int, seconds: float, *flags: str) -> tuple[Stack, str]:
     if seconds <= 0:
         return {}, "there was no time for it"
-    command = [path, "dump", "--json", "--pid", str(pid), *(["--native"] if native else [])]
+    command = [path, "dump", "--json", "--pid", str(pid), *flags]
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired:

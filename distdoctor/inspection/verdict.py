@@ -39,6 +39,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return "waits", "warn", []
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
+    if lost and all(rank.pauses for rank in lost):
+        return "pauses", "warn", [*_pauses(lost)]
     if lost:
         return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
     if busy and not still:
@@ -70,6 +72,13 @@ def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[s
         "whether that is a long step or a loop without an end cannot be known from outside: see whether it leaves that "
         f"place (--watch 60, or py-spy top --pid {pids})",
     ]  # fmt: skip
+
+
+def _pauses(lost: Sequence[LiveRank]) -> Iterator[str]:
+    """That these stand still, and since when."""
+    since = max(rank.still or 0.0 for rank in lost)
+    yield f"it is slow so far: {_said(lost)}, and nothing moves there for {since:.0f} s at most; the others wait"
+    yield "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)"
 
 
 def _about(busy: Sequence[LiveRank]) -> str:

@@ -49,6 +49,20 @@ def gets_about(one: JobProcess) -> bool:
     return one.moved is not None and (one.moved.paths or 0) >= PATHS
 
 
+def still_for(one: JobProcess) -> float | None:
+    """For how many seconds its main thread had not run when it was looked at last; None where that is not known."""
+    if one.idle is None:
+        return None
+    return one.idle + (one.moved.seconds if one.moved and one.moved.switches == 0 else 0.0)
+
+
+def polls(one: JobProcess) -> bool:
+    """Whether it sleeps for a moment again and again, and reads and writes nothing meanwhile: it does no step of its
+    work between, for a collective of the smallest size writes to its peers."""
+    asleep = one.moved is not None and one.main is not None and sleeps(one.main)
+    return asleep and switches_of(one) > 1 and one.moved is not None and one.moved.read + one.moved.written == 0
+
+
 def _only_looks_again(one: JobProcess) -> bool:
     """Whether it sleeps, at the same line as before as far as that is known, and reads and writes nothing: it looks
     every now and then whether something has come, which is no progress."""

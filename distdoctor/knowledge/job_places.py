@@ -20,6 +20,9 @@ MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the
 PEERS, GROUP = "connecting to peers", "making a group"
 COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
+FILE_LOCK = "waiting for a file lock"
+OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE)
+"""Where a rank is by itself."""
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
 TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE)
@@ -32,6 +35,7 @@ _COMPILERS = frozenset(
 )
 _PIECES: dict[str, tuple[str, ...]] = {
     LOCK: ("utils/file_baton.py",),
+    FILE_LOCK: ("filelock/_", "utils/filelock.py"),
     COMPILING: ("torch/_inductor/", "torch/_dynamo/", "torch/utils/cpp_extension.py", "triton/"),
     SAVING: ("torch/serialization.py", "torch/distributed/checkpoint/", "safetensors/"),
     LOADER: ("torch/utils/data/",),
@@ -69,6 +73,8 @@ class Place:
 
 def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[int] = ()) -> Place:
     """Where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
+    if one.frozen:
+        return Place(STOPPED, why=f"with its control group {one.frozen}", frame=own_frame(one.main))
     if one.state in ("T", "t"):
         return Place(STOPPED, why="by a debugger" if one.state == "t" else "by a signal", frame=own_frame(one.main))
     if one.state in ("Z", "X"):

@@ -12,6 +12,9 @@ from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import JobFacts, JobProcess, StoreView, WorkerServer
 
+PAUSE, DEVICE_PAUSE = 5.0, 20.0
+"""Seconds for which a rank may stand still and be called slow: it sleeps, or waits for its data; for a disk, which a
+large checkpoint keeps busy for as long, some more."""
 YOUNG = 10.0
 """Seconds after the start of the ranks that are here before which others may just be late."""
 
@@ -65,6 +68,30 @@ class LiveRank:
         if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE):
             return self.process.idle
         return None
+
+    @cached_property
+    def still(self) -> float | None:
+        """For how many seconds it has stood still where it is; None where that is not known. Who waits for processes of
+        its own is as still as the one that ran last."""
+        main, kind = self.process.main, self.place.kind
+        mine = job_movement.still_for(self.process)
+        loaders = [one for one in self.below if one.role == "loader"]
+        # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py).
+        watched = loaders if kind == job_places.LOADER else []
+        if main is not None and main.call in ("wait4", "waitid"):
+            watched = list(self.below)
+        told = [seconds for one in watched if (seconds := job_movement.still_for(one)) is not None]
+        if kind == job_places.LOADER and told:
+            return min(told)
+        return min([mine, *told]) if mine is not None else None
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it stands still for so short a time that it may only be slow."""
+        if self.works or self.waits or self.place.kind not in job_places.OWN or job_movement.polls(self.process):
+            return False
+        longest = DEVICE_PAUSE if self.place.kind == job_places.DEVICE else PAUSE
+        return self.still is not None and self.still < longest
 
     @property
     def called(self) -> str:

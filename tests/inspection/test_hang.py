@@ -21,7 +21,7 @@ from tests.helpers.commands import doctor, environment
 from tests.helpers.report_schema import report_in
 
 SCRIPT = """
-import os, sys, torch, torch.distributed as dist
+import os, sys, time, torch, torch.distributed as dist
 
 dist.init_process_group("gloo")
 value = torch.ones(1)
@@ -32,6 +32,7 @@ if dist.get_rank() == 1:
         pipe.read()
 dist.all_reduce(value)
 assert value.item() == 9, value
+time.sleep(1)  # the others may still read what this one has sent
 """
 RANKS = 3
 COMES_WITHIN = 90.0
@@ -68,7 +69,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
         while not all((folder / f"ready{rank}").exists() for rank in range(RANKS)):
             assert time.monotonic() < deadline, "the job did not start"
             time.sleep(0.05)
-        time.sleep(0.3)
+        time.sleep(4.0)  # who stands still for less than some seconds may only pause
         yield Job(ranks, folder)
     finally:
         for rank in ranks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from distdoctor.model.facts import (
 from distdoctor.model.report import Report
 from tests.facts_builder import CHECKS
 from tests.inspection.live_facts import (
+    C10D,
     MAKING,
     RENDEZVOUS,
     WORKS,
@@ -64,6 +66,9 @@ WAITS_FOR_THREAD = replace(JOINS, threads=(*JOINS.threads, SAVER))
 LOCK = BuildLock("/cache/x/lock", 900.0)
 POLLS: dict[str, Any] = {"call": "clock_nanosleep", "moved": Moved(1.5, switches=15), "sockets": (AT_STORE,)}
 READS = replace(WORKS, read=1 << 20)
+LOADING = frames("torch/utils/data/dataloader.py:_get_data")
+FURTHER = frames(f"{C10D}:_new_process_group_helper", f"{C10D}:new_group")
+FILE_LOCK = frames("filelock/_api.py:acquire")
 BATON = frames("torch/utils/file_baton.py:wait", "torch/utils/cpp_extension.py:load")
 
 
@@ -75,9 +80,13 @@ def roots(report: Report) -> list[tuple[str, tuple[int, ...], tuple[str, ...]]]:
     return [(f.check, f.ranks, f.nodes) for f in report.findings if f.because_of is None and f.severity == "fail"]
 
 
-def local(*ranks: Any, **more: Any) -> NodeFacts:
-    """A whole job of four on one host, rank by rank: its stack, or its process."""
+def local(*ranks: Any, workers: Sequence[float] = (), children: Sequence[float] = (), **more: Any) -> NodeFacts:
+    """A whole job of four on one host, rank by rank: its stack, or its process. ``workers`` of a data loader of rank 0,
+    and other ``children`` of it: for how many seconds each was idle."""
     made = [one if not isinstance(one, tuple) else process(number, one) for number, one in enumerate(ranks)]
+    idle = [(seconds, "loader") for seconds in workers] + [(seconds, "child") for seconds in children]
+    for pid, (seconds, role) in enumerate(idle, 300):
+        made.append(process(None, (), pid=pid, parent=100, role=role, idle=seconds, call="clock_nanosleep", threads=()))
     return node(*made, stores=(ALL,), **more)
 
 
@@ -197,6 +206,26 @@ FOUND = {
         local(call("recv"), REDUCE, REDUCE, REDUCE),
         ("collective/mismatch", (0,), ("host0",)),
     ),
+    "frozen with its container": (
+        local(REDUCE, process(1, CODE, frozen="/sys/fs/cgroup/box", call="clock_nanosleep"), REDUCE, REDUCE),
+        ("process/stopped", (1,), ("host0",)),
+    ),
+    "two groups, asynchronously": (
+        local(process(0, CODE, threads=RUNS), REDUCE, *(process(r, CODE, threads=RUNS) for r in (2, 3))),
+        ("collective/mismatch", (1,), ("host0",)),
+    ),
+    "a further group that one rank does not make": (
+        local(*3 * [FURTHER], call("barrier")),
+        ("collective/mismatch", (3,), ("host0",)),
+    ),
+    "sleeps for long": (
+        local(process(0, CODE, call="clock_nanosleep", idle=10.0), REDUCE, REDUCE, REDUCE),
+        ("process/waiting-in-user-code", (0,), ("host0",)),
+    ),
+    "a data worker that stands still": (
+        local(process(0, LOADING, call="poll", idle=1.0), REDUCE, REDUCE, REDUCE, workers=[60.0, 90.0]),
+        ("process/waiting-in-user-code", (0,), ("host0",)),
+    ),
     "a thread of its own is in a collective": (
         local(WAITS_FOR_THREAD, *3 * [call("barrier")]),
         ("collective/mismatch", (0,), ("host0",)),
@@ -263,6 +292,36 @@ LEFT = {
         local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=READS)),
         "pass",
         "it is slow, not stuck",
+    ),
+    "one sleeps for a moment": (
+        local(process(0, CODE, call="clock_nanosleep", idle=2.0), REDUCE, REDUCE, REDUCE),
+        "warn",
+        "it is slow so far: rank 0 is in its own code at train.py:8 (sleeps), and nothing moves there for 4 s at most",
+    ),
+    "a data worker that takes its time": (
+        local(process(0, LOADING, call="poll", idle=9.0), REDUCE, REDUCE, REDUCE, workers=[90.0, 1.0]),
+        "warn",
+        "it is slow so far",
+    ),
+    "a program of its own that sleeps for a moment": (
+        local(process(0, CODE, call="wait4", idle=90.0), REDUCE, REDUCE, REDUCE, children=[1.0]),
+        "warn",
+        "it is slow so far",
+    ),
+    "a checkpoint that is flushed": (
+        local(process(0, CODE, state="D", call="fsync", idle=12.0), REDUCE, REDUCE, REDUCE),
+        "warn",
+        "it is slow so far",
+    ),
+    "a file lock that is looked at again and again": (
+        local(process(0, FILE_LOCK, idle=0.1, **POLLS), REDUCE, REDUCE, REDUCE),
+        "incomplete",
+        "rank 0 is waiting for a file lock at train.py:8 (sleeps): nothing moves there, and it cannot be told why",
+    ),
+    "some wait for a message, and one is in a collective": (
+        local(process(0, CODE, threads=RUNS), REDUCE, call("send"), call("recv")),
+        "incomplete",
+        "all ranks wait",
     ),
     "a further group is made, without a stack": (
         node(

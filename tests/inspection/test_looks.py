@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from distdoctor.inspection import candidates, looks, samples, stacks
+from distdoctor.inspection import candidates, looks, proc_files, samples, stacks
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import restarted
@@ -47,6 +48,34 @@ def test_one_that_sleeps() -> None:
         after = looks.look(process.pid, 1.0)
     assert (thread.state, waiting(thread)) == ("S", "sleeps")
     assert before and after and looks.moved(before, after).main_cpu == 0.0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to make a control group")
+def test_one_that_is_frozen_with_its_control_group() -> None:
+    group = next(
+        (Path(root, f"distdoctor-test-{os.getpid()}") for root in proc_files._ROOTS_V2 if can_freeze(root)), None
+    )
+    if group is None:
+        pytest.skip("no control group of version 2 can be made here")
+    with python("import time; print(1, flush=True); time.sleep(60)") as process:
+        group.mkdir()
+        try:
+            (group / "cgroup.procs").write_text(str(process.pid))
+            assert proc_files.frozen(process.pid) == ""
+            (group / "cgroup.freeze").write_text("1")
+            deadline = time.monotonic() + 20
+            while not (frozen := proc_files.frozen(process.pid)) and time.monotonic() < deadline:
+                time.sleep(0.05)  # it has to come back to the kernel
+            assert frozen == str(group)
+        finally:
+            process.kill()
+            process.wait()
+            group.rmdir()
+
+
+def can_freeze(root: str) -> bool:
+    """Whether groups that can be frozen can be made below: in /sys/fs/cgroup only where it is of version 2."""
+    return os.access(f"{root}/cgroup.procs", os.W_OK) and os.path.exists(f"{root}/cgroup.controllers")
 
 
 def test_one_that_reads_a_pipe() -> None:
@@ -126,6 +155,18 @@ def test_who_computes_while_others_wait_stays_in_its_loop_or_gets_about() -> Non
         assert samples.paths(pids[1:], time.monotonic() + 1.0) == {}  # nobody waits
     assert found.keys() == {loop.pid, evaluates.pid}
     assert len(found[loop.pid]) == 1 and len(found[evaluates.pid]) >= PATHS
+
+
+@pytest.mark.skipif(bool(stacks.why_not()), reason="py-spy is not here, or may not be used")
+def test_reading_the_stack_of_one_that_waits_does_not_wake_it() -> None:
+    with python("import time; print(1, flush=True); time.sleep(60)") as process:
+        before = looks.look(process.pid, 0.0)
+        time.sleep(0.5)
+        frames, _ = stacks.read([process.pid])[process.pid]
+        after, idle = looks.look(process.pid, 1.0), looks.idle(process.pid)
+    assert frames[process.pid]
+    assert before and after and looks.moved(before, after).switches == 0
+    assert idle is None or idle >= 0.5
 
 
 def test_stacks_of_a_process_that_is_gone_are_an_error_in_words() -> None:

@@ -126,6 +126,8 @@ class JobProcess:
     stack_error: str = ""
     """Why there are no frames, where there are none."""
     moved: Moved | None = None
+    frozen: str = ""
+    """The control group with which it is frozen, as a container that is paused; empty where it is not."""
 
     @property
     def main(self) -> JobThread | None:

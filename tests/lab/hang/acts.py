@@ -7,6 +7,7 @@ import time
 
 from tests.lab.hang.row import Act
 from tests.lab.hang.running import Running
+from tests.lab.harness.cgroups import FROZEN, freezer
 
 LATE = 12.0
 """Seconds after which whoever does not come is missing, and not just late."""
@@ -25,6 +26,23 @@ def stop(rank: int) -> Act:
 def go_on(rank: int) -> Act:
     """The rank that was stopped goes on."""
     return lambda running: running.go_on(rank)
+
+
+def freeze(rank: int) -> Act:
+    """The rank is put into a control group, which is frozen, as a container that is paused."""
+
+    def act(running: Running) -> None:
+        group = freezer(running.cluster[running.host_of(rank)])
+        (group / "cgroup.procs").write_text(str(running.pid(rank)))
+        (group / FROZEN).write_text("1")
+        running.frozen.append(group / FROZEN)
+
+    return act
+
+
+def thaw() -> Act:
+    """What was frozen goes on."""
+    return lambda running: [file.write_text("0") for file in running.frozen].clear()
 
 
 def kill(rank: int) -> Act:

@@ -23,6 +23,8 @@ from tests.lab.harness.runner import JSON, roots
 
 TIMES = 20
 """How often in a row each host is inspected while the job is held."""
+PAUSE = 4.0
+"""Seconds of standing still after which, with the looks, nobody may take it for a pause."""
 COMES_WITHIN, QUIET_WITHIN, ENDS_WITHIN, LIMIT = 180.0, 30.0, 180.0, 60.0
 """Seconds: for a job to come to a step, to stand still there, to go on from there, and for one inspection."""
 STILL = 0.2
@@ -94,7 +96,11 @@ def _through(running: Running, chosen: Collection[str], times: int, results: lis
             verify_held(running, row, row.gone)
             if any(look.check == MISSING for look in row.looks):
                 time.sleep(LATE)
+            elif not row.moves and not row.at_once:
+                time.sleep(PAUSE)
             mine = [_looked(running, row, look, times) for look in row.looks]
+            if row.together is not None:
+                mine.append(_together(running, row, row.together))
             results += mine
         if row.last or (number == last and any(isinstance(r, Row) and r.last for r in job.rows)):
             return
@@ -151,6 +157,9 @@ def _looked(running: Running, row: Row, look: Look, times: int) -> Result:
     with _LOOKING:
         began = time.monotonic()
         command = [*DISTDOCTOR, "hang", "--json", *look.flags]
+        if row.together is not None:
+            (running.folder / "saved").mkdir(exist_ok=True)
+            command += ["--save", f"{running.inside}/saved"]
         result = Result(running.job.name, row, look)
         try:
             done = host.run(command, timeout=LIMIT)
@@ -172,6 +181,21 @@ def _looked(running: Running, row: Row, look: Look, times: int) -> Result:
         result.complaints += differences(look, result.report or {}, done.returncode)
         if times > 1:
             result.complaints += _again(host, times - 1)
+    return result
+
+
+def _together(running: Running, row: Row, look: Look) -> Result:
+    """What is said of the facts that were saved on all hosts."""
+    result = Result(running.job.name, row, look)
+    began = time.monotonic()
+    done = running.cluster[look.on].run([*DISTDOCTOR, "diagnose", "--json", f"{running.inside}/saved"], timeout=LIMIT)
+    result.seconds = time.monotonic() - began
+    try:
+        result.report = json.loads(done.stdout)
+    except ValueError:
+        result.complaints.append(f"no report of all, status {done.returncode}: {done.stderr[-900:]}")
+        return result
+    result.complaints += differences(look, result.report or {}, done.returncode)
     return result
 
 

@@ -26,6 +26,8 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from tests.lab.hang.reports import REPORTS
+
 FOLDER = Path(sys.argv[1])
 
 
@@ -420,6 +422,7 @@ TOGETHER: dict[str, Callable[[bool], None]] = {
     "nobody": receive_from_nobody,
     "saver": save_in_thread,
     "path": never_ready,
+    **REPORTS,
 }
 
 

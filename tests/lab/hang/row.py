@@ -44,6 +44,8 @@ class Row:
     step: str
     """The step of the program (see there) at which it is held."""
     looks: tuple[Look, ...]
+    together: Look | None = None
+    """What must be said of all that these looks saved, judged on the host that is told."""
     before: Act | None = None
     """What is done once all ranks have come to this step."""
     after: Act | None = None

@@ -33,6 +33,7 @@ class Running:
         self.inside = f"{SHARED}/{self.folder.name}"
         self.processes: list[Process] = []
         self.helpers: dict[str, Process] = {}
+        self.frozen: list[Path] = []
         for step in job.steps:
             kind, _, key = step.partition(":")
             if kind.partition("@")[0] in PIPES:

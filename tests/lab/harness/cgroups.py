@@ -40,6 +40,25 @@ def limited_cgroup(host: Host, kind: tuple[tuple[Path, str], ...], limit: int) -
     raise LabUnavailable(f"no control group with {kind[-1][1]} can be made here")
 
 
+FROZEN = "cgroup.freeze"
+"""The file of a group of cgroup v2 that freezes what is in it; it can be killed all the same."""
+
+
+def freezer(host: Host) -> Path:
+    """A new control group that can be frozen. It is removed when the host is closed. Raises LabUnavailable."""
+    for root in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
+        group = root / f"distdoctor-lab-{os.getpid()}-{host.name}-{time.monotonic_ns()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        if (group / FROZEN).exists():
+            host.when_closed(lambda made=group: _remove(made))  # type: ignore[misc]
+            return group
+        group.rmdir()
+    raise LabUnavailable("no control group that can be frozen can be made here")
+
+
 def _remove(cgroup: Path) -> None:
     """It can be removed only when the last process in it is gone."""
     deadline = time.monotonic() + REMOVED_WITHIN
