@@ -80,6 +80,11 @@ LOG = (
         why="a slow rank shows the same",
     ),
     Line(
+        ("Timeout at NCCL work", "detected by watchdog at work"),
+        shows="symptom",
+        why="a slow rank shows the same; after an error of NCCL the watchdog says so, too",
+    ),
+    Line(
         "Received a dump signal",  # ProcessGroupNCCL.cpp, heartbeatMonitor(): before it writes the flight recorder's
         r"Received a dump signal (?:due to a collective timeout )?from",
         shows="symptom",

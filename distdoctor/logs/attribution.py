@@ -40,7 +40,7 @@ _PREFIXES = tuple(
         r"slurmstepd-(?P<host>[\w.-]{1,64}): (?=error: )",  # of SLURM built with --enable-multiple-slurmd, as Debian's
         r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
         r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
-        r"\[(?:std(?:out|err))\]:? ?",
+        r"(?:[\w.-]{1,80} )?\[(?:std(?:out|err))\]:? ?",
         r"[|│┃] ?",  # rich's boxes
         r"(?:> ){1,3}",
         r"(?:stdout|stderr): ",

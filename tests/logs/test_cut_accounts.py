@@ -58,3 +58,9 @@ def test_mpiexec_says_of_which_process_it_tells(tmp_path: Path) -> None:
     lines = ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "=   RANK 2 PID 7 RUNNING AT node2")
     found = judged(tmp_path, "\n".join([*lines, "=   EXIT CODE: 139", ""]))
     assert [(one.check, one.ranks, one.nodes) for one in found.findings][:1] == [("process/crashed", (2,), ("node2",))]
+
+
+def test_an_exception_of_java_is_no_ranks(tmp_path: Path) -> None:
+    text = "org.elasticsearch.transport.ConnectTransportException: [][192.168.1.1:9300] connect_timeout[10s]\n"
+    assert roots(tmp_path, text) == []
+    assert roots(tmp_path, "py4j.protocol.Py4JJavaError: An error occurred\n") == [("process/exception", ())]

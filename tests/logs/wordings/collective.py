@@ -39,6 +39,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
         "collective/rank-missing",
+        "dinov2.cn-d003.nolog [stderr] [rank3]:[E909 09:55:46.996672294 ProcessGroupNCCL.cpp:1709] [PG 0 (default_pg) "
+        "Rank 3] Timeout at NCCL work: 2070, last enqueued",
+    ),
+    (
+        "collective/rank-missing",
         "[E1026 ProcessGroupNCCL.cpp:1858] [PG ID 0 PG GUID 0(default_pg) Rank 2] Received a dump signal due to a "
         "collective timeout from this local rank and we will try our best to dump the debug info.",
     ),
