@@ -9,7 +9,8 @@ Why it happens
 --------------
 The host is down or its name is mistyped; no sshd runs there, or a firewall is before it; its host key is unknown here
 or not the one that is known (it was installed anew, or it is another host); ssh would have to ask for a password, which
-nobody could answer. A step of SLURM does not start where the job is over or its node is down; a pod may be gone.
+nobody could answer. A step of SLURM does not start where the job is over or its node is down, nor where slurmd is dead
+or has another munge key than the others; a pod may be gone.
 
 Fix
 ---
@@ -35,6 +36,8 @@ PREVENTS = "plan agreed"
 INCOMPLETE = True
 CHANGED, UNKNOWN_KEY, REFUSED_LOGIN = "host key has changed", "host key is not known", "it lets no key of yours in"
 
+NO_MESSAGE, NO_SLURMD = "takes no message of SLURM's", "no slurmd answers"
+
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     groups: dict[tuple[str, str], list[HostCall]] = {}
@@ -56,6 +59,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"Host key verification failed", f"its {UNKNOWN_KEY} here"),
     (r"Permission denied|Too many authentication failures|No supported authentication", REFUSED_LOGIN),
     (r"Could not resolve hostname", "its name is not known here"),
+    (r"Zero Bytes were transmitted|[Aa]uthentication (?:error|credential)", f"slurmd there {NO_MESSAGE}"),
+    (r"Communication connection failure|Unable to contact slurmd", f"{NO_SLURMD} there"),
     (r"Connection refused", "nothing listens on ssh's port there"),
     (r"Connection timed out|Operation timed out", "it does not answer"),
     (r"No route to host|Network is unreachable", "there is no way to it"),
@@ -91,6 +96,14 @@ def remedy(call: HostCall, why: str) -> Fix:
             if pattern in why:
                 return fix(call, host)
         return Fix(f"make `ssh -o BatchMode=yes {host} true` work from here: is the host up, and sshd?", (call.host,))
+    if call.way == "srun" and NO_MESSAGE in why:
+        return Fix(
+            f"give it the munge key, the clock and the version of the others: `munge -n | ssh {host} unmunge` says "
+            "whether key and clock agree.",
+            (call.host,),
+        )
+    if call.way == "srun" and NO_SLURMD in why:
+        return Fix(f"start it again: `ssh {host} systemctl status slurmd` says why it ended.", (call.host,))
     if call.way == "srun":
         return Fix(f"see whether the job and the node are there: `squeue --me`, `sinfo -N -n {host}`.", (call.host,))
     return Fix(f"see whether the pod runs: `kubectl get pod {host}`.", (call.host,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from distdoctor.launch.nodes import expand
 from distdoctor.model.addresses import is_ipv6
 
 _PLACEHOLDERS = (
@@ -38,6 +39,8 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
         return "looks like an IPv4 address, but its parts go to 255 at most", None
     if ":" in stripped and not is_ipv6(stripped):
         return "has a colon in it and is no IPv6 address", None
+    if len(names := expand(stripped)) > 1 and all(name[0].isalpha() for name in names):
+        return f"is a list of {len(names)} nodes, not one of them", names[0]
     if re.search(r"[/\\,;@\[\]\"'()]", stripped):
         return "has a character that no host name or address has", None
     return None, None

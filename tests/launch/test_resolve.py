@@ -292,7 +292,10 @@ def test_flags_that_make_no_plan(flags: dict[str, Any], says: str) -> None:
         ("host0 ", "space", "host0"),
         ("ho st", "space", None),
         ("256.1.1.1", "255", None),
-        ("a,b", "character", None),
+        ("a,b", "list of 2 nodes", "a"),
+        ("gpu[07-09]", "list of 3 nodes", "gpu07"),  # SLURM_JOB_NODELIST as it is
+        ("10,0,0,1", "character", None),
+        ("gpu[07]", "character", None),
         ("a:b", "colon", None),
     ],
 )

@@ -47,6 +47,19 @@ def test_srun_and_kubectl_have_words_of_their_own() -> None:
     assert "by kubectl: there is no such pod" in second.summary and "kubectl get pod host1" in second.fixes[0].text
 
 
+@pytest.mark.parametrize(
+    ("said", "why", "fix"),
+    [
+        ("Zero Bytes were transmitted or received", "slurmd there takes no message", "`munge -n | ssh host1 unmunge`"),
+        ("Communication connection failure", "no slurmd answers there", "systemctl status slurmd"),
+    ],
+)
+def test_a_step_that_slurmd_does_not_start(said: str, why: str, fix: str) -> None:
+    words = f"srun: error: Task launch for StepId=1.1 failed on node host1: {said}"
+    (finding,) = judged_calls(call(0, "told"), call(1, "unreached", words, status=141, way="srun")).findings
+    assert why in finding.summary and fix in finding.fixes[0].text
+
+
 def test_who_told_its_facts_or_was_broken_off_here_is_no_finding() -> None:
     assert not judged_calls(call(0, "told", "Warning: Permanently added host0"), call(1, "stopped")).findings
 
