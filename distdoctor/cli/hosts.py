@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ def check_hosts(command: CheckCommand) -> int:
         raise UsageError("--dry-run tells of one node: start it there, without what names the hosts")
     if command.how.baseline is not None:
         raise UsageError("--baseline goes with a check that is started on each node, or with diagnose")
-    checks, ignore = command.judging()
+    judging = functools.cache(command.judging)
+    if command.report.checks or command.report.ignore:  # what is wrong with them is told before anything is started
+        judging()
     place = one_place.folder(command.how.save)
     observer = command.observer(Plan())
     wait = command.how.wait or WAIT_SECONDS
@@ -57,11 +60,12 @@ def check_hosts(command: CheckCommand) -> int:
             setup=command.where.setup,
             wait=wait,
             limit=wait + command.how.timeout + MARGIN_SECONDS,
+            meanwhile=judging,
         )
     finally:
         observer.close()
     facts = one_place.facts_of(lines)
-    report = _report(facts, checks, ignore, calls)
+    report = _report(facts, *judging(), calls)
     started = datetime.fromtimestamp(began, tz=timezone.utc).isoformat(timespec="seconds")
     report = one_place.after_signal(replace(report, seconds=round(time.time() - began, 3), started_at=started))
     unsaved = one_place.keep(place, facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,11 +64,12 @@ def carry_out(
     setup: str | None,
     wait: float,
     limit: float,
+    meanwhile: Callable[[], object] | None = None,
 ) -> tuple[list[Line], list[HostCall]]:
     """Send each host its order, and wait for the end of all: the line to each, and how it went.
 
-    ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. From now on, signals are
-    held.
+    ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is to be
+    done here while they are reached. From now on, signals are held.
     """
     from distdoctor.launch.fanout import FanOut
 
@@ -80,6 +81,7 @@ def carry_out(
         setup=setup,
         hello=max(wait, 2.0 * ways.CONNECT_SECONDS),
         limit=limit,
+        meanwhile=meanwhile,
     )
     interrupts.hold()
     calls = fan_out.run()

@@ -115,7 +115,8 @@ class Line:
 class FanOut(EventHandler):  # type: ignore[misc]
     """One run on all ``targets``. ``orders``: what each is to do. ``stopping``: whether to break off, asked often.
 
-    Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended.
+    Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended. ``meanwhile``: to
+    be done here as soon as all were called.
     """
 
     def __init__(
@@ -128,10 +129,11 @@ class FanOut(EventHandler):  # type: ignore[misc]
         setup: str | None,
         hello: float,
         limit: float,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self.lines = [Line(target, order) for target, order in zip(targets, orders, strict=True)]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
-        self._hello, self._limit = hello, limit
+        self._hello, self._limit, self._meanwhile = hello, limit, meanwhile
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = time.monotonic()
         self._going = False
@@ -181,6 +183,9 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     def ev_timer(self, _timer: Any) -> None:
         """What is due."""
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
         now = time.monotonic()
         if self._stopped is None and (self._stopping() or now - self._began > self._limit):
             self._stopped = now
