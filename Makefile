@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz
+.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs
 
 dev:
 	bash scripts/dev
@@ -40,6 +40,10 @@ man:
 # dist/distdoctor.pyz: all but torch in one file.
 pyz:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/pyz.py
+
+# build/site: the documentation, searchable.
+docs:
+	. scripts/venv.sh && make_venv docs && $$venv/bin/python scripts/site.py
 
 SHELL := bash
 

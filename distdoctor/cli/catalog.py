@@ -88,9 +88,11 @@ def _explain_message(text: str, checks: Mapping[str, Check]) -> int:
 
 
 def _write_check(page: Page, check: Check) -> None:
+    from distdoctor.render.check_page import whole_page
+
     page.line(f"{check.id} ({check.severity})")
     page.blank()
-    write_page(page, check.page)
+    write_page(page, whole_page(check))
 
 
 def write_page(page: Page, text: str) -> None:

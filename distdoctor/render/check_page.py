@@ -1,0 +1,25 @@
+"""A check's page with what its file does not say in words: the messages by which a log shows the failure."""
+
+from __future__ import annotations
+
+from distdoctor.judge.catalog import Check
+
+HEADING = "Messages"
+
+
+def whole_page(check: Check) -> str:
+    """The page of ``distdoctor explain`` and of the documentation. The messages are in the words that are looked for,
+    without the values between them."""
+    told = ", ".join(f"`{words}`" for words in messages(check))
+    return (
+        f"{check.page.rstrip()}\n\n{HEADING}\n{'-' * len(HEADING)}\nLooked for in logs: {told}\n"
+        if told
+        else check.page
+    )
+
+
+def messages(check: Check) -> list[str]:
+    """What stands in a log that shows the failure, or something that it may be the cause of."""
+    shown = (line for line in check.log if line.shows not in ("noise", "exception"))
+    words = (" ".join(literal.replace("`", "'").split()) for line in shown for literal in line.literals)
+    return [one for one in dict.fromkeys(words) if one]
