@@ -7,13 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from distdoctor.knowledge.new_connection import Rule, Verdict, may_pass, shut
-from distdoctor.knowledge.nftables import IN, NftTable
+from distdoctor.knowledge.nftables import IN, NftTable, dormant
 from distdoctor.knowledge.ruleset import BadRuleset
 from distdoctor.model.facts import ShutPort
 
 _TCP = ("tcp", "6", 6)
 _INERT = ("counter", "log", "comment", "mangle", "ct helper", "notrack")
-VERSIONS = {4: ("ip", "inet", "netdev"), 6: ("ip6", "inet", "netdev")}
+VERSIONS = {4: ("ip", "inet"), 6: ("ip6", "inet")}
+"""The families whose chains see packets of a version. Those of netdev are each on a device, which need not be the one
+by which the others come."""
+_OTHER_PROTOCOLS = {"udp", "udplite", "sctp", "dccp", "icmp", "icmpv6", "igmp", "ah", "esp", "comp", "arp"}
+"""Of those that a payload can be looked at in, the ones that no TCP connection has (nft(8), PAYLOAD EXPRESSIONS). One
+has an Ethernet header, and may have a VLAN's."""
 
 
 def opaque(text: str) -> bool:
@@ -33,11 +38,11 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
 
 
 def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, str]]) -> Iterator[ShutPort]:
-    tables = NftTable.all(items)
+    tables, asleep = NftTable.all(items), dormant(items)
     found = []
     for chain in (item["chain"] for item in items if "chain" in item):
         place = chain["family"], chain["table"]
-        if chain.get("hook") not in IN or place in but:
+        if chain.get("hook") not in IN or chain["hook"] == "ingress" or place in but or place in asleep:
             continue
         table = tables[place]
         for version, families in VERSIONS.items():
@@ -112,7 +117,7 @@ class _Packet:
             return any(one in _TCP for one in values) if field in ("protocol", "nexthdr") else None
         if protocol in ("tcp", "th"):
             return any(self._is_port(one) for one in values) if field == "dport" else None
-        return False if protocol else None
+        return False if protocol in _OTHER_PROTOCOLS else None
 
     def _is_port(self, one: Any) -> bool:
         low, high = one["range"] if isinstance(one, dict) else (one, one)
@@ -134,6 +139,8 @@ def _only(part: Any) -> tuple[str, Any]:
     return next(iter(part.items())) if isinstance(part, dict) else ("", {})
 
 
+_ELSEWHERE = ("queue", "tproxy", "synproxy", "redirect", "dnat", "snat", "masquerade")
+"""Statements after which the packet is another's to judge."""
 _ENDS: dict[str, Verdict] = {"accept": "accept", "drop": "drop", "return": "return"}
 _JUMPS: dict[str, Verdict] = {"jump": "jump", "goto": "goto"}
 
@@ -150,7 +157,7 @@ def _verdict(part: Any) -> tuple[Verdict, str]:
     if kind == "xt" and value.get("type") == "target":
         # Which of its answers REJECT gives is not printed; by default it is an ICMP error.
         return ("reject" if value.get("name") == "REJECT" else "accept"), ""
-    return ("accept", "") if kind in ("queue", "tproxy", "redirect", "dnat", "snat", "masquerade") else ("", "")
+    return ("accept", "") if kind in _ELSEWHERE else ("", "")
 
 
 def _all(several: Sequence[bool | None]) -> bool | None:

@@ -33,6 +33,17 @@ def parse_nft_json(text: str) -> tuple[FirewallChain, ...]:
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
 
+def dormant(items: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """(family, name) of the tables whose rules do nothing, or may: they have the flag ``dormant``, for which nft 1.0.6
+    prints some letter. The other flags change nothing of what the rules do (nft(8), TABLES)."""
+    tables = (item["table"] for item in items if "table" in item)
+    return {(one["family"], one["name"]) for one in tables if not {*_listed(one.get("flags"))} <= {"owner", "persist"}}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
 # -- nft ------------------------------------------------------------------------------------------------------------
 
 

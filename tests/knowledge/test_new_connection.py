@@ -55,6 +55,7 @@ MAYBE_OPEN = {
     "beyond a rate": ("tcp dport 29500 limit rate over 100/second drop", "accept"),
     "only what is invalid": ("ct state invalid drop", "accept"),
     "by a mark": ("meta mark & 0x8000 == 0x8000 drop", "accept"),
+    "but for a hardware address": ("ether saddr 02:00:00:00:00:01 accept\ntcp dport 29500 drop", "accept"),
     "everything but TCP": ("meta l4proto != tcp drop", "accept"),
 }
 """What a connection may get through, or does."""
@@ -146,6 +147,20 @@ def test_a_port_that_is_sent_elsewhere_first_is_not_known_to_be_shut() -> None:
     sent = [chain("pre", "nat", "prerouting"), rule("pre", {"redirect": {"port": 29501}})]
     assert len(nft_shut(json.dumps({"nftables": shut}), PORT)) == 1
     assert nft_shut(json.dumps({"nftables": [*shut, *sent]}), PORT) == ()
+
+
+def test_rules_that_do_nothing_here_shut_nothing() -> None:
+    """Those of a table that is switched off, and those of another device."""
+    off = "table inet off {\nflags dormant\nchain a { type filter hook input priority 0; policy drop;\n}\n}"
+    lo = "table netdev lo {\nchain b { type filter hook ingress device lo priority 0; policy drop;\n}\n}"
+    listed = """
+import subprocess
+for text in TEXTS:
+    subprocess.run(["nft", "-f", "-"], input="flush ruleset\\n" + text, text=True, check=True)
+    print(subprocess.run(["nft", "-j", "list", "ruleset"], capture_output=True, text=True, check=True).stdout.strip())
+"""
+    printed = lines_of(f"TEXTS = {[off, lo, off.replace('flags dormant', '')]!r}\n{listed}", "--net", tools=("nft",))
+    assert [len(nft_shut(ruleset, PORT)) for ruleset in printed] == [0, 0, 2]
 
 
 def test_iptables() -> None:
