@@ -76,15 +76,17 @@ FOLLOWS = (
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    have = [node for node in cluster.nodes if gpus.visible_gpus(node)]
     alike: dict[tuple[str, bool], list[Node]] = {}
     for node in cluster.nodes:
-        if blind(node):
+        if blind(node) or (have and lacks(node)):
             alike.setdefault((rung(node)[0], asked(node)), []).append(node)
     for (why, wanted), nodes in alike.items():
         yield Finding.about(
             nodes,
             f"torch sees no GPU on {names_of(nodes)}: {why}.",
             severity="fail" if wanted else "warn",
+            matters=f"{names_of(have[:3])} can: a job that computes on GPUs fails" if have and not wanted else "",
             evidence=(line for node in nodes for line in evidence(node)),
             fixes=[replace(rung(nodes[0])[1], nodes=tuple(node.name for node in nodes))],
         )
@@ -95,15 +97,18 @@ def asked(node: Node) -> bool:
     return "nccl" in node.plan.backends(gpus=False)
 
 
+def lacks(node: Node) -> bool:
+    """Whether its ranks looked for GPUs that the job could use, and none saw any."""
+    looked = gpus.looked_at_gpus(node)
+    return bool(looked) and not any(facts.visible for facts in looked) and gpus.wants_gpus(node)
+
+
 def blind(node: Node) -> bool:
-    """Whether no rank of the node sees a GPU, and that is a pity.
+    """Whether that is a pity on this node.
 
     A machine without GPUs, or a container that was given none, runs its job on processors.
     """
-    looked = gpus.looked_at_gpus(node)
-    if not looked or any(facts.visible for facts in looked) or not gpus.wants_gpus(node):
-        return False
-    return asked(node) or bool(gpus.driver(node).files)
+    return lacks(node) and (asked(node) or bool(gpus.driver(node).files))
 
 
 def rung(node: Node) -> tuple[str, Fix]:

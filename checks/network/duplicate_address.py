@@ -97,5 +97,13 @@ def with_a_stranger(one: DuplicateAddress) -> Finding:
             *(f"{peer.name}: {one.mac} answers for {one.address}" for peer in one.seen_by),
             f"{node.name}: {one.address} is on {name}, whose hardware address is {own or 'another'}",
         ),
-        fixes=(Fix.on(node, text),),
+        fixes=(
+            Fix.on(node, text),
+            # The kernel holds to an answer for up to a minute (base_reachable_time, and what follows it).
+            Fix.on(
+                one.seen_by,
+                "Then let them ask anew who has the address.",
+                commands=(f"ip neighbour flush to {one.address}",),
+            ),
+        ),
     )

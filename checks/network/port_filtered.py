@@ -54,7 +54,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def host_is_up(shut: FailedContact) -> bool:
-    """Whether the host answers on another port, or when it is asked for its hardware address: then it is up."""
+    """Whether the host answers on another port, or when it is asked for its hardware address: then it is up.
+
+    Silence after a refusal proves nothing of a filter: perhaps another host is reached now, or none.
+    """
+    if shut.node.network.refused_before:
+        return False
     if shut.control is not None and shut.control.outcome in ("refused", "open", "reset"):
         return True
     near = shut.node.network.neighbour

@@ -89,6 +89,7 @@ class Rendezvous:
             contact = self.network.contact
             if refused is None and contact is not None and contact.outcome == "refused":
                 refused = now
+                self.recorder.update_network(refused_before=True)
             if self._alone:
                 await self.elsewhere.look(contact)
             if self._hopeless() or now >= deadline:
@@ -203,7 +204,7 @@ class Rendezvous:
         contact, control = seen.contact, seen.control
         if contact is not None and contact.outcome == "rejected":
             return True
-        if contact is not None and contact.outcome == "no-answer" and control is not None:
+        if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.refused_before:
             return control.outcome in ("refused", "open", "reset")
         return self._astray()
 

@@ -192,6 +192,8 @@ class NetworkFacts:
     bind: Bind | None = None
     contact: Contact | None = None
     """The last attempt to reach MASTER_ADDR:MASTER_PORT."""
+    refused_before: bool = False
+    """An earlier attempt of this run was refused, so that no filter kept all packets back then."""
     passed_over: tuple[Contact, ...] = ()
     """The attempts just before it, on addresses of MASTER_ADDR that a TCPStore tries first, where these failed."""
     control: Contact | None = None

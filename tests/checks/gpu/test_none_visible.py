@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distdoctor.model.facts import DriverFile
 from tests.checks.row import BOTH, LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one
+from tests.clusters.gpu_nodes import one, several
 from tests.facts_builder import healthy, with_plan
 
 CHECK = "gpu/none-visible"
@@ -28,10 +28,18 @@ ROWS = [
         ("host0",),
     ),
     Row("nobody knows why", lambda: one(torch=NONE), ("host0",)),
+    Row(
+        "one of two, and no backend is named",
+        lambda: several({}, {"torch": CPU_BUILD, "driver": {**NOTHING, "on_bus": 0}, "cuda": None}, backend="auto"),
+        ("host1",),
+        severity="warn",
+        together=True,
+    ),
     Row("on several", lambda: tuple(with_plan(one, backend="nccl") for one in healthy(2)), BOTH, together=True),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("one of two, for a job of gloo", lambda: several({}, {"torch": NONE, "driver": NOTHING}, backend="gloo")),
     LookAlike("a job on processors beside them", lambda: one("gloo", torch=NONE)),
     LookAlike(
         "a machine without any", lambda: one("auto", driver={**NOTHING, "on_bus": 0}, torch=CPU_BUILD, cuda=None)

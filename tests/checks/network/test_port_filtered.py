@@ -230,6 +230,12 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
 
 
+def test_silence_after_a_refusal_is_not_proven_to_be_a_filter() -> None:
+    silent = outside(healthy(2)[1], "no-answer", control="refused")
+    assert [root.id for root in judged(silent).roots] == [CHECK]
+    assert [root.id for root in judged(with_network(silent, refused_before=True)).roots] == [NODES_MISSING]
+
+
 def test_firewall_commands_name_the_peer_and_the_port() -> None:
     (fix,) = fixes(*shut("no-answer", control="refused", rules=DROP))
     assert fix.nodes == ("host0",)

@@ -79,7 +79,7 @@ CASES = [
         Case("a sidecar takes what comes to node 0", sidecar(0, "prerouting"), "network/service-mesh", ["host0"], curable=True, by_hand=sidecar_off(0)),
         Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),
         Case("node 2 is a clone at node 1's address", CLONE, "network/duplicate-address", ["host1", "host2"], hosts=3, blame="one-of", curable=True, live=False, by_hand=together(other_subnet(2, "10.77.0.12/24"), own_name_at("10.77.0.12", 2))),
-        Case("another host has the master's address", bystander_at("10.77.0.10/24"), "network/duplicate-address", ["host0"], hosts=3, curable=True, live=False, by_hand=inside(2, "ip address del 10.77.0.10/24 dev eth1")),
+        Case("another host has the master's address", bystander_at("10.77.0.10/24"), "network/duplicate-address", ["host0"], hosts=3, curable=True, live=False, printed_too=True, by_hand=inside(2, "ip address del 10.77.0.10/24 dev eth1")),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
     ),
 ]  # fmt: skip

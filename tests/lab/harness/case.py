@@ -59,6 +59,8 @@ class Case:
     """The options that are carried out, each followed by a run that must pass."""
     by_hand: Fault | None = None
     """What a person does who follows a fix of ``root`` that is text only; those of ``also`` are carried out."""
+    printed_too: bool = False
+    """Of ``root`` the commands are carried out after it."""
     hosts: int | Sequence[str] = 2
     nproc: int = 2
     subnets: Sequence[str] = ("10.77.0.0/24",)

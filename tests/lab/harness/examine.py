@@ -55,7 +55,8 @@ def examine(case: Case) -> Result:
             fixed = launch.copy()
             if case.by_hand is not None:
                 case.by_hand(fixed)
-                wrong += apply(fixed, [f for f in findings if f["check"] != case.root], option)
+                rest = findings if case.printed_too else [f for f in findings if f["check"] != case.root]
+                wrong += apply(fixed, rest, option)
             elif not has_something_to_do(findings, option):
                 wrong.append(f"option {option} is text only, and the case does not say how to carry it out")
                 continue
