@@ -89,6 +89,7 @@ WHAT: dict[TorchImportCause, str] = {
     "other-python": "it was built for another Python",
     "incomplete": "its installation is not complete",
     "dependency": "a package that it needs is missing",
+    "setting": "a variable has a value that it does not take",
     "not-distributed": "it was built without torch.distributed",
     "other": "it fails",
 }
@@ -100,6 +101,7 @@ SIGNALS = {
 }
 SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
 """Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
+SETTING = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
 CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
 
 
@@ -190,6 +192,8 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         yield from fixes_by_command(
             bad, "Install the package that torch needs (pip check lists all that miss).", commands
         )
+    elif kind == "setting":
+        yield from settings(bad)
     elif kind == "not-distributed":
         yield Fix.on(
             bad, "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it)."
@@ -228,6 +232,13 @@ def libraries(bad: list[Node]) -> Iterator[Fix]:
         else:
             text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
             yield Fix(text, nodes)
+
+
+def settings(bad: list[Node]) -> Iterator[Fix]:
+    for text in dict.fromkeys(failure(node).text for node in bad):
+        nodes = [node for node in bad if failure(node).text == text]
+        if match := SETTING.search(text):
+            yield Fix.on(nodes, f"Unset it, or set it to one of {match[2]}.", env={match[1]: None})
 
 
 def look(bad: list[Node], option: int) -> Fix:

@@ -13,13 +13,15 @@ from distdoctor.model.findings import Fix
 
 TorchImportCause = Literal[
     "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
-    "dependency", "not-distributed", "nccl", "other",
+    "dependency", "not-distributed", "nccl", "setting", "other",
 ]  # fmt: skip
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
 _NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
 _WRONG_SYMBOL = re.compile(
     r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
 )
+_WRONG_SETTING = re.compile(r"The value of TORCH_\w+ must be ")
+"""torch/csrc/distributed/c10d/debug.cpp."""
 
 
 def why(node: Node) -> TorchImportCause | None:
@@ -55,6 +57,8 @@ def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
 
 
 def _by_text(text: str) -> TorchImportCause | None:
+    if _WRONG_SETTING.search(text):
+        return "setting"
     if "undefined symbol: nccl" in text:
         return "nccl"
     if _NO_LIBRARY.search(text):

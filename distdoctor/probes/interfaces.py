@@ -25,7 +25,9 @@ def interfaces() -> tuple[Interface, ...]:
                 addresses.append(entry.address.partition("%")[0])
                 lengths.append(_prefix_length(entry.netmask))
         stat = stats.get(name)
-        loopback = any((parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses)
+        loopback = "loopback" in str(getattr(stat, "flags", "")).split(",") or any(
+            (parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses
+        )
         up, mtu = bool(stat and stat.isup), stat.mtu if stat else 0
         found.append(Interface(name, tuple(addresses), tuple(lengths), up, loopback, mtu, mac))
     return tuple(found)

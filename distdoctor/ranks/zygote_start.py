@@ -22,7 +22,7 @@ try:
 except BaseException as err:
     error = err
 seconds = time.monotonic() - began
-job, sys.path = sys.path, words[1:2]
+job, sys.path = sys.path, words[1:]
 import distdoctor
 sys.path = words[2:]
 from distdoctor.own_path import hiding

@@ -114,6 +114,15 @@ def test_a_file_in_the_working_folder_that_hides_a_module(name: str, tmp_path: P
         assert (status, report["torch"] is not None) == (0, True)
 
 
+def test_a_torch_that_fails_before_it_has_imported_anything(tmp_path: Path) -> None:
+    """As the folder of PyTorch's source does, whose first import is of what is not built there."""
+    write(tmp_path, "torch/__init__.py", "from torch._C import *\n")
+    assert not job_runs(tmp_path)
+    status, report = check(tmp_path)
+    assert (status, finding(report)["id"]) == (1, "environment/torch-shadowed")
+    assert f"{tmp_path}/torch" in finding(report)["summary"]
+
+
 @pytest.mark.parametrize("name", ["torch/__init__.py", pytest.param("random.py", marks=FURTHER)])
 def test_a_file_on_pythonpath_that_hides_a_module(name: str, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"

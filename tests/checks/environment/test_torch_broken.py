@@ -24,6 +24,12 @@ def failure_of(text: str, kind: str = "ImportError", **more: Any) -> TorchFailur
 TABLE = [
     (NO_CUDA, "a library that it needs is not found", "libcudart.so.12 is of CUDA", ""),
     (
+        failure_of("The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL.", "ValueError"),
+        "a value that it does not take",
+        "one of OFF, INFO, or DETAIL",
+        "",
+    ),
+    (
         failure_of("libgomp.so.1: cannot open shared object file: No such file or directory"),
         "not found",
         "libgomp.so.1",

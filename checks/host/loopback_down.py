@@ -1,0 +1,59 @@
+"""The loopback interface is down.
+
+What you see
+------------
+Silence: rank 0 waits for its own store, or ranks of one host for each other. Tools say `Network is unreachable` or
+`Cannot assign requested address` of 127.0.0.1.
+
+Why it happens
+--------------
+A network namespace begins with its loopback interface down (`unshare -n`, a sandbox, a container runtime without a
+network plugin). What a host sends to itself goes by that interface, also where it is sent to an address of another one.
+
+Fix
+---
+`ip link set lo up`, which also gives it its addresses.
+
+When it is harmless
+-------------------
+On a node with one rank that is not node 0: what it sends itself is nothing.
+
+See also
+--------
+host/hostname-loopback, network/port-not-bindable
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Node, claims_node0, names_of, rank_count
+
+SEVERITY = "fail"
+MATTERS = "what this node sends to itself is lost"
+PREVENTS = "store hosted"
+LOOKS_AT = ("host.interfaces",)
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if down(node)]
+    needed = [node for node in bad if rank_count(node) > 1 or claims_node0(node)]
+    blamed = needed or bad
+    if blamed:
+        yield Finding.about(
+            blamed,
+            f"The loopback interface of {names_of(blamed)} is down: it does not reach itself.",
+            severity="fail" if needed else "warn",
+            evidence=map(seen, blamed),
+            fixes=(Fix.on(blamed, "Set it up, as root.", commands=("ip link set lo up",)),),
+        )
+
+
+def down(node: Node) -> bool:
+    """Whether none of its loopback interfaces is up; where none is seen it is not known."""
+    found = [one for one in node.system.interfaces if one.loopback]
+    return bool(found) and not any(one.up for one in found)
+
+
+def seen(node: Node) -> str:
+    names = [one.name for one in node.system.interfaces if one.loopback]
+    addresses = [address for one in node.system.interfaces if one.loopback for address in one.addresses]
+    return f"{node.name}: {', '.join(names)} is down, and has {', '.join(addresses) or 'no address'}"

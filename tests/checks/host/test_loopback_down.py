@@ -1,0 +1,36 @@
+"""host/loopback-down: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import healthy, with_host
+
+CHECK = "host/loopback-down"
+
+
+def loopback(which: int, *, up: bool = False, addresses: tuple[str, ...] = (), nproc: int = 2) -> Facts:
+    """That of one of two nodes."""
+    nodes = list(healthy(2, nproc=nproc))
+    host = nodes[which].host
+    assert host is not None
+    ours = tuple(replace(one, up=up, addresses=addresses) if one.loopback else one for one in host.interfaces)
+    nodes[which] = with_host(nodes[which], interfaces=ours)
+    return tuple(nodes)
+
+
+ROWS = [
+    Row("of node 1", lambda: loopback(1), ("host1",), together=True),
+    Row("of node 0 with one rank", lambda: loopback(0, nproc=1), ("host0",), together=True),
+    Row("down with its addresses", lambda: loopback(1, addresses=("127.0.0.1",)), ("host1",), together=True),
+    Row("one rank, on node 1", lambda: loopback(1, nproc=1), ("host1",), "warn", together=True),
+]
+
+LOOK_ALIKES = [LookAlike("up without an address of IPv6", lambda: loopback(1, up=True, addresses=("127.0.0.1",)))]
+
+CURES = [Cure("up", lambda: loopback(1), {"host1": {"commands": ("ip link set lo up",)}}, only=True)]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
