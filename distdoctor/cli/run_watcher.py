@@ -190,12 +190,13 @@ class Watcher:
         if report is None or report.verdict not in ("fail", "incomplete"):
             return
         told = tuple((one.check, one.nodes, one.ranks) for one in report.findings) or (report.verdict,)
-        if told != self._told:
-            self._told = told
-            seconds = time.monotonic() - self._movement.since
-            streams.write(
-                f"\ndistdoctor: {time.strftime('%H:%M:%S')} nothing has moved for {seconds:.0f} s\n", sys.stderr
-            )
+        if told == self._told:
+            return
+        self._told = told
+        when, seconds = time.strftime("%H:%M:%S"), time.monotonic() - self._movement.since
+        more = "" if report.findings else "; what it waits for cannot be known from here: distdoctor hang on its nodes"
+        streams.write(f"\ndistdoctor: {when} nothing has moved for {seconds:.0f} s{more}\n", sys.stderr)
+        if report.findings:
             self._show(report)
 
     def _look(self) -> Report | None:

@@ -18,6 +18,7 @@ import pytest
 
 from distdoctor.inspection.candidates import _doctors_command
 from tests.helpers.runs import environment
+from tests.helpers.servers import unused_port
 
 RUN = [sys.executable, "-m", "distdoctor", "run", "--preflight", "off", "--"]
 
@@ -225,9 +226,30 @@ def test_the_check_before_the_job(on_fail: str) -> None:
 
 
 WAITING = """
-import torch.distributed as dist
-dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=True)
+import sys, torch.distributed as dist
+print("starting", flush=True)
+dist.TCPStore("127.0.0.1", int(sys.argv[1]), 2, is_master=True, wait_for_workers=True)
 """
+
+
+def test_where_nothing_moves_the_job_is_looked_at() -> None:
+    """A rank whose peer does not come; then somebody ends it, and no cause is told of that."""
+    port = str(unused_port())
+    process = subprocess.Popen(
+        [*RUN[:-1], "--hang-after", "2", "--", *python(WAITING), port],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env=environment(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port),
+    )  # fmt: skip
+    assert process.stderr is not None
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        if "next: " in line:
+            process.terminate()
+    assert process.wait(60) == -signal.SIGTERM
+    text = "".join(told)
+    assert "nothing has moved for" in text and "Rank 1 has not joined init_process_group()" in text
+    assert text.count("distdoctor 0") == 1, text
 
 
 @pytest.mark.parametrize(
