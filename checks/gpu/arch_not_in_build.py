@@ -46,7 +46,7 @@ LOG = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        built = next((facts.architectures for facts in gpus.looked_at_gpus(node) if facts.architectures), ())
+        built = next((facts.architectures for facts in gpus.looked_at_gpus(node) if of_cuda(facts.architectures)), ())
         lacking = {
             gpu.name: gpu.capability
             for gpu in gpus.visible_gpus(node)
@@ -67,6 +67,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 )
             ],
         )
+
+
+def of_cuda(architectures: tuple[str, ...]) -> bool:
+    """Whether they are CUDA's; those of ROCm (gfx942) are no numbers that a capability could be compared with."""
+    return any(entry.startswith(("sm_", "compute_")) for entry in architectures)
 
 
 def covered(capability: str, built: tuple[str, ...]) -> bool:

@@ -34,6 +34,9 @@ LOG = (
         r"devices?(?:\(s\))? (?:is/)?are busy or unavailable",
     ),
 )
+LETS_IN = ("distdoctor", "nvidia-cuda-mps")
+"""How those are called that keep no process of the job out: what was asked here, and the server of MPS, which computes
+for all who ask it and wants this mode (NVIDIA, Multi-Process Service, "Performance"). The kernel keeps 15 letters."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -63,7 +66,7 @@ def refuses(node: Node, device: gpus.Device) -> str:
         return ""
     if device.compute_mode == "prohibited":
         return "is in the mode that lets nobody compute"
-    others = [process for process in device.processes if not process.name.startswith("distdoctor")]
+    others = [process for process in device.processes if not process.name.startswith(LETS_IN)]
     if device.compute_mode in ("exclusive-process", "exclusive-thread") and others:
         first = others[0]
         who = f"{first.name or 'a process'} (pid {first.pid}{f' of {first.user}' if first.user else ''})"

@@ -69,8 +69,15 @@ def short(node: Node) -> bool:
 
 
 def devices(node: Node) -> set[str]:
-    """The devices that the node's ranks see, all together."""
-    return {d.uuid or f"index {d.index}" for r in node.facts.ranks if r.gpu for d in r.gpu.visible}
+    """The devices that its ranks see, all together. torch before 2.4 gives no UUID: then what ranks see that were
+    started by themselves, each perhaps with a mask or a cgroup of its own, may be a device of its own."""
+    apart = node.plan.started == "rank"
+    return {
+        d.uuid or f"index {d.index}{f' of rank {r.local_rank}' if apart else ''}"
+        for r in node.facts.ranks
+        if r.gpu
+        for d in r.gpu.visible
+    }
 
 
 def ranks(node: Node) -> int:

@@ -34,7 +34,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [node for node in cluster.nodes if gpus.wants_gpus(node) and gpus.driver(node).source]
     apart: dict[str, Disagreement[Hashable]] = {}
     for what, value in SUBJECTS.items():
-        found = disagreement({node.name: value(node) for node in nodes})
+        known = {node.name: its for node in nodes if (its := value(node)) != ""}
+        found = disagreement(known)
         if found is not None:
             apart[what] = found
     if not apart:
@@ -52,6 +53,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def model(node: Node) -> Hashable:
+    """Empty where it is not known which of the devices the job uses."""
     return ", ".join(sorted({device.name for device in gpus.used_devices(node)}))
 
 

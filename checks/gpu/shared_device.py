@@ -41,11 +41,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def by_device(node: Node) -> dict[str, list[RankFacts]]:
-    """The ranks on each device, by the device that a script takes: LOCAL_RANK modulo the devices it sees."""
+    """The ranks on each device, by the device that a script takes: LOCAL_RANK modulo the devices it sees.
+
+    torch before 2.4 gives no UUID: then those of ranks that were started by themselves cannot be told apart, as each
+    may be in a cgroup with a device 0 of its own (SLURM's --gpus-per-task).
+    """
     groups: dict[str, list[RankFacts]] = {}
     for rank in node.facts.ranks:
         if rank.gpu and rank.gpu.visible:
             device = rank.gpu.visible[rank.local_rank % len(rank.gpu.visible)]
+            if not device.uuid and node.plan.started == "rank":
+                continue
             mask = rank.gpu.cuda_visible_devices
             name = device.uuid or f"device {device.index} of {mask if mask is not None else 'all'}"
             groups.setdefault(name, []).append(rank)

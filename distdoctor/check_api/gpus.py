@@ -61,21 +61,25 @@ def gpu_reasons(node: Node) -> tuple[str, ...]:
 
 
 def used_devices(node: Node) -> tuple[Device, ...]:
-    """The devices, as the driver shows them, that the ranks see; all of them where torch does not say which.
+    """The devices, as the driver shows them, that the ranks see; all of them where torch sees none.
 
-    A rank's mask, and the scheduler, may leave it a part of the node's. torch gives the UUID from 2.4 on.
+    A rank's mask, and the scheduler, may leave it a part of the node's. torch gives the UUID from 2.4 on: before, which
+    part that is is not known, and none of them is told.
     """
-    seen = {_bare(gpu.uuid) for gpu in visible_gpus(node) if gpu.uuid}
+    visible = visible_gpus(node)
+    seen = {_bare(gpu.uuid) for gpu in visible if gpu.uuid}
     known = tuple(device for device in driver(node).devices if not device.error)
-    return tuple(device for device in known if _bare(device.uuid) in seen) if seen else known
+    if seen:
+        return tuple(device for device in known if _bare(device.uuid) in seen)
+    return () if 0 < len(visible) < len(known) else known
 
 
 def computed_right(node: Node, device: Device) -> bool:
-    """Whether a rank computed on this device, and rightly."""
-    return any(
-        gpu.computed == "right" and bool(gpu.uuid) and _bare(gpu.uuid) == _bare(device.uuid)
-        for gpu in visible_gpus(node)
-    )
+    """Whether a rank computed on this device, and rightly; without UUIDs, whether all that ranks see did."""
+    visible = visible_gpus(node)
+    if not any(gpu.uuid for gpu in visible):
+        return bool(visible) and all(gpu.computed == "right" for gpu in visible)
+    return any(gpu.computed == "right" and _bare(gpu.uuid) == _bare(device.uuid) for gpu in visible)
 
 
 def device_said(device: Device) -> str:

@@ -68,7 +68,7 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
     fields: dict[str, Any] = {
         "memory": _bytes(said(gpu, "fb_memory_usage/total")),
         "memory_used": _bytes(said(gpu, "fb_memory_usage/used")),
-        "processes": tuple(map(_process, gpu.iterfind("processes/process_info"))),
+        "processes": tuple(map(_process, filter(_computes, gpu.iterfind("processes/process_info")))),
         "compute_mode": MODES.get(said(gpu, "compute_mode") or ""),
         "mig": _yes(said(gpu, "mig_mode/current_mig")),
         "ecc": _yes(said(gpu, "ecc_mode/current_ecc")),
@@ -93,6 +93,11 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
         error="GPU is lost" if lost else "",
         **({} if lost else fields),
     )
+
+
+def _computes(info: ElementTree.Element) -> bool:
+    """Whether it is of type C, C+G or M+C (MPS); one of type G only draws."""
+    return "C" in (said(info, "type") or "C")
 
 
 def _process(info: ElementTree.Element) -> DeviceProcess:

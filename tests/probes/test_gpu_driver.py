@@ -156,6 +156,18 @@ class TestCommand:
         (one,) = nvidia_smi.read(text.replace(was, now, 1))[2]
         assert getattr(one, field) == value
 
+    def test_who_only_draws_is_not_among_those_who_compute(self) -> None:
+        def process(pid: int, kind: str) -> str:
+            used = "<used_memory>100 MiB</used_memory>"
+            name = f"<process_name>/usr/bin/p{pid}</process_name>"
+            return f"<process_info><pid>{pid}</pid><type>{kind}</type>{name}{used}</process_info>"
+
+        text = (SAMPLES / "healthy.xml").read_text()
+        listed = "".join(map(process, (1, 2, 3, 4), ("G", "C", "C+G", "M+C")))
+        start, end = text.index("<processes"), text.index("</gpu>")
+        (one,) = nvidia_smi.read(f"{text[:start]}<processes>{listed}</processes>{text[end:]}")[2]
+        assert [(process.pid, process.name) for process in one.processes] == [(2, "p2"), (3, "p3"), (4, "p4")]
+
     @pytest.mark.parametrize("text", ["", "Failed to initialize NVML", "<a", "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"])
     def test_what_is_none_of_its_xml(self, text: str) -> None:
         with pytest.raises(nvidia_smi.BadOutput):

@@ -32,6 +32,13 @@ LOOK_ALIKES = [
         lambda: one(gpus={n: {"capability": "8.6", "computed": ""} for n in range(8)}),
     ),
     LookAlike("by PTX", lambda: one(gpus={n: {"capability": "10.0", "computed": ""} for n in range(8)})),
+    LookAlike(
+        "ROCm",
+        lambda: one(
+            gpus={n: {"capability": "9.4", "computed": "", "error": "HIP error: invalid argument"} for n in range(8)},
+            torch={"architectures": ("gfx90a", "gfx942")},
+        ),
+    ),
     LookAlike("it computes all the same", lambda: one(torch={"architectures": ("sm_75",)})),
 ]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from distdoctor.model.facts import DeviceProcess
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one
+from tests.clusters.gpu_nodes import one, visible
 
 CHECK = "gpu/busy"
 
 OTHER = (DeviceProcess(4242, "python", "eve", 1 << 30),)
 OURS = (DeviceProcess(4242, "distdoctor:gpu", "eve", 1 << 29),)
+MPS = (DeviceProcess(4242, "nvidia-cuda-mps", "root", 1 << 26),)
+WITHOUT_UUID = {"visible": tuple(visible(n, uuid="", computed="") for n in range(8))}
+"""As torch before 2.4 shows what a mask has left of the devices."""
 UNTRIED = {2: {"computed": ""}}
 REFUSED = {2: {"computed": "", "error": "CUDA error: all CUDA-capable devices are busy or unavailable"}}
 
@@ -24,6 +27,16 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike(
+        "exclusive, for the server that lets all others in",
+        lambda: one(devices={2: {"compute_mode": "exclusive-process", "processes": MPS}}, gpus=UNTRIED),
+    ),
+    LookAlike(
+        "taken, and perhaps none of the job's",
+        lambda: one(
+            count=16, devices={15: {"compute_mode": "exclusive-process", "processes": OTHER}}, torch=WITHOUT_UUID
+        ),
+    ),
     LookAlike("exclusive, and free", lambda: one(devices={2: {"compute_mode": "exclusive-process"}})),
     LookAlike(
         "exclusive, and ours is on it",

@@ -8,6 +8,7 @@ from tests.clusters.gpu_nodes import one
 CHECK = "gpu/fabric-manager-not-running"
 
 WAITING = {n: {"fabric": "in-progress"} for n in range(8)}
+WITHOUT_UUID = {n: {"uuid": ""} for n in range(8)}
 REFUSED = "RuntimeError: CUDA error 802: system not yet initialized"
 
 ROWS = [
@@ -22,6 +23,7 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike("no NVSwitch", lambda: one(devices={n: {"fabric": ""} for n in range(8)})),
     LookAlike("a state that does no harm", lambda: one(devices=WAITING)),
+    LookAlike("the same, of a torch that gives no UUID", lambda: one(devices=WAITING, gpus=WITHOUT_UUID)),
 ]
 
 test_found = found(CHECK, ROWS)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from distdoctor.model.facts import Gpu, GpuFacts, NodeFacts
 from tests.checks.row import LookAlike, Row, fixes, found, left_alone
-from tests.clusters.odd import eight_gpus
+from tests.clusters.odd import eight_gpus, once_per_rank
 from tests.facts_builder import met, node, with_gpus
 
 CHECK = "gpu/fewer-than-ranks"
@@ -18,7 +21,15 @@ ROWS = [
     ),
 ]
 
+
+def each_its_own() -> tuple[NodeFacts, ...]:
+    """Started once per rank by a launcher that gives each rank one device, which torch before 2.4 cannot tell apart."""
+    gpu = GpuFacts((Gpu(0, "NVIDIA H100"),), cuda_visible_devices="0")
+    return tuple(replace(one, ranks=(replace(one.ranks[0], gpu=gpu),)) for one in once_per_rank(4, 2))
+
+
 LOOK_ALIKES = [
+    LookAlike("each rank its own", each_its_own),
     LookAlike("as many as ranks", eight_gpus),
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import MEMORY, several
+from tests.clusters.gpu_nodes import MEMORY, several, visible
 
 CHECK = "gpu/nodes-differ"
 
@@ -31,7 +31,10 @@ ROWS = [
     ),
 ]
 
+A_PART = {"torch": {"visible": tuple(visible(n, 1, uuid="") for n in range(4))}}
+"""Of a torch before 2.4: which of the devices these are is not known."""
 LOOK_ALIKES = [
+    LookAlike("a part that is not told apart", lambda: several({}, A_PART, {})),
     LookAlike("all alike", lambda: several({}, {}, {})),
     LookAlike("not asked on one", lambda: several({}, {}, {"driver": {"source": "", "devices": ()}})),
 ]
