@@ -29,7 +29,13 @@ from distdoctor.check_api import Cluster, Finding, link_finding, link_graph, som
 
 SEVERITY = "fail"
 PREVENTS = "peers connected"
-FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
+FOLLOWS = (
+    "network/port-filtered",
+    "network/port-rejected",
+    "network/port-refused",
+    "network/connection-limit",
+    "network/overlapping-subnets",
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

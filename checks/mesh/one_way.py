@@ -40,7 +40,13 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"
-FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
+FOLLOWS = (
+    "network/port-filtered",
+    "network/port-rejected",
+    "network/port-refused",
+    "network/connection-limit",
+    "network/overlapping-subnets",
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

@@ -22,10 +22,11 @@ harm, and would to NCCL. The finding is then a warning.
 
 See also
 --------
-network/port-filtered, mesh/one-way, mesh/node-isolated, gloo/interface-unreachable
+network/port-filtered, mesh/ports-partly-open, mesh/one-way, mesh/node-isolated
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from distdoctor.check_api import (
     Cluster,
@@ -69,8 +70,16 @@ LOG = (
 )
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"
-FOLLOWS = ("network/port-filtered", "network/port-rejected", "network/port-refused")
+FOLLOWS = (
+    "network/port-filtered",
+    "network/port-rejected",
+    "network/port-refused",
+    "network/connection-limit",
+    "network/overlapping-subnets",
+)
 SAMPLE = 64
+ENOUGH = 128
+"""Ports: fewer are no range for the connections of a job."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -88,7 +97,53 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 f"{len(star.edges)} of {len(graph.nodes) * (len(graph.nodes) - 1)} connections between the nodes fail "
                 "on random ports, with no node or group common to them."
             )
-        yield link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
+        finding = link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
+        yield finding if unsure else with_range(cluster, finding, blamed)
+
+
+def picked(node: Node) -> tuple[int, int]:
+    """The ports of which the kernel gives one to who asks for any; those of Linux where that is not known."""
+    return node.limits.port_range or (32768, 60999)
+
+
+def let_in(node: Node) -> tuple[tuple[int, int], ...]:
+    """The ports that the node's own packet filter lets in, where it shuts some of those that the kernel picks."""
+    return node.network.firewall.open_ports if node.network.firewall else ()
+
+
+def usable(node: Node) -> tuple[int, int] | None:
+    """The widest range of open ports that has MASTER_PORT not in it; None without any that is wide enough."""
+    master, pieces = node.plan.master_port, list[tuple[int, int]]()
+    for first, last in let_in(node):
+        first = max(first, 1024)
+        pieces += [(first, master - 1), (master + 1, last)] if first <= master <= last else [(first, last)]
+    widest = max(pieces, key=lambda piece: piece[1] - piece[0], default=(1, 0))
+    return widest if widest[1] - widest[0] + 1 >= ENOUGH else None
+
+
+def range_seen(node: Node) -> str:
+    ports = some_of((f"{a}-{b}" if a < b else str(a) for a, b in let_in(node)), 8)
+    low, high = picked(node)
+    return f"{node.name}: its packet filter lets in TCP ports {ports}; the kernel picks from {low}-{high}"
+
+
+def range_fixes(nodes: Iterable[Node], option: int) -> Iterator[Fix]:
+    for node in nodes:
+        if (ports := usable(node)) is not None:
+            text = f"Or let {node.name} pick its ports from those that are open (net.ipv4.ip_local_port_range)."
+            command = f"sysctl -w net.ipv4.ip_local_port_range='{ports[0]} {ports[1]}'"
+            yield Fix.on(node, text, option, commands=(command,))
+
+
+def with_range(cluster: Cluster, finding: Finding, blamed: Iterable[Node]) -> Finding:
+    """The finding, with what is open where a filter opens a range of ports, and how to keep to it."""
+    known = [node for node in blamed if let_in(node)]
+    more = tuple(range_fixes(known, 2)) if all(usable(node) for node in blamed) else ()
+    return replace(
+        finding,
+        evidence=(*finding.evidence, *map(range_seen, known)),
+        fixes=(*finding.fixes, *more),
+    )
 
 
 def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]) -> Finding:
@@ -99,7 +154,7 @@ def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]
     summary = f"{names} {what} nothing on random ports from any other node."
     if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
-    return link_finding_by_need(cluster, summary, edges, deaf)
+    return with_range(cluster, link_finding_by_need(cluster, summary, edges, deaf), deaf)
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

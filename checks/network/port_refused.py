@@ -57,6 +57,7 @@ LOG = (
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"
 LOOKS_AT = ("meeting",)
+FOLLOWS = ("network/connection-limit",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

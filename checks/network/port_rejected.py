@@ -43,6 +43,7 @@ LOG = (
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
 LOOKS_AT = ("meeting",)
+FOLLOWS = ("network/connection-limit",)
 FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 

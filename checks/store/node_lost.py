@@ -48,7 +48,7 @@ FOLLOWS = (
     "environment/torch-*",
     "store hosted",
     "store reached",
-    "mesh/packet-loss",
+    "mesh/*-loss",
 )
 FOLLOWS_ANYWHERE = ("store/forged-message", "host/open-files-limit", "host/ports-exhaustible")
 

@@ -128,7 +128,7 @@ Routes:
 
 Links between nodes:
     link_graph               which links fail, and the smallest explanation of these
-    LinkGraph                that: isolated, groups, deaf, mute, stars, no_route, stalled, misled
+    LinkGraph                that: isolated, groups, deaf, mute, stars, no_route, stalled, cut, misled
     FailingLink              a link of it
     MAX_LINKS_LISTED         how many links a finding lists
     SPARED_BY_GLOO           words for a direction in which gloo does not connect

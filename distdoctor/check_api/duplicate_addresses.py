@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distdoctor.check_api.packet_filter import suspect
-from distdoctor.check_api.routes import in_network, lookup
+from distdoctor.check_api.routes import lookup
 from distdoctor.knowledge.interfaces import is_virtual
-from distdoctor.model.addresses import parse_address
+from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
 

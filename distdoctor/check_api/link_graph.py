@@ -53,6 +53,8 @@ class LinkGraph:
     no_way_back: tuple[FailingLink, ...] = ()
     """Links that fail since their target has no route for its answers: the other direction of some of ``no_route``."""
     stalled: tuple[FailingLink, ...] = ()
+    cut: tuple[FailingLink, ...] = ()
+    """Links that worked at first, and were dead after some bytes."""
     misled: tuple[FailingLink, ...] = ()
     """Links that fail for one address only, while the same node is reached at another."""
     doubled: tuple[FailingLink, ...] = ()
@@ -108,6 +110,7 @@ def _built(cluster: Cluster) -> LinkGraph:
     several = _addresses_of_several(nodes)
     no_route: list[FailingLink] = []
     stalled: list[FailingLink] = []
+    cut: list[FailingLink] = []
     misled: list[FailingLink] = []
     doubled: list[FailingLink] = []
     for number, node in enumerate(nodes):
@@ -123,7 +126,9 @@ def _built(cluster: Cluster) -> LinkGraph:
             outcome = link.outcome
             if link.accepted or link.errno in OWN_SHORTAGE:
                 continue  # whether its process answers, or the own one can ask, is no matter of the link
-            if outcome == "stalled":
+            if link.dead_after is not None:
+                cut.append(FailingLink(node, nodes[target], link))
+            elif outcome == "stalled":
                 stalled.append(FailingLink(node, nodes[target], link))
             elif is_loopback(link.address):
                 continue
@@ -150,6 +155,7 @@ def _built(cluster: Cluster) -> LinkGraph:
         no_route=tuple(no_route),
         no_way_back=tuple(no_way_back),
         stalled=tuple(stalled),
+        cut=tuple(cut),
         misled=tuple(misled),
         doubled=tuple(doubled),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import shlex
 
-from distdoctor.check_api.routes import NO_ENTRY, RouteObstacle, in_network, lookup, nearer, netmask, networks, sleeping
+from distdoctor.check_api.routes import NO_ENTRY, RouteObstacle, lookup, nearer, netmask, networks, sleeping
+from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Fix
 

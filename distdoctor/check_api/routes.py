@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from distdoctor.model.addresses import parse_address
+from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, TableRoute
 
@@ -162,13 +162,6 @@ def _holds(interface: Interface, length: int, address: str) -> bool:
         its == length and in_network(own, length, address)
         for own, its in zip(interface.addresses, interface.prefix_lengths, strict=False)
     )
-
-
-def in_network(own: str, length: int, address: str) -> bool:
-    one, other = parse_address(own), parse_address(address)
-    if one is None or other is None or one.version != other.version or not 0 < length <= one.max_prefixlen:
-        return False
-    return int(one) >> (one.max_prefixlen - length) == int(other) >> (one.max_prefixlen - length)
 
 
 @dataclass(frozen=True)

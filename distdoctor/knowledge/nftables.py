@@ -143,6 +143,8 @@ class NftTable:
         if kind == "reject":
             how = f" with {value.get('type')} {value.get('expr') or ''}".rstrip() if value else ""
             return f"reject{how}"
+        if kind == "ct count":
+            return f"ct count {'over ' if value.get('inv') else ''}{value.get('val')}"
         if kind in ("jump", "goto"):
             return f"{kind} {value['target']}"
         if kind == "vmap":

@@ -37,6 +37,7 @@ class Tried:
     icmp: bool = False
     payload: int | None = None
     accepted: bool = False
+    dead_after: int | None = None
     rate: LinkRate | None = None
     clock: tuple[float, float] | None = None
     """(the other's clock minus ours, how far off that may be), in seconds."""
@@ -65,11 +66,36 @@ async def try_link(target: Target, token: str) -> Tried:
         tried.outcome = "no-answer"
     except ConnectionResetError as err:
         tried.outcome, tried.errno = "reset", err.errno
+        if tried.clock is not None:  # the node itself had answered
+            tried.dead_after = tcp_info(opened).acknowledged
     except OSError as err:
         tried.outcome, tried.errno = "error", err.errno
     finally:
         opened.close()
+    if tried.outcome == "stalled" and tried.payload is not None:
+        tried.dead_after = await _dead_in_small_pieces(target, token, tried.payload)
     return tried
+
+
+async def _dead_in_small_pieces(target: Target, token: str, swallowed: int) -> int | None:
+    """The bytes after which a new connection is dead, too, though only the smallest payload is sent over and over, as
+    many bytes in all as the other had carried; None where it carries them, so that it is their size which matters."""
+    _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+    if opened is None:
+        return None
+    loop, small = asyncio.get_running_loop(), PAYLOADS[0]
+    try:
+        await _greet(opened, Tried(target, "open"), token)
+        for _ in range(0, sum(size for size in PAYLOADS if size <= swallowed) + PINGS * ASK.size, small):
+            await loop.sock_sendall(opened, ASK.pack(b"U", small) + bytes(small))
+            await owed(opened, 1, PAYLOAD_SECONDS)
+    except (asyncio.TimeoutError, ConnectionResetError):
+        return tcp_info(opened).acknowledged
+    except (Silent, OSError):
+        return None
+    finally:
+        opened.close()
+    return None
 
 
 async def _greet(opened: socket.socket, tried: Tried, token: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import statistics
 import time
 from collections.abc import Sequence
@@ -15,8 +16,8 @@ from distdoctor.mesh.replies import Pauses
 from distdoctor.mesh.row import row
 from distdoctor.mesh.schedule import rounds
 from distdoctor.mesh.target import Target
-from distdoctor.mesh.throughput import measure_rate
-from distdoctor.model.facts import MAX_RATES, Link, MeshFacts
+from distdoctor.mesh.throughput import CutOff, measure_rate
+from distdoctor.model.facts import MAX_RATES, Link, LinkRate, MeshFacts
 
 PARALLEL = 64
 RATE_SECONDS = 0.3
@@ -68,9 +69,19 @@ class Measurement:
         for number, partner in enumerate(partners):
             tried = next((t for t in self.tried if t.target.member == partner and t.outcome == "open"), None)
             if tried is not None and tried.rate is not None and not _same_host(tried.target.key, here):
-                tried.rate = await measure_rate(tried.target, self.token, tried.rate, seconds)
+                await self._rate(tried, tried.rate, seconds)
             # Every node keeps to the same timetable, so that a pair is alone with its link.
             await asyncio.sleep(max(0.0, started + (number + 1) * (seconds + 0.02) - time.monotonic()))
+
+    async def _rate(self, tried: Tried, so_far: LinkRate, seconds: float) -> None:
+        """The throughput of one link. One that is reset meanwhile, and again when it is tried anew, is a bad one."""
+        try:
+            tried.rate = await measure_rate(tried.target, self.token, so_far, seconds)
+        except CutOff:
+            try:
+                tried.rate = await measure_rate(tried.target, self.token, so_far, seconds)
+            except CutOff as err:
+                tried.outcome, tried.errno, tried.dead_after = "reset", errno.ECONNRESET, err.args[0]
 
     def _facts(self, busy: float) -> MeshFacts:
         good = [t for t in self.tried if t.outcome == "open"]
@@ -99,6 +110,7 @@ class Measurement:
                     t.icmp,
                     t.payload,
                     t.accepted,
+                    t.dead_after,
                 )
                 for t in self.tried
                 if t.outcome != "open"

@@ -20,8 +20,12 @@ TAKING_SECONDS = 2.2
 """How long the other may be about one chunk, and about the answer."""
 
 
+class CutOff(Exception):
+    """The connection was reset in the middle. ``args[0]``: the bytes that had come through."""
+
+
 async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
-    """Send for so many seconds. ``so_far``, what is known of the link, with what came of it."""
+    """Send for so many seconds. ``so_far``, what is known of the link, with what came of it. Raises CutOff."""
     loop = asyncio.get_running_loop()
     _, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
     if opened is None:
@@ -39,6 +43,8 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
         opened.shutdown(socket.SHUT_WR)
         total = TOTAL.unpack(await read(opened, TOTAL.size, TAKING_SECONDS))[0]
         spent = time.monotonic() - started
+    except (ConnectionResetError, BrokenPipeError):
+        raise CutOff(tcp_info(opened).acknowledged) from None
     except (asyncio.TimeoutError, OSError, struct.error):
         # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
         info, spent = tcp_info(opened), time.monotonic() - started

@@ -25,6 +25,14 @@ def is_loopback(address: str | None) -> bool:
     return parsed is not None and parsed.is_loopback
 
 
+def in_network(own: str, length: int, address: str) -> bool:
+    """Whether ``address`` is in the network of ``own``, whose prefix is so many bits long."""
+    one, other = parse_address(own), parse_address(address)
+    if one is None or other is None or one.version != other.version or not 0 < length <= one.max_prefixlen:
+        return False
+    return int(one) >> (one.max_prefixlen - length) == int(other) >> (one.max_prefixlen - length)
+
+
 def is_ipv6(text: str) -> bool:
     try:
         ipaddress.IPv6Address(text)

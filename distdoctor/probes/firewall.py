@@ -3,59 +3,81 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from distdoctor.knowledge.iptables import parse_iptables
 from distdoctor.knowledge.iptables_connection import iptables_shut
 from distdoctor.knowledge.nft_connection import nft_shut, opaque
 from distdoctor.knowledge.nftables import parse_nft_json
+from distdoctor.knowledge.open_ports import open_ranges
 from distdoctor.model.facts import Firewall, FirewallChain, ShutPort
 
 READ_SECONDS = 3.0
 NFT = ("nft", "-j", "list", "ruleset")
+_HANDLE = re.compile(r'"handle":\s*\d+')
 IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
 
 
-def firewall(port: int) -> Firewall:
-    """The chains of this host that can block packets on their way in or out, where this user may read them, and those
-    that shut ``port``."""
+Shutting = Callable[[int], Iterable[ShutPort]]
+"""What shuts a port, of one ruleset."""
+
+
+def firewall(port: int, picked: tuple[int, int] | None = None) -> Firewall:
+    """The chains of this host that can block packets on their way in or out, where this user may read them, those that
+    shut ``port``, and what is open where they shut ports of ``picked``, the range that the kernel picks from."""
     if os.geteuid() != 0:
         return Firewall(False, "only root may read the firewall's rules")
     chains: list[FirewallChain] = []
-    shut: list[ShutPort] = []
-    seen = False
+    read: list[tuple[str, Shutting]] = []
     if (ruleset := _said(*NFT)) is not None:
         try:
             chains += parse_nft_json(ruleset)
-            shut += _nft_shut(ruleset, port)
-            seen = True
+            read += _nft_shutting(ruleset)
         except ValueError:
             pass
     for tool in IPTABLES:
         if (saved := _said(f"{tool}-legacy-save")) is not None:
             try:
                 chains += parse_iptables(saved, tool)
-                shut += iptables_shut(saved, tool, port)
-                seen = True
+                read.append((saved, _iptables_shutting(saved, tool)))
             except ValueError:
                 pass
-    if not seen:
+    if not read:
         return Firewall(False, "neither nft nor iptables can be run here")
-    return Firewall(True, chains=tuple(chains), shut=tuple(shut))
+
+    def shutting(number: int) -> tuple[ShutPort, ...]:
+        return tuple(one for _, shuts in read for one in shuts(number))
+
+    def shuts(number: int) -> bool:
+        return any(one.version == 4 for one in shutting(number))
+
+    try:
+        open_ports: tuple[tuple[int, int], ...] = ()
+        if picked is not None and any(map(shuts, (picked[0], sum(picked) // 2, picked[1]))):
+            open_ports = open_ranges(" ".join(text for text, _ in read), shuts)
+        return Firewall(True, chains=tuple(chains), shut=shutting(port), open_ports=open_ports)
+    except ValueError:
+        return Firewall(True, chains=tuple(chains))
 
 
-def _nft_shut(ruleset: str, port: int) -> Iterator[ShutPort]:
+def _nft_shutting(ruleset: str) -> Iterator[tuple[str, Shutting]]:
     """Of tables in which iptables' modules are at work nft does not tell what they match; iptables-nft does."""
     if not opaque(ruleset):
-        yield from nft_shut(ruleset, port)
+        yield _HANDLE.sub("", ruleset), lambda port: nft_shut(ruleset, port)
         return
-    yield from nft_shut(ruleset, port, but=(("ip", "filter"), ("ip6", "filter")))
+    other = (("ip", "filter"), ("ip6", "filter"))
+    yield _HANDLE.sub("", ruleset), lambda port: nft_shut(ruleset, port, but=other)
     for tool in IPTABLES:
         if (saved := _said(f"{tool}-nft-save", "-t", "filter")) is not None:
-            yield from iptables_shut(saved, tool, port)
+            yield saved, _iptables_shutting(saved, tool)
+
+
+def _iptables_shutting(saved: str, tool: Literal["iptables", "ip6tables"]) -> Shutting:
+    return lambda port: iptables_shut(saved, tool, port)
 
 
 def _said(*command: str) -> str | None:

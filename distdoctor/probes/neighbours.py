@@ -43,6 +43,12 @@ def answered() -> tuple[HardwareAddress, ...]:
     return tuple(found) if len(found) <= MOST_ANSWERED else ()
 
 
+def unanswered() -> tuple[HardwareAddress, ...]:
+    """For which addresses nobody answered, and on which interface; nothing where that is more than a node's table."""
+    found = [HardwareAddress(one[0], "", one[1]) for one in _entries() if one[2] == "silent" and not any(one[3])]
+    return tuple(found) if len(found) <= MOST_ANSWERED else ()
+
+
 def _next_hop(address: str, routes: Sequence[TableRoute] | None) -> str | None:
     number = parse_address(address)
     best, length = None, -1

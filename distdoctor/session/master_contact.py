@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 
-from distdoctor.model.facts import Contact
+from distdoctor.model.addresses import in_network
+from distdoctor.model.facts import Contact, OtherWay
 from distdoctor.probes.connect import connect
 from distdoctor.probes.names import hosts_lines
-from distdoctor.probes.neighbours import answered, neighbour
+from distdoctor.probes.neighbours import answered, neighbour, unanswered
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.so_far import Teller
 
 CONTROL_CONNECT_SECONDS = 2.0
+MOST_WAYS = 4
 SILENT_AFTER = 0.5
 """Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
 
@@ -47,7 +49,9 @@ class MasterContact:
                 break
         self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
         if tried[-1].outcome != "open":
-            self._recorder.update_network(hardware_addresses=answered())
+            self._recorder.update_network(hardware_addresses=answered(), unanswered=unanswered())
+        if tried[-1].outcome in ("no-answer", "unreachable"):
+            await self._other_ways(tried[-1].address)
         self._look_next_door(tried[-1])
         return tried[-1]
 
@@ -64,6 +68,25 @@ class MasterContact:
         self._recorder.update_network(neighbour=found)
         if found is not None and found.state == "silent" and not (network and network.master_lines):
             self._recorder.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
+
+    async def _other_ways(self, address: str) -> None:
+        """Note what becomes of it by each other interface that has the address in its own network, too."""
+        facts = self._recorder.facts
+        network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
+        route = network.route.interface if network is not None and network.route is not None else None
+        others = [
+            one.name
+            for one in interfaces
+            if one.up
+            and not one.loopback
+            and one.name != route
+            and any(map(in_network, one.addresses, one.prefix_lengths, (address,) * len(one.addresses)))
+        ]
+        if route is not None and others:
+            port = facts.plan.master_port
+            ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_WAYS])
+            found = map(OtherWay, others, await asyncio.gather(*ways))
+            self._recorder.update_network(other_ways=tuple(found))
 
     async def _control(self, address: str) -> Contact:
         """The same host on other ports: any answer of its own there says that the host is up."""

@@ -8,7 +8,7 @@ from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
 from distdoctor.model.addresses import is_loopback
-from distdoctor.probes.neighbours import answered
+from distdoctor.probes.neighbours import answered, unanswered
 from distdoctor.render.words import count
 from distdoctor.session.local_stages import ANOTHER_PROCESS, Ended
 from distdoctor.session.participant import Participant
@@ -43,7 +43,7 @@ class MeshStage:
         facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
         self._recorder.update(mesh=facts)
         if facts.bad:
-            self._recorder.update_network(hardware_addresses=answered())
+            self._recorder.update_network(hardware_addresses=answered(), unanswered=unanswered())
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
         return "ok", count(facts.good, "link")
 

@@ -54,8 +54,10 @@ class NetworkStage:
         """Note this host's packet filter and what an earlier run has left on it."""
         recorder = self._recorder
         port = recorder.options.plan.master_port
+        host = recorder.facts.host
+        picked = host.limits.port_range if host is not None and host.limits is not None else None
         rules, left = await asyncio.gather(
-            in_thread(lambda: firewall.firewall(port), 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
+            in_thread(lambda: firewall.firewall(port, picked), 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
         )
         recorder.update_network(firewall=rules, routes=routes.table(), strict=routes.strict())
         if recorder.facts.host is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+import struct
 
 import pytest
 
@@ -90,6 +91,43 @@ def test_a_listener_of_another_run_hangs_up() -> None:
         assert [link.outcome for link in facts.bad] == ["reset"]
 
     asyncio.run(climb())
+
+
+@pytest.mark.parametrize("most", [8_000, 400_000])
+def test_a_connection_that_is_reset_after_some_bytes_worked_at_first(most: int) -> None:
+    """Small amounts show it while payloads are tried, larger ones while throughput is."""
+
+    async def climb() -> None:
+        listener = Listener(TOKEN, 2)
+        port = await listener.start()
+
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there, to = await asyncio.open_connection("127.0.0.1", port)
+            back = asyncio.ensure_future(pass_on(there, writer, 1 << 40))
+            await pass_on(reader, to, most)
+            back.cancel()
+            to.transport.abort()
+            opened: socket.socket = writer.get_extra_info("socket")
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+
+        server = await asyncio.start_server(forward, "127.0.0.1", 0)
+        targets = [target(1, 1), target(2, server.sockets[0].getsockname()[1])]
+        facts = await Measurement(TOKEN, 1, targets, lead=1).run()
+        server.close()
+        listener.close()
+        (link,) = facts.bad
+        assert (link.outcome, facts.good) == ("reset", 0)
+        assert link.dead_after is not None and link.dead_after > most / 4
+
+    asyncio.run(climb())
+
+
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int) -> None:
+    """At most so many bytes."""
+    while most > 0 and (data := await reader.read(1 << 16)):
+        writer.write(data)
+        most -= len(data)
 
 
 @pytest.mark.parametrize("reads", [0, 1], ids=["before it reads", "after it read"])

@@ -32,6 +32,9 @@ class Link:
     accepted: bool = False
     """With ``no-answer``: the other's kernel made the connection and took what was sent; its process, stopped or
     starved, gave no reply. That is no packet filter's doing."""
+    dead_after: int | None = None
+    """Bytes that had come through when a connection that worked was reset, or nothing came through any more whatever
+    its size; None: it never worked, or only for small payloads, or that is not known."""
 
     @property
     def swallowed(self) -> int | None:

@@ -128,6 +128,14 @@ class HardwareAddress:
 
 
 @dataclass(frozen=True)
+class OtherWay:
+    """What became of a connection to the master's port by another interface than the one that the routes name."""
+
+    interface: str
+    contact: Contact
+
+
+@dataclass(frozen=True)
 class FirewallChain:
     """One chain on the way in or out of this host that can drop packets."""
 
@@ -164,6 +172,9 @@ class Firewall:
     """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
     shut: tuple[ShutPort, ...] = ()
     """The chains that shut MASTER_PORT for every other host, by all that is known of their rules."""
+    open_ports: tuple[tuple[int, int], ...] = ()
+    """Where it shuts ports of net.ipv4.ip_local_port_range for every other host (IPv4): the ranges of TCP ports that
+    it does not shut. Empty where it shuts none of these, or where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +230,11 @@ class NetworkFacts:
     hardware_addresses: tuple[HardwareAddress, ...] = ()
     """Who answered for which address of the own networks, at the last attempt to reach the master, or after the links
     were tried where one failed. Empty where the table was not read or is too long for a node's."""
+    unanswered: tuple[HardwareAddress, ...] = ()
+    """The addresses, with the interface and no hardware address, for which nobody answered there, at these times and
+    on node 0 when the meeting was over."""
+    other_ways: tuple[OtherWay, ...] = ()
+    """Where nothing answered: each other interface that has the master's address in its own network, too."""
     master_lines: tuple[HostsLine, ...] = ()
     """The lines of /etc/hosts that name MASTER_ADDR, where it has no address all the same, or nobody is there."""
     neighbour: Neighbour | None = None

@@ -46,7 +46,15 @@ def peer_by_a_gateway() -> Facts:
     return three(*tables, bad=((1, 2, "unreachable", 113), (2, 1, "no-answer", None)))
 
 
+def ranged(*open_ports: tuple[int, int]) -> Facts:
+    """Node 0's filter lets in these ports, and drops the rest."""
+    a, b = blocked((1, 0), rules=(0,))
+    firewall = replace(blocking(policy="drop"), open_ports=open_ports)
+    return with_network(a, firewall=firewall), b
+
+
 ROWS = [
+    Row("a range of ports is open", lambda: ranged((20000, 30000)), ("host0",), together=True),
     Row("lower address blocked", lambda: blocked((1, 0), rules=(0,)), ("host0",), together=True),
     Row("higher address blocked", lambda: blocked((0, 1), rules=(1,)), ("host1",), "warn", together=True),
     Row("blocked, gloo failed", cut_and_failed, ("host0",), together=True),
@@ -106,6 +114,14 @@ def test_peer_ports_are_opened_on_the_node_that_blocks_them() -> None:
     (fix,) = fixes(*blocked((1, 0), rules=(0,)))
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
     assert fix.nodes == ("host0",)
+
+
+def test_where_a_range_is_open_the_kernel_may_pick_from_it() -> None:
+    opened, narrowed = fixes(*ranged((22, 22), (20000, 30000)))
+    assert (opened.option, narrowed.option, narrowed.nodes) == (1, 2, ("host0",))
+    assert narrowed.commands == ("sysctl -w net.ipv4.ip_local_port_range='20000 29499'",)
+    (root,) = judged(*ranged((22, 22), (20000, 30000))).roots
+    assert "lets in TCP ports 22 and 20000-30000; the kernel picks from 32768-60999" in root.evidence[-1]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tests.lab.faults.packet_filter import (
     nft,
     only_master_port,
     only_master_port_iptables,
+    only_ports,
 )
 from tests.lab.harness.case import Case, Root, patient
 
@@ -30,6 +31,8 @@ CASES = [
     Case("ephemeral ports are reset", nft(0, *FROM_OTHERS, "tcp dport 32768-60999 reject with tcp reset"), "mesh/peer-ports-blocked", ["host0"]),
     Case("one pair of 3 is cut in one direction", nft(1, *FROM_OTHERS, "ip saddr {host2} drop"), "mesh/one-way", ["host1"], hosts=3),
     *patient(
+        Case("a range of ports is open on the lower address", only_ports(0, "20000-30000"), "mesh/peer-ports-blocked", ["host0"], options=(1, 2)),
+        Case("some of the ports that the kernel picks are open", only_ports(0, "29500, 32768-60900"), "mesh/ports-partly-open", ["host0"], "warn", options=(1, 2), torch="never (trains)"),
         Case("one link of 3 is one-way", deaf_to(1, 2), "mesh/one-way", ["host1"], hosts=3),
         Case("one link of 3 is one-way, the other way", deaf_to(2, 1), "mesh/one-way", ["host2"], "warn", hosts=3),
         Case("node 2 of 3 is isolated", cut(2, 0, 1), "mesh/node-isolated", ["host2"], hosts=3),
@@ -46,6 +49,9 @@ CASES = [
         Case("large packets vanish", nft(1, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host1"], torch="never"),
         Case("large packets vanish, its own too", nft(1, "meta length > 1294 drop"), "mesh/mtu-blackhole", ["host1"], torch="never"),
         Case("large packets vanish, one of 3", nft(2, 'iifname "eth0" meta length > 1294 drop'), "mesh/mtu-blackhole", ["host2"], hosts=3, torch="never"),
+        Case("connections to one of 3 are reset after 20 KB", nft(1, 'iifname "eth0" ct bytes > 20000 reject with tcp reset'), "mesh/connection-loss", ["host1"], hosts=3, within=25, torch="reset, one side"),
+        Case("connections are reset after 300 KB", nft(1, 'iifname "eth0" ct bytes > 300000 reject with tcp reset'), "mesh/connection-loss", ["host1"], within=15, torch="reset, one side"),
+        Case("connections carry nothing more after 20 KB", nft(0, 'iifname "eth0" ct bytes > 20000 drop'), "mesh/connection-loss", ["host0"], within=25, torch="never"),
         Case("one of 3 sends slowly", slow(2), "mesh/slow-link", ["host2"], "warn", hosts=3, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
         Case("one of 4 sends slowly", slow(1), "mesh/slow-link", ["host1"], "warn", hosts=4, nproc=1, by_hand=shapers_removed, needs=["tc"], torch="none, 60 times slower"),
         Case("one of 3 loses packets", loses(1, 10), "mesh/packet-loss", ["host1"], "warn", hosts=3, torch="none, slower"),

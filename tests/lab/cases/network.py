@@ -8,7 +8,15 @@ from tests.lab.cases.common import BOTH, PRIVATE_LAN, SMALL_SHM
 from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.host import HTTP_SERVER, OUTGOING, SILENT_LISTENER, leftover, port_held, shared_memory
 from tests.lab.faults.launch import flag, variable
-from tests.lab.faults.links import behind_nat, bystander_at, docker0, other_subnet, plugged, published, second_network
+from tests.lab.faults.links import (
+    behind_nat,
+    bystander_at,
+    docker0,
+    other_subnet,
+    plugged,
+    published,
+    second_network,
+)
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
 from tests.lab.faults.packet_filter import iptables, master_port, nft, sidecar, sidecar_off
 from tests.lab.harness.case import Case, Root, patient
@@ -75,6 +83,8 @@ CASES = [
         Case("node 1 is behind NAT, and dials", behind_nat("172.28.0"), "network/no-route", ["host0"], "warn", hosts=3, by_hand=inside(0, "ip route add 172.28.0.0/24 via {host2}"), torch="never (trains)"),
         Case("node 1 is behind NAT, and is dialled", behind_nat("10.5.0"), "network/no-route", ["host0"], hosts=3, by_hand=inside(0, "ip route add 10.5.0.0/24 via {host2}")),
         Case("node 0 is a container that does not reach its own published port", published, "network/master-not-node0", ["host0"], hosts=3, alone=["store/node-lost"], torch="refused, one side"),
+        Case("node 0 lets in 4 connections of a host", iptables(0, "-A INPUT ! -i lo -p tcp --syn -m connlimit --connlimit-above 4 --connlimit-mask 32 -j REJECT --reject-with tcp-reset"), "network/connection-limit", ["host0"], torch="refused, one side"),
+        Case("node 0 lets in 4 connections, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn ct count over 4 drop"), "network/connection-limit", ["host0"], within=40, torch="never"),
         Case("a sidecar takes what node 1 sends", sidecar(1, "output"), "network/service-mesh", ["host1"], curable=True, by_hand=sidecar_off(1)),
         Case("a sidecar takes what comes to node 0", sidecar(0, "prerouting"), "network/service-mesh", ["host0"], curable=True, by_hand=sidecar_off(0)),
         Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),

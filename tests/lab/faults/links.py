@@ -26,6 +26,12 @@ def plugged(on: int, interface: str, address: str, bridge: str = "lan") -> Fault
     return lambda launch: launch.cluster[on].add_interface(interface, address, bridge=bridge)
 
 
+def second_card(on: int, address: str, network: str = "10.77.0.0/24") -> Fault:
+    """Host ``on`` has one more interface in the LAN's own network, plugged in elsewhere, and prefers it."""
+    prefer = f"ip route del {network} dev eth0 && ip route add {network} dev eth0 metric 200"
+    return together(plugged(on, "eth1", address, "elsewhere"), inside(on, prefer))
+
+
 def bystander_at(address: str) -> Fault:
     """The last host takes no part in the job, and has this address (with /prefix) besides its own."""
 

@@ -62,6 +62,11 @@ def only_master_port(on: int) -> Fault:
     )
 
 
+def only_ports(on: int, ports: str) -> Fault:
+    """nft on host ``on`` lets these ports in, and what belongs to connections that are there; the rest is dropped."""
+    return nft(on, *FROM_OTHERS, f"tcp dport {{{{ {ports} }}}} accept", policy="drop")
+
+
 def only_master_port_iptables(on: int) -> Fault:
     """The same with iptables."""
     return iptables(

@@ -1,0 +1,122 @@
+"""Connections between nodes are cut after some bytes.
+
+What you see
+------------
+The store is reached, small collectives work, and then `Connection reset by peer` or silence in the middle of the first
+step, on connections that worked a moment before. The store's own connection may go the same way.
+
+Why it happens
+--------------
+Something on the way ends connections that have carried a certain amount: a rule of a packet filter (nft's ct bytes,
+iptables' connbytes or quota), a firewall that inspects what it carries, a proxy or a NAT gateway.
+
+Fix
+---
+Let the connections between the nodes through without such a limit, before the rule that has it.
+
+When it is harmless
+-------------------
+Never for a job that exchanges tensors.
+
+See also
+--------
+mesh/mtu-blackhole, mesh/peer-ports-blocked, store/node-lost
+"""
+
+import re
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    FailingLink,
+    Finding,
+    Fix,
+    Node,
+    blamed_for_links,
+    link_arrows,
+    link_graph,
+    open_firewall_fix,
+    own_addresses_filtered,
+    source_addresses,
+    together,
+)
+
+SEVERITY = "fail"
+PREVENTS = "store used"
+LOOKS_AT = ("mesh",)
+BY_AMOUNT = re.compile(r"\bct (?:bytes|packets|avgpkt)\b|connbytes|quota")
+SHOWN = 8
+MAX_LINKS = 64
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for common, edges, unsure in blamed_for_links(cluster, cut(cluster), all_pairs=True):
+        ends = dict.fromkeys(node for edge in edges for node in (edge.source, edge.target))
+        ruled = tuple(node for node in ends if rules(node))
+        yield finding(cluster, edges, ruled or common, unsure and not ruled)
+    for node in cluster.nodes:
+        unmet = {one.to.partition(" ")[0]: one.dead_after for one in node.mesh.bad if one.to not in cluster.by_key}
+        dead = {name: after for name, after in unmet.items() if after is not None}
+        if node.meeting.host_lost and dead:
+            yield seen_alone(node, dead)
+
+
+def cut(cluster: Cluster) -> list[FailingLink]:
+    """The links that were cut, those also to a node that went out of sight before it could tell of its own."""
+    found = list(link_graph(cluster).cut)
+    for node in cluster.nodes:
+        for link in node.mesh.bad:
+            target = cluster.by_key.get(link.to)
+            if link.dead_after is not None and target is not None and not target.saw("mesh"):
+                found.append(FailingLink(node, target, link))
+    return found
+
+
+def rules(node: Node) -> tuple[str, ...]:
+    """The rules of this node's packet filter that drop by how much a connection has carried."""
+    return tuple(rule for chain in node.filter_chains for rule in chain.blocking_rules if BY_AMOUNT.search(rule))
+
+
+def finding(cluster: Cluster, edges: list[FailingLink], nodes: tuple[Node, ...], unsure: bool) -> Finding:
+    most = max(edge.link.dead_after or 0 for edge in edges)
+    return Finding.about(
+        nodes,
+        f"Connections from {link_arrows(edges)} work at first, and are dead after at most {most} bytes.",
+        ranks=(),
+        links=((edge.source.name, edge.target.name) for edge in edges[:MAX_LINKS]),
+        unsure=unsure,
+        evidence=(*map(line, edges[:SHOWN]), *(f"{node.name}: {rule}" for node in nodes for rule in rules(node))),
+        fixes=(fix(cluster, node, n if unsure else 1) for n, node in enumerate(nodes[:MAX_LINKS], start=1)),
+    )
+
+
+def line(edge: FailingLink) -> str:
+    how = "was reset" if edge.link.outcome == "reset" else "carried nothing more"
+    return f"{edge.source.name} to {edge.target.name}: {edge.link.address}: {how} after {edge.link.dead_after} bytes"
+
+
+def fix(cluster: Cluster, node: Node, option: int) -> Fix:
+    if rules(node):
+        peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
+        return open_firewall_fix(
+            node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None, option
+        )
+    text = f"Find what ends connections between {node.name} and the others: a firewall that inspects, a proxy, NAT."
+    return Fix.on(node, text, option)
+
+
+def seen_alone(node: Node, dead: dict[str, int]) -> Finding:
+    """What a node says that lost the others, whose facts are not here."""
+    both = (node.name, *dead)
+    return Finding.about(
+        both,
+        f"Connections from {node.name} to {together(dead)} work at first, and are dead after at most "
+        f"{max(dead.values())} bytes.",
+        links=((node.name, other) for other in dead),
+        unsure=True,
+        evidence=(
+            *(f"{node.name} to {other}: dead after {after} bytes" for other, after in list(dead.items())[:SHOWN]),
+            *(f"{node.name}: {rule}" for rule in rules(node)),
+        ),
+        fixes=(Fix(f"Look at the packet filters of {together(both)}, and at what is between them.", both),),
+    )

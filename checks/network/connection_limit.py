@@ -1,0 +1,106 @@
+"""A packet filter limits how many connections a host may have.
+
+What you see
+------------
+A job of few ranks works, and one of more does not: some connections of init_process_group() are refused or never
+answered, `connectFullMesh failed ... Connection refused` or silence, while a single connection to the same host works.
+
+Why it happens
+--------------
+A rule against floods (nft's ct count, iptables' connlimit) counts the connections of a host or of all hosts, and drops
+or refuses what comes beyond. With gloo each rank connects to every other, and to the store.
+
+Fix
+---
+Let the nodes of the job through before that rule, or raise its number above ranks x ranks of two nodes, and the
+store's.
+
+When it is harmless
+-------------------
+Where the number is not reached: nothing is then said.
+
+See also
+--------
+mesh/peer-ports-blocked, network/port-refused, host/conntrack-full
+"""
+
+import re
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    FailedRank,
+    FailingLink,
+    Finding,
+    Node,
+    contact_text,
+    failed_contacts,
+    failed_ranks,
+    gloo_errors_name,
+    link_arrows,
+    link_graph,
+    open_firewall_fix,
+    own_addresses_filtered,
+    rank_errors_said,
+    source_addresses,
+)
+
+SEVERITY = "fail"
+PREVENTS = "store reached"
+LOOKS_AT = ("network",)
+BY_NUMBER = re.compile(r"\bct count\b|connlimit")
+TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
+SHOWN = 8
+MAX_LINKS = 64
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        if (
+            rules(node)
+            and cluster.multi_host
+            and (seen := (*to_the_store(cluster, node), *between_ranks(cluster, node)))
+        ):
+            yield finding(cluster, node, seen)
+
+
+def rules(node: Node) -> tuple[str, ...]:
+    """The rules on the way in to this node that count connections, and turn away what comes beyond."""
+    chains = (chain for chain in node.filter_chains if chain.hook == "input")
+    return tuple(rule for chain in chains for rule in chain.blocking_rules if BY_NUMBER.search(rule))
+
+
+def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
+    """Connections to the store on this node, and on random ports, that were turned away."""
+    for one in failed_contacts(cluster, TURNED_AWAY):
+        if one.contact.address in node.addresses and one.node is not node:
+            yield f"{one.node.name}: {contact_text(one.contact)}"
+    edges = links(cluster, node)
+    if edges:
+        yield f"connections from {link_arrows(edges)} on random ports were turned away"
+
+
+def links(cluster: Cluster, node: Node) -> list[FailingLink]:
+    edges = link_graph(cluster).edges_of([node], MAX_LINKS, outward=False)
+    return [edge for edge in edges if edge.link.outcome in TURNED_AWAY]
+
+
+def between_ranks(cluster: Cluster, node: Node) -> tuple[str, ...]:
+    """What ranks elsewhere say whose connections to this node's ranks were turned away, though one is let in."""
+    failed: list[FailedRank] = [one for one in failed_ranks(cluster, "gloo") if one.node is not node]
+    if not failed or links(cluster, node) or node.gloo_address != node.reached_at:
+        return ()
+    silent = all(not one.stage.error or "did not return" in one.stage.error for one in failed)
+    return rank_errors_said(failed) if silent or gloo_errors_name(cluster, [node.gloo_address]) else ()
+
+
+def finding(cluster: Cluster, node: Node, seen: tuple[str, ...]) -> Finding:
+    peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
+    others = [peer.name for peer in cluster.peers(node)[:MAX_LINKS]]
+    return Finding.about(
+        (node,),
+        f"{node.name}'s packet filter lets in only so many connections at once, and turned some of this job away.",
+        links=((other, node.name) for other in others),
+        evidence=(*seen[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(node))),
+        fixes=(open_firewall_fix(node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None),),
+    )

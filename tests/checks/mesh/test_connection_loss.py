@@ -1,0 +1,88 @@
+"""mesh/connection-loss: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.links import Pairs, cut
+from tests.facts_builder import blocking, failing, healthy, judged, with_meeting, with_mesh, with_network
+
+CHECK = "mesh/connection-loss"
+RULE = "meta iifname eth0 ct bytes > 20000 reject with tcp reset"
+
+
+def dead(pairs: Pairs, of: int, ruled: int | None = None, outcome: str = "reset") -> Facts:
+    """These links worked and were then dead; the node ``ruled`` has a filter that says why."""
+    facts = []
+    for number, one in enumerate(cut(pairs, of, failed=False, outcome=outcome)):
+        assert one.mesh is not None
+        one = with_mesh(one, bad=tuple(replace(link, dead_after=16000) for link in one.mesh.bad))
+        if number == ruled:
+            one = with_network(one, firewall=blocking(RULE))
+        facts.append(failing(one, "gloo", "Read error [10.77.0.11]:40000: Connection reset by peer"))
+    return tuple(facts)
+
+
+def alone() -> Facts:
+    """What node 1 says that lost the store with the rest."""
+    _, one, _ = dead([(1, 0), (1, 2)], 3)
+    return (with_network(with_meeting(one, host_lost=True), master_name="host0"),)
+
+
+def never_reached() -> Facts:
+    """A limit that nothing of this job comes to."""
+    one, other = healthy(2)
+    return one, with_network(other, firewall=blocking(RULE))
+
+
+ROWS = [
+    Row("reset, by a rule", lambda: dead([(0, 1)], 2, ruled=1), ("host1",), together=True),
+    Row("reset, by what is between", lambda: dead([(0, 1)], 2), BOTH, blame="one-of", together=True),
+    Row(
+        "silent, one of 3",
+        lambda: dead([(0, 1), (1, 0), (2, 1), (1, 2)], 3, outcome="stalled"),
+        ("host1",),
+        together=True,
+    ),
+    Row("seen by the one that lost the others", alone, ("host1", "host0", "host2"), blame="one-of"),
+]
+
+LOOK_ALIKES = [
+    LookAlike("a limit that is not reached", never_reached),
+    LookAlike("large payloads only", lambda: cut([(0, 1)], 2, outcome="stalled"), "mesh/mtu-blackhole"),
+    LookAlike(
+        "cut before the node itself answered",
+        lambda: cut([(0, 1), (1, 0)], 2, failed=False, outcome="reset"),
+        "mesh/peer-ports-blocked",
+    ),
+]
+
+CURES = [
+    Cure(
+        "by a rule",
+        lambda: dead([(0, 1)], 2, ruled=1),
+        {
+            "host1": {
+                "commands": ("nft insert rule inet filter input ip saddr '{ 10.77.0.10 }' meta l4proto tcp accept",)
+            }
+        },
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
+
+
+def test_node_0_names_it_of_one_that_went_out_of_sight_before_it_told_of_its_links() -> None:
+    a, b, c = dead([(0, 1), (2, 1)], 3, ruled=1)
+    result = judged(with_meeting(a, lost=(b.key,)), replace(b, mesh=None, ranks=()), c)
+    assert [(one.check, one.nodes) for one in result.roots] == [(CHECK, ("host1",))]
+
+
+def test_who_lost_the_others_did_so_for_the_connections_that_were_cut() -> None:
+    a, b = dead([(0, 1)], 2, ruled=1)
+    result = judged(with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True))
+    assert [one.check for one in result.roots] == [CHECK]
+    assert "16000 bytes" in result.roots[0].summary

@@ -1,0 +1,71 @@
+"""network/connection-limit: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Firewall
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.links import cut
+from tests.facts_builder import blocking, failing, healthy, outside, waited_in_vain, with_network
+
+CHECK = "network/connection-limit"
+RULE = "tcp dport 1-65535 ct count over 4 reject with tcp reset"
+REFUSED = "RuntimeError: Gloo connectFullMesh failed with SO_ERROR: Connection refused, remote=[10.77.0.10]:42385"
+
+
+def limited(error: str, rule: str = RULE) -> Facts:
+    """The links work one by one, and the ranks of node 1 do not all get to those of node 0."""
+    a, b = healthy(2)
+    return with_network(a, firewall=blocking(rule)), failing(b, "gloo", error)
+
+
+def at_the_store() -> Facts:
+    a, b = healthy(2)
+    return with_network(waited_in_vain(a), firewall=blocking(RULE)), outside(b)
+
+
+def on_random_ports() -> Facts:
+    a, b = cut([(1, 0)], 2, outcome="refused")
+    return with_network(a, firewall=blocking(RULE)), b
+
+
+def open_to_all() -> Facts:
+    a, b = limited(REFUSED)
+    return with_network(a, firewall=Firewall(True)), b
+
+
+def not_reached() -> Facts:
+    a, b = healthy(2)
+    return with_network(a, firewall=blocking(RULE)), b
+
+
+ROWS = [
+    Row("ranks are refused", lambda: limited(REFUSED), ("host0",), together=True),
+    Row("ranks get no answer", lambda: limited("ended after 22.2 s: it did not return"), ("host0",), together=True),
+    Row("by iptables", lambda: limited(REFUSED, "tcp flags syn connlimit REJECT"), ("host0",), together=True),
+    Row("at the store", at_the_store, ("host0",), alone=("store/nodes-missing",)),
+    Row("on random ports", on_random_ports, ("host0",), together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("a limit that is not reached", not_reached),
+    LookAlike("no limit at all", open_to_all, "gloo/init-failed"),
+    LookAlike("another rule", lambda: limited(REFUSED, "tcp dport 22 drop"), "gloo/init-failed"),
+]
+
+CURES = [
+    Cure(
+        "before the rule",
+        lambda: limited(REFUSED),
+        {
+            "host0": {
+                "commands": (
+                    "nft insert rule inet filter input ip saddr '{ 10.77.0.11, 10.77.0.10 }' meta l4proto tcp accept",
+                )
+            }
+        },
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
