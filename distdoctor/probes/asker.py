@@ -60,7 +60,8 @@ def announced(hostname: str) -> list[str]:
 
 
 def folder(path: str) -> list[str]:
-    """Whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of its disk.
+    """Whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of its disk,
+    and whether nothing on it can be run.
 
     A whole block is written and brought to the disk: a quota, or a server, says no only then.
     """
@@ -75,7 +76,8 @@ def folder(path: str) -> list[str]:
             os.close(descriptor)
     except OSError as err:
         said = errno.errorcode.get(err.errno or 0, "")
-    return [said, str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1)]
+    noexec = "noexec" if disk.f_flag & os.ST_NOEXEC else ""
+    return [said, str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1), noexec]
 
 
 def lock(path: str) -> list[str]:

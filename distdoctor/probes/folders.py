@@ -53,7 +53,7 @@ def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 async def _look(use: str, path: str, real: str) -> Folder:
     reply = await ASKER.ask("folder", path, SECONDS)
     kind, source = mount(real)
-    if len(reply.found) != 3:
+    if len(reply.found) != 4:
         return Folder(use, path, "timeout" if reply.timed_out else "", filesystem=kind, source=source)
-    said, free, files = reply.found
-    return Folder(use, path, said, int(free), None if int(files) < 0 else int(files), kind, source)
+    said, free, files, noexec = reply.found
+    return Folder(use, path, said, int(free), None if int(files) < 0 else int(files), kind, source, bool(noexec))

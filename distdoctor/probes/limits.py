@@ -20,6 +20,7 @@ def probe() -> Limits:
         open_files=files,
         open_files_hard=files_hard,
         locked_memory=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        file_size=resource.getrlimit(resource.RLIMIT_FSIZE)[0],
         shared_memory=shared_memory(),
         port_range=_port_range(),
         unprivileged_port_start=_number("/proc/sys/net/ipv4/ip_unprivileged_port_start"),

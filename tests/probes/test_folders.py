@@ -21,7 +21,7 @@ from distdoctor.probes.look_up import ASKER
 def sh(line): subprocess.run(line, shell=True, check=True)
 sh("mount -t tmpfs -o size=64k,nr_inodes=100 lab /mnt; mkdir /mnt/full /mnt/none /mnt/closed")
 sh("mount -t tmpfs -o size=64k lab /mnt/full; head -c 1m /dev/zero > /mnt/full/fill 2>/dev/null || true")
-sh("mount -t tmpfs -o nr_inodes=1 lab /mnt/none; mount -t tmpfs -o ro lab /mnt/closed")
+sh("mount -t tmpfs -o nr_inodes=1 lab /mnt/none; mount -t tmpfs -o ro,noexec lab /mnt/closed")
 env = {"HOME": "/mnt/full", "HF_HOME": "/mnt/none", "TORCH_HOME": "/mnt/closed", "TMPDIR": "/mnt",
        "TRITON_CACHE_DIR": "/mnt/full/../full", "XDG_CACHE_HOME": "/mnt/not-there"}
 os.chdir("/mnt")
@@ -37,6 +37,7 @@ def test_full_disks_are_told_by_what_a_write_ends_with() -> None:
     seen = {one["use"]: one for one in json.loads(found)}
     errors = {use: one["error"] for use, one in seen.items()}
     assert errors == {"TMPDIR": "", "HOME": "ENOSPC", "XDG_CACHE_HOME": "", "TORCH_HOME": "EROFS", "HF_HOME": "ENOSPC"}
+    assert [use for use, one in seen.items() if one["noexec"]] == ["TORCH_HOME"]
     assert seen["HOME"]["free"] == 0 and seen["HF_HOME"]["free_files"] == 0
     assert {one["filesystem"] for one in seen.values()} == {"tmpfs"}
     assert seen["TMPDIR"]["free"] == 64 << 10  # nothing is left of what was tried

@@ -20,7 +20,6 @@ from distdoctor.model.facts.host import (
     Identity,
     InitFile,
     Interface,
-    KernelLine,
     Leftover,
     Limits,
     Resolution,
@@ -31,6 +30,7 @@ from distdoctor.model.facts.host import (
 from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, Moved, Socket
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
+from distdoctor.model.facts.kernel import KernelLine
 from distdoctor.model.facts.mesh import MAX_RATES, ROW_MOST, Link, LinkRate, LinkRow, MeshFacts
 from distdoctor.model.facts.network import (
     Answer,

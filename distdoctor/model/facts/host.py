@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from distdoctor.model.facts.account import Account
+from distdoctor.model.facts.kernel import KernelLine
 from distdoctor.model.facts.torch import TorchFailure
 
 
@@ -111,6 +112,8 @@ class Limits:
     open_files_hard: int | None = None
     locked_memory: int | None = None
     """Bytes."""
+    file_size: int | None = None
+    """RLIMIT_FSIZE: how many bytes a file may have that this process writes."""
     shared_memory: SharedMemory | None = None
     port_range: tuple[int, int] | None = None
     """net.ipv4.ip_local_port_range: the first and the last port that connect() and bind(0) use."""
@@ -208,6 +211,8 @@ class Folder:
     filesystem: str | None = None
     source: str = ""
     """What is mounted there: a device, or of a network file system the server and its folder."""
+    noexec: bool = False
+    """Mounted so that nothing there can be run or loaded as a library."""
 
 
 @dataclass(frozen=True)
@@ -247,20 +252,6 @@ class BuildLock:
     def building(self) -> bool:
         """Whether it is being built here; older facts of a job have only ``holder``."""
         return self.held or self.holder is not None
-
-
-@dataclass(frozen=True)
-class KernelLine:
-    """A line of the kernel's log that a check knows (its ``LOG``)."""
-
-    check: str
-    shows: str
-    """What it shows of that, as of other logs."""
-    text: str
-    at: float = 0.0
-    """When it was written, in seconds since the epoch by this host's clock."""
-    values: dict[str, str] = field(default_factory=dict)
-    """What its expression names, as ``pid``."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,51 @@
+"""Files may not grow.
+
+What you see
+------------
+`OSError: [Errno 27] File too large`, or `File size limit exceeded` and signal 25 (SIGXFSZ): at the first checkpoint, or
+when a DataLoader passes its first batch.
+
+Why it happens
+--------------
+A limit on the size of files (`ulimit -f`, LimitFSIZE= of a unit, limits.conf) also counts for what lies in /dev/shm.
+
+Fix
+---
+`ulimit -f unlimited` in the shell or unit that starts the job.
+
+When it is harmless
+-------------------
+Where the job writes nothing of that size.
+
+See also
+--------
+host/disk-full, host/shared-memory-small
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, names_of
+
+SEVERITY = "warn"
+MATTERS = "checkpoints, and tensors in shared memory, end at that size"
+LOOKS_AT = ("host.limits",)
+ENOUGH = 1 << 30
+"""Bytes; the state of a small model is larger."""
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = {node: size for node in cluster.nodes if 0 <= (size := limit(node.limits.file_size)) < ENOUGH}
+    if bad:
+        yield Finding.about(
+            bad,
+            f"No file that the job writes on {names_of(list(bad))} may be larger than {min(bad.values()):,} bytes.",
+            evidence=(f"{node.name}: the limit on the size of files (ulimit -f) is {n:,} B" for node, n in bad.items()),
+            fixes=(
+                Fix.on(bad, "Take the limit off, in the shell that starts the job.", commands=("ulimit -f unlimited",)),
+            ),
+        )
+
+
+def limit(size: int | None) -> int:
+    """-1 where there is none, or where it is not known."""
+    return -1 if size is None else size

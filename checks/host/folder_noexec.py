@@ -1,0 +1,59 @@
+"""Nothing can be loaded from a folder of compiled code.
+
+What you see
+------------
+`failed to map segment from shared object: Operation not permitted`, or `ImportError` of a file that has just been
+built, at the first torch.compile, Triton kernel or extension.
+
+Why it happens
+--------------
+The file system is mounted with noexec, as hardened hosts do with /tmp, and many with /dev/shm: what is compiled there
+can be written, and not loaded. torch.compile builds in a folder below TMPDIR, Triton in ~/.triton, extensions in
+~/.cache/torch_extensions, unless TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR or TORCH_EXTENSIONS_DIR name another.
+
+Fix
+---
+Name a folder on another file system in that variable, for TMPDIR in TORCHINDUCTOR_CACHE_DIR; or mount it with exec.
+
+When it is harmless
+-------------------
+Where the job compiles nothing.
+
+See also
+--------
+host/disk-full, host/compile-cache-shared
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
+
+SEVERITY = "warn"
+MATTERS = "what is compiled there cannot be loaded, and its rank ends"
+LOOKS_AT = ("host.folders",)
+OF_CODE = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = {node: one for node in cluster.nodes if (one := closed(node))}
+    if found:
+        names = dict.fromkeys(folder.use for folders in found.values() for folder in folders)
+        yield Finding.about(
+            found,
+            f"Nothing can be loaded from {' and '.join(names)} on {names_of(list(found))}: mounted with noexec.",
+            evidence=(
+                f"{node.name}: {folder.use}={folder.path} is on {folder.source or folder.filesystem}, with noexec"
+                for node, folders in found.items()
+                for folder in folders
+            ),
+            fixes=(
+                Fix.on(node, "Leave it out, or name a folder on another file system.", env={folder.use: None})
+                for node, folders in found.items()
+                for folder in folders
+            ),
+        )
+
+
+def closed(node: Node) -> tuple[Folder, ...]:
+    """Those that a variable names for compiled code. Of /tmp nothing is said: most jobs build nothing there."""
+    return tuple(one for one in node.system.folders or () if one.noexec and one.use in OF_CODE)

@@ -1,0 +1,32 @@
+"""host/file-size-limit: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import Limits
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import healthy, with_host
+
+CHECK = "host/file-size-limit"
+
+
+def limited(size: int | None) -> Facts:
+    zero, one = healthy(2)
+    return zero, with_host(one, limits=Limits(file_size=size))
+
+
+ROWS = [
+    Row("100 kB", lambda: limited(102_400), ("host1",), "warn", together=True),
+    Row("nothing", lambda: limited(0), ("host1",), "warn", together=True),
+]
+
+LOOK_ALIKES = [
+    LookAlike("no limit", lambda: limited(-1)),
+    LookAlike("not known", lambda: limited(None)),
+    LookAlike("100 GB", lambda: limited(100 << 30)),
+]
+
+CURES = [Cure("none", lambda: limited(1024), {"host1": {"commands": ("ulimit -f unlimited",)}}, only=True)]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
