@@ -1,0 +1,98 @@
+"""A site's own checks: whatever they do, the command ends, and says what it was."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.endings import one_document, site
+from tests.helpers.commands import doctor
+
+
+class TestSitesChecks:
+    @pytest.mark.parametrize(
+        ("body", "says"),
+        [
+            ("sys.exit(0)", "SystemExit: 0"),
+            ("raise KeyError(3)", "KeyError: 3"),
+            ("raise BaseException('x')", "BaseException: x"),
+            ("yield 3", "judge() yields a int, not a Finding"),
+            ("yield Finding(summary='x', nodes='host0')", "Expected `array`"),
+            ("yield Finding(summary='x', severity='grave')", "Invalid enum value"),
+        ],
+    )
+    def test_one_that_breaks_is_a_note_and_no_pass(self, well: Path, tmp_path: Path, body: str, says: str) -> None:
+        folder = site(tmp_path, body)
+        done = doctor("diagnose", str(well), "--json", "--checks", str(folder))
+        document = one_document(done.stdout)
+        assert (done.returncode, document["verdict"]) == (3, "incomplete")
+        assert len(document["notes"]) == 1 and says in document["notes"][0]
+
+    def test_what_one_prints_does_not_get_into_the_document(self, well: Path, tmp_path: Path) -> None:
+        folder = site(tmp_path, "print('here'); return", top="print('there')")
+        done = doctor("diagnose", str(well), "--json", "--checks", str(folder))
+        assert (done.returncode, done.stderr) == (0, "there\nhere\n")
+        one_document(done.stdout)
+
+    @pytest.mark.parametrize(
+        "body", ["time.sleep(3600)", pytest.param("while True: pass", marks=pytest.mark.scoreboard)]
+    )
+    def test_one_that_never_ends(self, well: Path, tmp_path: Path, body: str) -> None:
+        folder, began = site(tmp_path, body), time.monotonic()
+        done = doctor("diagnose", str(well), "--json", "--checks", str(folder))
+        assert done.returncode == 3
+        assert "host/odd: it did not end within 5 s" in one_document(done.stdout)["notes"][0]
+        assert time.monotonic() - began < 15
+
+    def test_one_that_never_ends_is_not_run_again(self, tmp_path: Path) -> None:
+        """A run judges several times, and has a deadline."""
+        folder, began = site(tmp_path, "while True: pass"), time.monotonic()
+        done = doctor("check", "--until", "network", "--json", "--checks", str(folder), "--wait", "9", "--timeout", "9")
+        assert (done.returncode, one_document(done.stdout)["verdict"]) == (3, "incomplete")
+        assert time.monotonic() - began < 9 + 9 + 5
+
+    def test_one_that_cannot_be_stopped_meets_the_deadline_of_the_run(self, tmp_path: Path) -> None:
+        block = "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN)"
+        folder, began = site(tmp_path, f"{block}\n    while True: pass"), time.monotonic()
+        done = doctor("check", "--until", "host", "--json", "--checks", str(folder), "--wait", "1", "--timeout", "1")
+        document = one_document(done.stdout)
+        assert (done.returncode, document["verdict"]) == (3, "incomplete")
+        assert "not finished within --wait and --timeout" in document["notes"][0]
+        assert [(s["stage"], s["status"]) for s in document["stages"]] == [("environment", "pass"), ("host", "pass")]
+        assert "could not finish within --wait + --timeout" in done.stderr
+        assert time.monotonic() - began < 1 + 1 + 5 + 3
+
+    @pytest.mark.parametrize(
+        "top",
+        [
+            "sys.exit(0)",
+            "raise BaseException",
+            "while True: pass",
+            "import nowhere",
+            "x =",
+            "FOLLOWS = 3",
+            "\0",
+            "\udcff",
+        ],
+    )
+    def test_one_that_cannot_be_loaded(self, well: Path, tmp_path: Path, top: str) -> None:
+        folder = site(tmp_path, "return")
+        path = folder / "host/odd.py"
+        path.write_bytes(path.read_bytes() + top.encode(errors="surrogateescape") + b"\n")
+        done = doctor("diagnose", str(well), "--json", "--checks", str(folder))
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"{path}: " in one_document(done.stdout)["notes"][0]
+
+    def test_folders_that_are_none(self, well: Path, tmp_path: Path) -> None:
+        for folder in ("/nowhere", str(well), "/dev/null"):
+            done = doctor("diagnose", str(well), "--checks", folder)
+            assert (done.returncode, done.stderr) == (2, f"distdoctor: {folder} is not a folder of checks\n")
+
+    def test_a_pipe_for_a_check_is_not_waited_for(self, well: Path, tmp_path: Path) -> None:
+        (tmp_path / "checks/host").mkdir(parents=True)
+        os.mkfifo(tmp_path / "checks/host/odd.py")
+        done = doctor("diagnose", str(well), "--checks", str(tmp_path / "checks"))
+        assert done.returncode == 2 and "did not end within 5 s" in done.stderr
