@@ -8,6 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from distdoctor.logs.flight_recorder import DEFAULT, Dump, Step
 
 ALL = "all have called it"
+NOTHING = (
+    "no collective is recorded: torch before 2.8 records none of gloo's, and none is kept where "
+    "TORCH_FR_BUFFER_SIZE (before 2.8 TORCH_NCCL_TRACE_BUFFER_SIZE) is 0, its default before 2.13"
+)
 SAID = 3
 """Different calls of one collective that are told."""
 
@@ -27,6 +31,8 @@ def by_rank(dumps: Sequence[Dump]) -> tuple[dict[int, Dump], list[str]]:
             ranked[dump.rank] = later
             if earlier.groups != later.groups:
                 notes.append(f"{earlier.name}: not compared: {later.name} is a later dump of rank {dump.rank}")
+    if ranked and not any(dump.groups or dump.enqueued for dump in ranked.values()):
+        notes.append(f"{next(iter(ranked.values())).name}: {NOTHING}")
     return ranked, notes
 
 

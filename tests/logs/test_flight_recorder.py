@@ -61,6 +61,14 @@ def test_a_job_that_did_not_part(tmp_path: Path, scenario: str) -> None:
     assert judged(tmp_path, read(scenario)).findings == ()
 
 
+def test_dumps_in_which_nothing_is_recorded(tmp_path: Path) -> None:
+    """What gloo's ranks of torch 2.5.1 and 2.7.1 write."""
+    empty = b'{"nccl_comm_state":{},"pg_config":{},"pg_status":{},"version":"2.4"}'
+    found = judged(tmp_path, {f"rank{rank}.json": empty for rank in range(2)})
+    assert found.verdict == "incomplete" and not found.findings
+    assert [note for note in found.notes if "no collective is recorded: torch before 2.8" in note]
+
+
 def test_dumps_of_some_ranks_only(tmp_path: Path) -> None:
     """The ranks that are there all wait: whether the others have called it is not known."""
     files = {name: data for name, data in read("missing").items() if name in ("rank0.json", "rank2.json")}
