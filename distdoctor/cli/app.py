@@ -19,7 +19,7 @@ import typer
 
 from distdoctor import interrupts, streams
 from distdoctor.cli import completion, ending
-from distdoctor.cli.argv import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, without_secrets
+from distdoctor.cli.argv import COMMANDS, HIDDEN, REMOTE, did_you_mean, normalized, with_empty, without_secrets
 from distdoctor.cli.flags import (
     ChecksFlag,
     HangFlags,
@@ -234,7 +234,7 @@ def run(arguments: Sequence[str]) -> int:
         status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
         return status if isinstance(status, int) else OK
     except typer.TyperException as err:
-        return _bad_usage(_one_line(err), words)
+        return _bad_usage(with_empty(_one_line(err), words), words)
     except (Interrupted, KeyboardInterrupt, typer.Abort) as err:
         number = err.number if isinstance(err, Interrupted) else signal.SIGINT
         text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"

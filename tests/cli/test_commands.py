@@ -125,6 +125,8 @@ class TestBadCommandLines:
             (["check", "train.py"], "'train.py' belongs to no flag here"),
             (["check", "--nnode", "2"], "did you mean --nnodes?"),
             (["check", "--node-rank", "x"], "--node-rank"),
+            (["check", "--node-rank", ""], "--node-rank is empty: is the variable set that stands there?"),
+            (["check", "--master-port="], "--master-port is empty"),
             (["check", "--nnodes", "two"], "--nnodes 'two'"),
             (["check", "--nnodes", "2", "--node-rank", "1"], "--master-addr"),
             (["check", "--nnodes", "2", "--standalone"], "--standalone"),
