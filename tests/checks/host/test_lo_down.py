@@ -1,4 +1,4 @@
-"""host/loopback-down: what it finds, and what it leaves alone."""
+"""host/lo-down: what it finds, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, with_host
 
-CHECK = "host/loopback-down"
+CHECK = "host/lo-down"
 
 
 def loopback(which: int, *, up: bool = False, addresses: tuple[str, ...] = (), nproc: int = 2) -> Facts:
