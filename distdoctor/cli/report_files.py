@@ -27,9 +27,13 @@ def report_path(name: str, path: str) -> Path:
     file = Path(path)
     if not path or file.is_dir():
         raise UsageError(f"--output {name}={path}: needs the name of a file")
+    if file.is_symlink() and file.absolute().parts[1] in ("dev", "proc"):
+        # /dev/stdout: a new file in its place would be there for all.
+        raise UsageError(f"--output {name}={path}: is no plain file; --output {name} alone writes to stdout")
+    file = Path(os.path.realpath(file))  # a link stays one
     if not file.parent.is_dir():
         raise UsageError(f"--output {name}={path}: there is no folder {file.parent}")
-    if file.exists() and not file.is_file() and not file.is_symlink():
+    if file.exists() and not file.is_file():
         raise UsageError(f"--output {name}={path}: is no plain file")
     return file
 

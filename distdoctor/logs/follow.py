@@ -46,8 +46,8 @@ class Follower:
         self._paths = [path for path in paths if str(path) != "-"]
         self._collector = collector
         self._growing: dict[str, _Growing] = {}
-        self._gone: set[Identity] = set()
-        """What was rotated away, under whatever name it is now."""
+        self._gone: dict[Identity, tuple[str, int]] = {}
+        """What was rotated away, under whatever name it is now: the name that it had, and its size then."""
         self._turns: dict[str, int] = {}
         """How often a file of this name was begun anew."""
         self._stdin = None if len(self._paths) == len(paths) else collector.log("stdin", "log")
@@ -62,8 +62,16 @@ class Follower:
     def poll(self) -> bool:
         """Read what is new. Returns whether anything was."""
         changed = self._poll_stdin()
+        here: set[Identity] = set()
         for source in self._present():
-            changed = self._poll_file(source) or changed
+            try:
+                seen = source.path.stat() if source.path is not None else None
+            except OSError:
+                continue
+            if seen is not None and stat.S_ISREG(seen.st_mode):
+                here.add((seen.st_dev, seen.st_ino))
+                changed = self._poll_file(source, seen) or changed
+        self._gone = {identity: was for identity, was in self._gone.items() if identity in here}
         return changed
 
     def collected(self) -> Collected:
@@ -86,20 +94,18 @@ class Follower:
                 continue
         return found
 
-    def _poll_file(self, source: reader.Source) -> bool:
-        assert source.path is not None
-        try:
-            seen = source.path.stat()
-        except OSError:
-            return False
+    def _poll_file(self, source: reader.Source, seen: os.stat_result) -> bool:
         identity, one = (seen.st_dev, seen.st_ino), self._growing.get(source.name)
-        if not stat.S_ISREG(seen.st_mode) or identity in self._gone:
+        name, size = self._gone.get(identity, (source.name, 0))
+        if name != source.name and seen.st_size >= size:
             return False
+        # A new file: the number of one that was deleted is given away again.
+        self._gone.pop(identity, None)
         if one is not None and (one.identity != identity or seen.st_size < one.read):
             self._finish(one)
             self._turns[source.name] = self._turns.get(source.name, 0) + 1
             if one.identity != identity:
-                self._gone.add(one.identity)
+                self._gone[one.identity] = source.name, one.read
             one = None
         if one is None:
             one = self._growing[source.name] = _Growing(source, identity)

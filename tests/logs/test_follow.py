@@ -80,6 +80,24 @@ def test_a_rotated_log_is_read_to_its_end_and_the_new_one_from_its_beginning(tmp
     ]
 
 
+def test_a_new_log_that_has_the_inode_of_one_that_was_deleted_is_read(tmp_path: Path) -> None:
+    """As on ext4 at each second turn of logrotate that keeps one old file. (Here the old one itself is emptied and put
+    back: not every file system gives a number away again so soon.)"""
+    log, old = tmp_path / "x.log", tmp_path / "x.log.1"
+    log.write_text(STEPS)
+    one = follower(tmp_path)
+    assert one.poll()
+    log.rename(old)
+    log.write_text(STEPS)
+    assert one.poll() and not one.poll()
+    old.write_text("")
+    old.rename(tmp_path / "between")
+    log.rename(old)
+    (tmp_path / "between").rename(log)
+    append(log, OUT)
+    assert one.poll() and lines(one) == [f"{log} (begun anew, 2):1"]
+
+
 def test_a_truncated_log_is_read_from_its_beginning(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text(STEPS * 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
 from distdoctor.cli.app import run
+from distdoctor.cli.report_files import report_path
+from distdoctor.model.errors import UsageError
 from distdoctor.model.facts import FactsFile, encode
 from distdoctor.model.report import Report
 from distdoctor.render import github, junit, markdown, nagios, prometheus
@@ -164,6 +167,24 @@ class TestSeveralAtOnce:
     ) -> None:
         assert run(["diagnose", facts, *words]) in (2, nagios.UNKNOWN)
         assert said is None or said in capsys.readouterr().err
+
+    def test_a_link_stays_one_and_what_it_leads_to_is_written(
+        self, facts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "there").mkdir()
+        link, pipe = tmp_path / "latest.json", tmp_path / "pipe.json"
+        link.symlink_to(tmp_path / "there/report.json")
+        assert run(["diagnose", facts, "-o", f"json={link}"]) == 1
+        assert link.is_symlink() and (tmp_path / "there/report.json").read_text().startswith("{")
+        os.mkfifo(tmp_path / "fifo")
+        pipe.symlink_to(tmp_path / "fifo")
+        assert run(["diagnose", facts, "-o", f"json={pipe}"]) == 2 and pipe.is_symlink()
+        assert "is no plain file" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("path", ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/1", "/dev/null"])
+    def test_devices_are_no_files_to_be_put_something_else_in_the_place_of(self, path: str) -> None:
+        with pytest.raises(UsageError, match="is no plain file"):
+            report_path("json", path)
 
     def test_a_file_that_cannot_be_written_is_no_success(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
