@@ -18,14 +18,18 @@ from distdoctor.model.report import Report
 
 IDENTITY = ("python", "executable", "torch", "torch_path", "cuda", "nccl", "backends", "distdoctor", "user")
 LIMITS = (
-    "open_files", "open_files_hard", "locked_memory", "port_range", "unprivileged_port_start", "reserved_ports",
-    "processes", "processes_hard", "pids_max", "threads_max", "cpus", "cpus_online", "memory", "rdma_devices",
+    "open_files", "open_files_hard", "locked_memory", "file_size", "port_range", "unprivileged_port_start",
+    "reserved_ports", "processes", "processes_hard", "pids_max", "threads_max", "cpus", "cpus_online", "memory",
+    "rdma_devices",
 )  # fmt: skip
 COMPARED_VARIABLES = (OF_BACKENDS | {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) - {
     "NCCL_COMM_ID",
     "NCCL_DEBUG_FILE",
 }
 """Those of the backends; what differs from job to job by itself is left out."""
+LASTING = ("HOME", "XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME")
+"""The variables of folders that are the same for each job; TMPDIR, and caches of compiled code, often are a job's own.
+"""
 SLOWER = 2.0
 """How many times the usual link must have become slower, or faster, to be told: measurements vary."""
 SHOWN = 12
@@ -42,10 +46,12 @@ def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, .
     """What changed on each node since ``earlier``, as lines; nothing where nothing did."""
     if not earlier:
         return ()
-    known = _by_host(build(earlier))
+    known, nodes = _by_host(build(earlier)), tuple(nodes)
     told: list[str] = []
     for node in nodes:
         before = known.get(node.identity.hostname)
+        if before is None and len(nodes) == len(known) == 1:  # a container has another name each time
+            (before,) = known.values()
         if before is None:
             told.append(f"{node.name}: the baseline has no facts of this host")
             continue
@@ -100,6 +106,9 @@ def _host(before: Node, now: Node) -> Iterator[str]:
         yield from _changed(f"addresses of {name}", _set(old[name].addresses), _set(new[name].addresses), unset="none")
         yield from _changed(f"MTU of {name}", old[name].mtu, new[name].mtu)
         yield from _changed(f"{name} is up", old[name].up, new[name].up)
+    paths = [{f.use: f.path for f in node.system.folders or () if f.use in LASTING} for node in (before, now)]
+    for use in sorted(paths[0].keys() & paths[1].keys()):
+        yield from _changed(use, paths[0][use], paths[1][use])
     kinds = [{f.use: f.filesystem for f in node.system.folders or ()} for node in (before, now)]
     for use in sorted(kinds[0].keys() & kinds[1].keys()):
         yield from _changed(f"file system of {use}", kinds[0][use], kinds[1][use])

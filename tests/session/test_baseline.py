@@ -13,7 +13,7 @@ from distdoctor import __version__
 from distdoctor.cli.app import run
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import FactsFile, Interface, Limits, MeshFacts, NodeFacts, encode
+from distdoctor.model.facts import FactsFile, Folder, Interface, Limits, MeshFacts, NodeFacts, encode
 from distdoctor.session.baseline import changes, with_changes
 from tests.facts_builder import (
     CHECKS,
@@ -127,3 +127,22 @@ def test_the_command_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         f"host{n}, since the baseline: python: 3.11.2, now 3.12.0" for n in range(2)
     ]
     assert run(["diagnose", "--baseline", str(tmp_path / "none.json"), str(tmp_path / "now.json")]) == 2
+
+
+def test_a_home_that_moved_is_told_and_a_folder_of_the_job_is_not() -> None:
+    def folders(home: str, temporary: str) -> NodeFacts:
+        found = (Folder("HOME", home, filesystem="nfs4"), Folder("TMPDIR", temporary, filesystem="tmpfs"))
+        return with_host(healthy(2)[1], folders=found)
+
+    assert since(folders("/home/ann", "/tmp/7"), folders("/root", "/tmp/8")) == ["HOME: /home/ann, now /root"]
+
+
+def test_a_limit_on_the_size_of_files_is_told() -> None:
+    before, now = (with_host(healthy(2)[1], limits=Limits(file_size=size)) for size in (-1, 1024))
+    assert since(before, now) == ["file size: -1, now 1024"]
+
+
+def test_one_container_is_compared_whatever_it_is_called() -> None:
+    before = healthy(1)[0]
+    now = with_variables(with_identity(before, hostname="pod-x8f2"), NCCL_DEBUG="INFO")
+    assert changes(build((now,)).nodes, (before,)) == ("pod-x8f2, since the baseline: NCCL_DEBUG: not set, now INFO",)
