@@ -96,7 +96,7 @@ class LogCommand:
         try:
             while not follower.ended:
                 if follower.poll() or seen != told:
-                    before, seen = seen, _root_line(self._judged(follower.collected().logs))
+                    before, seen = seen, root_line(self._judged(follower.collected().logs).findings)
                     if seen == before and seen != told:  # twice the same: it is not half of a traceback
                         _say(seen or "the job went on after it")
                         told = seen
@@ -156,9 +156,9 @@ class LogCommand:
         return together(of_facts(collected.facts, self._checks, self._ignore), report, self._checks)
 
 
-def _root_line(judged: LogJudgement) -> str:
+def root_line(findings: Sequence[Finding]) -> str:
     """The root cause in a line; empty without one."""
-    root: Finding | None = next((one for one in judged.findings if one.because_of is None), None)
+    root = next((one for one in findings if one.because_of is None), None)
     if root is None or root.severity != "fail":
         return ""
     return f"{root.id}: {root.title}: {next(iter(root.evidence), root.summary)}"

@@ -22,6 +22,7 @@ from distdoctor.job.signals import end_by
 from distdoctor.job.tap import Tap
 from distdoctor.launch import job_line
 from distdoctor.launch.job_line import JobLine
+from distdoctor.launch.spokesman import speaks
 from distdoctor.model.errors import UsageError
 from distdoctor.model.sanitize import clean
 from distdoctor.render.exit_status import FINDINGS
@@ -64,10 +65,12 @@ def _failed(line: JobLine, how: JobFlags) -> bool:
     from distdoctor.job.preflight import check_before
 
     report = check_before(line, os.environ, how.preflight, how.wait, how.timeout)
-    if report.verdict == "pass":
+    if isinstance(report, int):
+        return report == FINDINGS
+    if report.verdict == "pass" and speaks(os.environ):
         nodes, ranks = report.plan.get("nnodes"), report.plan.get("nproc_per_node")
         _say(f"preflight ({how.preflight}) passed in {report.seconds:.1f} s: nodes {nodes}, ranks per node {ranks}")
-    else:
+    elif report.verdict != "pass":
         ending.begin()
         Telling(quiet=True).show(report)
     return report.verdict == "fail"

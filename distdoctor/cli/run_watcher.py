@@ -21,16 +21,18 @@ from distdoctor import streams
 from distdoctor.cli import ending
 from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.flags import LogFlags
-from distdoctor.cli.logs import LogCommand
+from distdoctor.cli.logs import LogCommand, root_line
 from distdoctor.cli.report_output import Telling
 from distdoctor.job.movement import Movement
 from distdoctor.job.own_process import command
 from distdoctor.job.preflight import report_of
 from distdoctor.job.signals import forget, handed_on
 from distdoctor.job.tap import MESSAGE, Frames, Tap
+from distdoctor.launch.spokesman import speaks
 from distdoctor.logs import reader
 from distdoctor.logs.log_file import LogFile
 from distdoctor.model.report import Report
+from distdoctor.model.sanitize import clean
 
 NICE = 10
 """The job comes first."""
@@ -161,7 +163,10 @@ class Watcher:
         if lost:
             note = f"{lost >> 20} MiB of its output came too fast to be looked at"
             report = _with_note(report, note)
-        if report.verdict == "fail" or (report.candidates and not self._asked):
+        if not speaks(os.environ):  # one of many, of which the first tells whole what it saw
+            if line := root_line(report.findings):
+                streams.write(f"distdoctor: {clean(line)}\n", sys.stderr)
+        elif report.verdict == "fail" or (report.candidates and not self._asked):
             self._show(report)
         elif not self._asked:
             what = f"signal {-status}" if status < 0 else f"exit status {status}"

@@ -12,19 +12,23 @@ from distdoctor.job.own_process import command, end
 from distdoctor.launch.job_line import JobLine
 from distdoctor.model.report import Report
 from distdoctor.model.stages import STAGES
+from distdoctor.render.exit_status import FINDINGS, INCOMPLETE, OK
 
 QUICK_STAGE = "network"
 """Up to it each node is looked at alone, without torch."""
 QUICK_SECONDS = 20.0
 MARGIN_SECONDS = 15.0
+TOLD = (OK, FINDINGS, INCOMPLETE)
+"""How a check ends that came to its end."""
 
 
 class NotChecked(Exception):
     """The check did not come to its end; the text says why."""
 
 
-def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float | None, timeout: float) -> Report:
-    """The report of the check, whose progress goes to stderr. Raises NotChecked."""
+def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float | None, timeout: float) -> Report | int:
+    """The report of the check, whose progress goes to stderr; its exit status where another process of the launcher's
+    tells for all. Raises NotChecked."""
     if line.before and "SLURM_JOB_ID" not in env:
         raise NotChecked("outside an allocation srun would wait in the queue for it; salloc or sbatch first")
     words = ["check", "--json", *line.flags]
@@ -45,7 +49,7 @@ def check_before(line: JobLine, env: Mapping[str, str], which: str, wait: float 
         raise NotChecked(str(err)) from None
     try:
         out, _ = process.communicate(timeout=seconds)
-        return report_of(out)
+        return report_of(out) if out.strip() or process.returncode not in TOLD else process.returncode
     except subprocess.TimeoutExpired:
         end(process)
         raise NotChecked(f"it did not end within {seconds:.0f} s") from None
