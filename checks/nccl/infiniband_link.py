@@ -43,6 +43,7 @@ LOG = (
         r"mlx[45]_\w+ .{0,120}Link down",
     ),
 )
+MATTERS = "NCCL takes the other ports there, and every collective goes at the speed of its slowest link"
 LOOKS_AT = ("ranks.devices", "everyone")
 
 
@@ -59,7 +60,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 evidence=[f"{node.name}: {port.name}: {port.state}, {port.physical}" for port in lost],
                 fixes=[Fix.on(node, REMEDY)],
                 severity="warn" if left else "fail",
-                matters=f"NCCL takes what is left there, {rdma.ports_said(left)}" if left else "",
             )
         slower = [(port, has, usual) for of, port, has, usual in slow if of is node and has < usual]
         if slower:
@@ -70,7 +70,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 evidence=[f"{node.name}: {port.name}: {has:g} of {usual:g} Gb/s" for port, has, usual in slower],
                 fixes=[Fix.on(node, REMEDY)],
                 severity="warn",
-                matters="every collective goes at the speed of its slowest link",
             )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distdoctor.job.own_process import ask
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, NPROC_PER_NODE, RANK, WORLD_SIZE
 
 MARGIN_SECONDS = 20.0
 """What a check may take beside --wait and --timeout: to start, and to end."""
@@ -24,12 +25,12 @@ LONGEST = 1 << 20
 """Characters of a message that are looked at: its end."""
 _turns = itertools.count(1)
 _VARIABLES = {
-    "rank": "RANK",
-    "world_size": "WORLD_SIZE",
-    "local_rank": "LOCAL_RANK",
-    "local_world_size": "LOCAL_WORLD_SIZE",
-    "master_addr": "MASTER_ADDR",
-    "master_port": "MASTER_PORT",
+    "rank": RANK.variables[0],
+    "world_size": WORLD_SIZE.variables[0],
+    "local_rank": LOCAL_RANK.variables[0],
+    "local_world_size": NPROC_PER_NODE.variables[0],
+    "master_addr": MASTER_ADDR.variables[0],
+    "master_port": MASTER_PORT.variables[0],
     "token": "DISTDOCTOR_TOKEN",
 }
 

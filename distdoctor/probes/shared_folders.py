@@ -10,6 +10,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from distdoctor.model.facts import SharedFolder
+from distdoctor.model.launch_settings import INIT_METHOD
 from distdoctor.probes.asker import MARK, MARK_BYTES
 from distdoctor.probes.init_file import mount
 from distdoctor.probes.look_up import ASKER
@@ -26,7 +27,7 @@ async def leave(given: Iterable[str], init_method: str | None) -> tuple[SharedFo
     there is none to look at."""
     named = dict.fromkeys(given, "--shared")
     if init_method and init_method.startswith("file://"):
-        named.setdefault(os.path.dirname(urlsplit(init_method).path) or "/", "--init-method")
+        named.setdefault(os.path.dirname(urlsplit(init_method).path) or "/", INIT_METHOD.flag)
     return tuple(await asyncio.gather(*(_leave(path, by) for path, by in named.items()))) or None
 
 

@@ -169,14 +169,23 @@ def test_the_page_of_text_fits_a_screen_and_names_the_place_first(job: Job) -> N
 
 
 def test_what_there_is_not_is_said_in_a_line(job: Job) -> None:
-    for flags, said in (
-        (("--pid", str(os.getpid())), "belongs to no job"),
-        (("--run-id", "nobody's"), "no job of this host has it"),
-        (("--store", "nowhere"), "is no HOST:PORT"),
-    ):
-        done = doctor("hang", *flags)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert said in done.stderr and len(done.stderr.splitlines()) == 1
+    with subprocess.Popen(["sleep", "100"]) as other:
+        try:
+            for flags, said in (
+                (("--pid", str(other.pid)), "belongs to no job"),
+                (("--run-id", "nobody's"), "no job of this host has it"),
+                (("--store", "nowhere"), "is no HOST:PORT"),
+            ):
+                done = doctor("hang", *flags)
+                assert (done.returncode, done.stdout) == (2, "")
+                assert said in done.stderr and len(done.stderr.splitlines()) == 1
+        finally:
+            other.kill()
+
+
+def test_who_has_started_it_is_asked_for_it_too(job: Job) -> None:
+    done = doctor("hang", "--pid", str(os.getpid()), "--stacks", "off")
+    assert done.stdout.splitlines()[1].startswith("HANGS: ")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to look as somebody else")

@@ -61,7 +61,7 @@ def test_a_healthy_job_is_clear_but_for_what_it_does_not_have() -> None:
     told = report(*healthy(2))
     assert set(statuses(told).values()) <= {"clear", "not-judged"}
     never_seen = {"collective/slow-rank", "mesh/slow-link", "mesh/packet-loss", "host/clock-skew", *CPU}
-    not_in_these_facts = ("host.limits", "host.temporary", "host.folders", "host.build_locks")
+    not_in_these_facts = ("host.limits", "host.temporary", "host.folders", "host.build_locks", "host.kernel_log")
     assert set(not_judged(told)) <= never_seen | {
         check.id for check in JUDGED if any(part.startswith(not_in_these_facts) for part in check.looks_at)
     }
@@ -147,7 +147,10 @@ def test_json_has_them_and_the_page_counts_them() -> None:
     assert {"id": "mesh/one-way", "status": "not-judged", "why": "node1 was not seen"} in checks
     assert {"id": "store/nodes-missing", "status": "found", "why": ""} in checks
     page = render(told, Style(verbose=1))
-    assert "not judged, node1 was not seen: environment/agent-store-hijack" in " ".join(page.split())
+    assert (
+        "not judged, node1 was not seen: environment/accelerate-processes, environment/agent-store-hijack"
+        in " ".join(page.split())
+    )
     assert "looked and found nothing: environment 0 of" in page
     assert "not judged" not in render(told, Style())
     assert len(page.splitlines()) < 60

@@ -27,7 +27,7 @@ TEXTS = {
     **{check.id: check.page for check in CHECKS},
 }
 LINE = re.compile(rf'(?:`|^\s+|[\s/]|"\$)distdoctor"? ((?:{"|".join(COMMANDS)}|--version)\b[^`]*)')
-END = re.compile(r"\s{2,}|\s*(?:&&|\|\||[|;)>#])|(?<=\w)[.,:](?:\s|$)|$")
+END = re.compile(r"\s{2,}|\s*(?:&&|\|\||\d?>|[|;)#])|(?<=\w)[.,:](?:\s|$)|$")
 """What a command line ends with: a comment in the next column, another command, the rest of a sentence."""
 
 
