@@ -70,4 +70,5 @@ def at_risk(node: Node) -> bool:
     account = node.system.account
     if account is None or account.uid < FIRST_USER or account.lingers or account.in_session:
         return False
-    return account.remove_ipc is True
+    # Who is not in the user database cannot log in, so that no session of theirs ends; nor can they linger.
+    return account.known and account.remove_ipc is True

@@ -25,6 +25,7 @@ LOOK_ALIKES = [
     LookAlike("no logind", lambda: account(remove_ipc=None)),
     LookAlike("root", lambda: account(0)),
     LookAlike("who lingers", lambda: account(lingers=True)),
+    LookAlike("a user without an entry, as of a container, who never logs in", lambda: account(known=False)),
     LookAlike("in a login session", lambda: account(in_session=True)),
 ]
 
