@@ -10,7 +10,7 @@ from distdoctor.logs.flight_recorder import DEFAULT, Dump, Step
 ALL = "all have called it"
 NOTHING = (
     "no collective is recorded: torch before 2.8 records none of gloo's, and none is kept where "
-    "TORCH_FR_BUFFER_SIZE (before 2.8 TORCH_NCCL_TRACE_BUFFER_SIZE) is 0, its default before 2.13"
+    "TORCH_FR_BUFFER_SIZE (before 2.8 TORCH_NCCL_TRACE_BUFFER_SIZE) is 0, its default up to 2.10"
 )
 SAID = 3
 """Different calls of one collective that are told."""

@@ -101,3 +101,19 @@ def test_the_host_of_a_crash_that_ucx_tells(tmp_path: Path, line: str) -> None:
 def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
     line = "Duplicate GPU detected : rank {} and rank 0 both on CUDA device f000\n"
     assert judged(tmp_path, line.format(3) + line.format(7)).findings[0].ranks == (0, 3, 7)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rank", "host"),
+    [
+        ("trainer/0 [1]:", 1, ()),  # torchx
+        ("(4l0b_1:13 WorkerDict pid=20, ip=[2001:db8::53]) [rank1]: ", 1, ("[2001:db8::53]",)),  # Ray
+        ("slurmstepd-gpu12: error: tasks told: ", None, ("gpu12",)),
+    ],
+)
+def test_what_launchers_put_before_a_line(tmp_path: Path, prefix: str, rank: int | None, host: tuple[str, ...]) -> None:
+    text = "torchrun --nnodes=1 --nproc_per_node=8 train.py\n" if rank is not None else ""
+    root = judged(tmp_path, f"{text}{prefix}RuntimeError: CUDA error: uncorrectable ECC error encountered\n").findings[
+        0
+    ]
+    assert (root.check, root.ranks, root.nodes) == ("gpu/hardware", () if rank is None else (rank,), host)
