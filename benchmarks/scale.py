@@ -135,9 +135,9 @@ KNOWN = """
 hosts=$(mktemp) && { cat /etc/hosts && echo "::ffff:127.0.0.1 localhost"; } >"$hosts" &&
     mount --bind "$hosts" /etc/hosts && rm "$hosts" && exec "$@"
 """
-"""torch's store looks the name of each client up, one after the other, before it accepts the next
-(torch/csrc/distributed/c10d/socket.cpp, accept): without an entry for it that is a question to a name server each, and
-some of these do not answer a thousand at once."""
+"""The thread of torch's store looks the name of each client up before it goes on to the next (seen with 2.13: it
+waits in the resolver, with either server): without an entry that is a question to a name server for each, and some of
+these do not answer a thousand at once."""
 
 
 def simulate(count: int) -> None:
