@@ -26,7 +26,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from tests.lab.hang.reports import REPORTS
+from tests.lab.hang.reports import REPORTS, SLOW, pause_in_steps
 
 FOLDER = Path(sys.argv[1])
 
@@ -187,6 +187,7 @@ HOLDS: dict[str, Callable[[str], None]] = {
     "compile": build_extension,
     "shard": read_shard,
     "alone": compute_alone,
+    **SLOW,
 }
 
 
@@ -447,6 +448,8 @@ def perform(step: str) -> None:
         train(key)
     elif kind == "count":
         count_steps(key)
+    elif kind == "pauses":
+        pause_in_steps(mine, key)
     elif kind == "raise" and mine:
         raise ValueError("a label is out of range")
     elif kind in HOLDS and mine:

@@ -40,7 +40,7 @@ def held(what: str, step: str, rank: int) -> Job:
 def slow(what: str, step: str, rank: int, seconds: float = 0.0) -> Job:
     """Two hosts of one rank, of which one takes long, and moves."""
     looks = (Look(rank), Look(1 - rank, ask=(f"host{rank}",)))
-    row = Row(f"reported: {what}", step, looks, together=Look(0), before=late(seconds), moves=True, last=True)
+    row = Row(f"reported: {what}", step, looks, together=Look(0), before=late(seconds), moves=True)
     return Job(f"reported: {what}", ("init", row), nproc=1)
 
 
@@ -81,9 +81,9 @@ FURTHER = (
         ("raise@1", Row("a rank that failed and is not reaped", "init:tcp://host0:29500", (Look(0, MISSING, (1,)), Look(1, MISSING, (1,))), held=(0, 2, 3), gone=(1,), last=True)),
         launcher="fork",
     ),
-    slow("rank 0 evaluates a model for long", "evaluation@0", 0, 65.0),
-    slow("rank 1 pauses in each step", "pauses@1", 1),
-    slow("the data of rank 1 comes slowly", "slow@1", 1),
-    slow("rank 0 compiles its model", "dynamo@0", 0),
+    slow("rank 0 evaluates a model for long", "evaluation@0:k", 0, 65.0),
+    slow("rank 1 pauses in each step", "pauses@1:k", 1),
+    slow("the data of rank 1 comes slowly", "slow@1:k", 1),
+    slow("rank 0 compiles its model", "dynamo@0:k", 0),
 )  # fmt: skip
 """All of them."""

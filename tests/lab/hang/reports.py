@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -105,16 +106,6 @@ def wait_for_key(mine: bool) -> None:
         dist.distributed_c10d._get_default_store().wait(["dataset/ready"])
 
 
-def compile_model(mine: bool) -> None:
-    """These ranks compile for long, the others wait."""
-    end = time.monotonic() + 60 if mine else 0.0
-    while time.monotonic() < end:
-        torch._dynamo.reset()
-        torch.compile(torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20))), backend="eager")(
-            torch.ones(2, 8)
-        )
-
-
 def _multiply(size: int) -> float:
     return float((torch.ones(size, size) @ torch.ones(size, size)).sum())
 
@@ -164,42 +155,6 @@ def full_pipe(mine: bool) -> None:
             process.wait()
 
 
-def evaluate_model(mine: bool) -> None:
-    """These ranks evaluate a model for long, the others wait in a barrier: slow, not stuck."""
-    layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(6)), torch.nn.ReLU(), torch.nn.LayerNorm(64))
-    end = time.monotonic() + 150 if mine else 0.0
-    with torch.no_grad():
-        while time.monotonic() < end:
-            torch.nn.functional.cross_entropy(layers(torch.ones(16, 64)), torch.zeros(16, dtype=torch.long))
-
-
-def pause_in_steps(mine: bool) -> None:
-    """These ranks pause in each step for some seconds, as for a slow service: slow, not stuck."""
-    for _ in range(60):
-        if mine:
-            time.sleep(3.0)
-        dist.all_reduce(torch.ones(4))
-
-
-class Slow(torch.utils.data.Dataset[torch.Tensor]):
-    """Data of which each sample comes after a while, as from a file server that has much to do."""
-
-    def __len__(self) -> int:
-        """So many."""
-        return 200
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        """The sample."""
-        time.sleep(2.0)
-        return torch.ones(4)
-
-
-def slow_loader(mine: bool) -> None:
-    """The data of these ranks comes slowly, by a worker: slow, not stuck."""
-    for _ in torch.utils.data.DataLoader(Slow(), batch_size=2, num_workers=1) if mine else ():
-        pass
-
-
 def thread_never_done(mine: bool) -> None:
     """These ranks wait for a result of a thread pool whose task waits for the same pool."""
     if mine:
@@ -237,6 +192,65 @@ def stop_in_pool(mine: bool) -> None:
         process.wait()
 
 
+# -- what is slow, but moves: until the key of the step is in the folder -------------------------------------------
+
+
+def come(key: str) -> bool:
+    """Whether it is there."""
+    return (Path(sys.argv[1]) / key).exists()
+
+
+def compile_model(key: str) -> None:
+    """Compile for long."""
+    while not come(key):
+        torch._dynamo.reset()
+        model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20)))
+        torch.compile(model, backend="eager")(torch.ones(2, 8))
+
+
+def evaluate_model(key: str) -> None:
+    """Evaluate a model for long on this rank alone."""
+    layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(6)), torch.nn.ReLU(), torch.nn.LayerNorm(64))
+    with torch.no_grad():
+        while not come(key):
+            for _ in range(50):
+                torch.nn.functional.cross_entropy(layers(torch.ones(16, 64)), torch.zeros(16, dtype=torch.long))
+
+
+class Slow(torch.utils.data.IterableDataset[torch.Tensor]):
+    """Data of which each sample comes after a while, as from a file server that has much to do."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """Sample after sample."""
+        while not come(self.key):
+            time.sleep(2.0)
+            yield torch.ones(4)
+
+
+def slow_loader(key: str) -> None:
+    """Wait for data that comes slowly, by a worker."""
+    for _ in torch.utils.data.DataLoader(Slow(key), batch_size=2, num_workers=1):
+        pass
+
+
+def pause_in_steps(mine: bool, key: str) -> None:
+    """Train; these ranks pause in each step for some seconds, as for a slow service."""
+    enough = torch.zeros(1)
+    while not enough.item():
+        if mine:
+            time.sleep(3.0)
+        enough = torch.full((1,), float(mine and come(key)))
+        dist.all_reduce(enough)
+
+
+SLOW: dict[str, Callable[[str], None]] = {
+    "evaluation": evaluate_model,
+    "slow": slow_loader,
+    "dynamo": compile_model,
+}
 REPORTS: dict[str, Callable[[bool], None]] = {
     "branch": branch_of_some,
     "summon": summon_sharded,
@@ -246,15 +260,11 @@ REPORTS: dict[str, Callable[[bool], None]] = {
     "pair": group_of_two,
     "partner": wrong_partner,
     "key": wait_for_key,
-    "dynamo": compile_model,
     "pool": pool_after_threads,
     "pdb": debug_here,
     "dataset": load_dataset,
     "upload": upload_metrics,
     "full": full_pipe,
-    "evaluation": evaluate_model,
-    "pauses": pause_in_steps,
-    "slow": slow_loader,
     "futures": thread_never_done,
     "async": async_never_waited,
     "atexit": exits_early,
