@@ -30,6 +30,7 @@ from dataclasses import replace
 
 from distdoctor.check_api import (
     Cluster,
+    FailingLink,
     Finding,
     Fix,
     Line,
@@ -78,6 +79,7 @@ FOLLOWS = (
     "network/overlapping-subnets",
 )
 SAMPLE = 64
+SHOWN = 4
 ENOUGH = 128
 """Ports: fewer are no range for the connections of a job."""
 
@@ -98,7 +100,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 "on random ports, with no node or group common to them."
             )
         finding = link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
-        yield finding if unsure else with_range(cluster, finding, blamed)
+        yield with_sample(star.edges, finding if unsure else with_range(cluster, finding, blamed))
 
 
 def picked(node: Node) -> tuple[int, int]:
@@ -146,6 +148,27 @@ def with_range(cluster: Cluster, finding: Finding, blamed: Iterable[Node]) -> Fi
     )
 
 
+def with_sample(edges: Iterable[FailingLink], finding: Finding) -> Finding:
+    """The finding, with the other ports that are let through where the random one is not: a range of them is open."""
+    sampled = [edge for edge in edges if edge.link.passing]
+    if not sampled:
+        return finding
+    lines = []
+    for edge in sampled[:SHOWN]:
+        ports = together(map(str, edge.link.passing))
+        lines.append(
+            f"{edge.source.name} to {edge.target.name}: {edge.link.port} gives no answer, and {ports} "
+            f"{'does' if len(edge.link.passing) == 1 else 'do'}: a part of the ports is let through"
+        )
+    names = tuple(dict.fromkeys(name for edge in sampled for name in (edge.source.name, edge.target.name)))
+    text = (
+        "Or ask which range is open, and let these nodes pick their ports from it (sysctl -w "
+        "net.ipv4.ip_local_port_range='FIRST LAST')."
+    )
+    last = max((fix.option for fix in finding.fixes), default=0) + 1
+    return replace(finding, evidence=(*finding.evidence, *lines), fixes=(*finding.fixes, Fix(text, names, last)))
+
+
 def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]) -> Finding:
     """The finding about nodes on which every other node's connections fail."""
     edges = graph.edges_of(deaf, len(graph.nodes) * len(deaf), outward=False)
@@ -154,7 +177,7 @@ def accepting_nothing(cluster: Cluster, graph: LinkGraph, deaf: tuple[Node, ...]
     summary = f"{names} {what} nothing on random ports from any other node."
     if cut_after_accept(edges):
         summary = f"Connections from all other nodes to {names} {how_links_fail(edges)}."
-    return with_range(cluster, link_finding_by_need(cluster, summary, edges, deaf), deaf)
+    return with_sample(edges, with_range(cluster, link_finding_by_need(cluster, summary, edges, deaf), deaf))
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

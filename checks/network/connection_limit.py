@@ -43,12 +43,14 @@ from distdoctor.check_api import (
     own_addresses_filtered,
     rank_errors_said,
     source_addresses,
+    store_host,
 )
 
 SEVERITY = "fail"
 PREVENTS = "store reached"
 LOOKS_AT = ("network",)
 BY_NUMBER = re.compile(r"\bct count\b|connlimit")
+PORTS = re.compile(r"\bdports?\s+(\{[^}]*\}|\S+)")
 TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
 SHOWN = 8
 MAX_LINKS = 64
@@ -67,12 +69,20 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def rules(node: Node) -> tuple[str, ...]:
     """The rules on the way in to this node that count connections, and turn away what comes beyond."""
     chains = (chain for chain in node.filter_chains if chain.hook == "input")
-    return tuple(rule for chain in chains for rule in chain.blocking_rules if BY_NUMBER.search(rule))
+    counting = (rule for chain in chains for rule in chain.blocking_rules if BY_NUMBER.search(rule))
+    return tuple(rule for rule in counting if not of_another_service(rule, node.plan.master_port))
+
+
+def of_another_service(rule: str, master_port: int) -> bool:
+    """Whether it counts the connections to single ports (ssh's), of which MASTER_PORT is none."""
+    named = PORTS.search(rule)
+    single = named is not None and not re.search(r"\d\s*[-:]\s*\d", named[1])
+    return named is not None and single and str(master_port) not in re.findall(r"\d+", named[1])
 
 
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
     """Connections to the store on this node, and on random ports, that were turned away."""
-    for one in failed_contacts(cluster, TURNED_AWAY):
+    for one in failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else ():
         if one.contact.address in node.addresses and one.node is not node:
             yield f"{one.node.name}: {contact_text(one.contact)}"
     edges = links(cluster, node)

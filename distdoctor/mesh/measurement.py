@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from distdoctor.mesh.link import Tried, try_link
+from distdoctor.mesh.link import Tried, let_through, try_link
 from distdoctor.mesh.replies import Pauses
 from distdoctor.mesh.row import row
 from distdoctor.mesh.schedule import rounds
@@ -20,6 +20,8 @@ from distdoctor.mesh.throughput import CutOff, measure_rate
 from distdoctor.model.facts import MAX_RATES, Link, LinkRate, MeshFacts
 
 PARALLEL = 64
+SAMPLED = 4
+"""Links without an answer on which other ports are tried, too."""
 RATE_SECONDS = 0.3
 RATES_SECONDS = 4.0
 """Bounds all rounds of throughput together."""
@@ -55,6 +57,10 @@ class Measurement:
         psutil.cpu_percent()
         if measure:
             await self._rates()
+        silent = [t for t in self.tried if t.outcome == "no-answer" and not t.accepted and t.clock is None][:SAMPLED]
+        sampled = await asyncio.gather(*(let_through(tried.target.address) for tried in silent))
+        for tried, passing in zip(silent, sampled, strict=True):
+            tried.passing = passing
         return self._facts(psutil.cpu_percent() / 100)
 
     async def _rates(self) -> None:
@@ -110,6 +116,7 @@ class Measurement:
                     t.icmp,
                     t.payload,
                     t.accepted,
+                    t.passing,
                     t.dead_after,
                 )
                 for t in self.tried

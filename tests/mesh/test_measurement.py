@@ -9,10 +9,12 @@ import struct
 
 import pytest
 
+from distdoctor.mesh.link import let_through
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
 from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.model.facts import SAMPLED_PORTS
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
 
@@ -123,6 +125,10 @@ def test_a_connection_that_is_reset_after_some_bytes_worked_at_first(most: int) 
     asyncio.run(climb())
 
 
+def test_a_port_that_refuses_is_let_through() -> None:
+    assert asyncio.run(let_through("127.0.0.1")) == SAMPLED_PORTS
+
+
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int) -> None:
     """At most so many bytes."""
     while most > 0 and (data := await reader.read(1 << 16)):
@@ -177,6 +183,7 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
         server.close()
         (stalled,) = [link for link in facts.bad if link.outcome == "stalled"]
         assert stalled.payload == 4000 and 2.0 < stalled.seconds < 10, "bytes are bytes, seconds are seconds"
+        assert stalled.dead_after is None, "small payloads pass, however many"
         assert [link.to.split()[0] for link in facts.bad if link.outcome == "no-answer"] == ["host2"]
 
     asyncio.run(climb())

@@ -31,7 +31,7 @@ from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, M
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
-from distdoctor.model.facts.mesh import MAX_RATES, ROW_MOST, Link, LinkRate, LinkRow, MeshFacts
+from distdoctor.model.facts.mesh import MAX_RATES, ROW_MOST, SAMPLED_PORTS, Link, LinkRate, LinkRow, MeshFacts
 from distdoctor.model.facts.network import (
     Answer,
     AnswerKind,
@@ -59,6 +59,7 @@ from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 __all__ = [
     "MAX_RATES",
     "ROW_MOST",
+    "SAMPLED_PORTS",
     "SCHEMA_VERSION",
     "Account",
     "AddressChoice",

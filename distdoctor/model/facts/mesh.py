@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from distdoctor.model.facts.network import ConnectOutcome
 
 MAX_RATES = 8
+SAMPLED_PORTS = (2000, 5000, 10000, 15000, 20000, 25000, 30000, 40000, 50000, 60000)
+"""Ports tried on a host on which a random one gives no answer."""
 ROW_MOST = 64
 _LONGEST_WAIT = 100.0
 """Seconds: far more than is waited for any payload, far less than the bytes of one."""
@@ -32,6 +34,9 @@ class Link:
     accepted: bool = False
     """With ``no-answer``: the other's kernel made the connection and took what was sent; its process, stopped or
     starved, gave no reply. That is no packet filter's doing."""
+    passing: tuple[int, ...] = ()
+    """With ``no-answer``: other ports of the same address, of SAMPLED_PORTS, on which something answered, if only to
+    refuse: what is between lets these through."""
     dead_after: int | None = None
     """Bytes that had come through when a connection that worked was reset, or nothing came through any more whatever
     its size; None: it never worked, or only for small payloads, or that is not known."""

@@ -116,6 +116,16 @@ def test_peer_ports_are_opened_on_the_node_that_blocks_them() -> None:
     assert fix.nodes == ("host0",)
 
 
+def test_a_range_that_something_between_the_hosts_lets_through_is_seen_by_what_answers() -> None:
+    a, b = blocked((1, 0))
+    assert b.mesh is not None
+    b = replace(b, mesh=replace(b.mesh, bad=tuple(replace(k, passing=(20000, 25000)) for k in b.mesh.bad)))
+    (root,) = judged(a, b).roots
+    assert (root.check, root.nodes, root.blame) == (CHECK, BOTH, "one-of")
+    assert "host1 to host0: 40000 gives no answer, and 20000 and 25000 do" in root.evidence[-1]
+    assert "ip_local_port_range" in root.fixes[-1].text and root.fixes[-1].option == 3
+
+
 def test_where_a_range_is_open_the_kernel_may_pick_from_it() -> None:
     opened, narrowed = fixes(*ranged((22, 22), (20000, 30000)))
     assert (opened.option, narrowed.option, narrowed.nodes) == (1, 2, ("host0",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from distdoctor.model.facts import Firewall
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import cut
-from tests.facts_builder import blocking, failing, healthy, outside, waited_in_vain, with_network
+from tests.facts_builder import blocking, failing, healthy, outside, waited_in_vain, with_meeting, with_network
 
 CHECK = "network/connection-limit"
 RULE = "tcp dport 1-65535 ct count over 4 reject with tcp reset"
@@ -33,6 +33,18 @@ def open_to_all() -> Facts:
     return with_network(a, firewall=Firewall(True)), b
 
 
+def of_ssh() -> Facts:
+    """Node 0 counts the connections to ssh, and came later than node 1 would wait."""
+    a, b = at_the_store()
+    return with_network(a, firewall=blocking("tcp dport 22 ct count over 4 drop")), b
+
+
+def not_started() -> Facts:
+    """Nobody hosts a store on the node that counts."""
+    a, b = at_the_store()
+    return with_meeting(with_network(a, bind=None), hosted=False, joined=False), b
+
+
 def not_reached() -> Facts:
     a, b = healthy(2)
     return with_network(a, firewall=blocking(RULE)), b
@@ -48,6 +60,8 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("a limit that is not reached", not_reached),
+    LookAlike("a limit of ssh's connections", of_ssh, "network/port-refused"),
+    LookAlike("no store there", not_started, "store/nodes-missing"),
     LookAlike("no limit at all", open_to_all, "gloo/init-failed"),
     LookAlike("another rule", lambda: limited(REFUSED, "tcp dport 22 drop"), "gloo/init-failed"),
 ]

@@ -15,6 +15,7 @@ from tests.lab.faults.links import (
     other_subnet,
     plugged,
     published,
+    second_card,
     second_network,
 )
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
@@ -85,6 +86,8 @@ CASES = [
         Case("node 0 is a container that does not reach its own published port", published, "network/master-not-node0", ["host0"], hosts=3, alone=["store/node-lost"], torch="refused, one side"),
         Case("node 0 lets in 4 connections of a host", iptables(0, "-A INPUT ! -i lo -p tcp --syn -m connlimit --connlimit-above 4 --connlimit-mask 32 -j REJECT --reject-with tcp-reset"), "network/connection-limit", ["host0"], torch="refused, one side"),
         Case("node 0 lets in 4 connections, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn ct count over 4 drop"), "network/connection-limit", ["host0"], within=40, torch="never"),
+        Case("node 1 sends by another card in the LAN, which leads elsewhere", second_card(1, "10.77.0.111/24"), "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
+        Case("node 0 answers by another card in the LAN, which leads elsewhere", second_card(0, "10.77.0.110/24"), "network/overlapping-subnets", ["host0"], curable=True, alone=["network/port-filtered"], torch="silent > 120 s"),
         Case("a sidecar takes what node 1 sends", sidecar(1, "output"), "network/service-mesh", ["host1"], curable=True, by_hand=sidecar_off(1)),
         Case("a sidecar takes what comes to node 0", sidecar(0, "prerouting"), "network/service-mesh", ["host0"], curable=True, by_hand=sidecar_off(0)),
         Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),
