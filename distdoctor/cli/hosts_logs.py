@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,24 +93,45 @@ class Fetched(Progress):
     def event(self, host: str, event: Mapping[str, Any]) -> None:
         """A file that begins, a part of it, or why there is none."""
         if "file" in event:
-            self._begin(host, str(event["file"]), event.get("seen"))
+            try:
+                self._begin(host, str(event["file"]), event.get("seen"))
+            except (OSError, ValueError) as err:
+                self._lose(host, str(event["file"]), err)
         elif "data" in event and host in self._open:
-            self._open[host].write(inflated(event["data"]) or b"")
+            file = self._open[host]
+            try:
+                file.write(inflated(event["data"]) or b"")
+                file.flush()
+            except OSError as err:
+                self._lose(host, file.name.removeprefix(str(self._folder / host)), err)
         elif "unread" in event:
             self.unread.append(f"{host}: {clean(str(event['unread']))[:500]}")
         else:
             super().event(host, event)
 
+    def _lose(self, host: str, name: str, err: OSError | ValueError) -> None:
+        """A file that cannot be kept, as on a full disk: a part of it says nothing of how the job ended."""
+        why = (err.strerror if isinstance(err, OSError) else None) or str(err)
+        self.unread.append(f"{host}: {clean(name)[:500]}: could not be kept here: {why}")
+        self._names.pop(self._folder.joinpath(host, *self._parts(name)), None)
+        if file := self._open.pop(host, None):
+            with contextlib.suppress(OSError):
+                file.close()
+
+    @staticmethod
+    def _parts(name: str) -> list[str]:
+        return [part for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
+
     def _begin(self, host: str, name: str, seen: object) -> None:
         self._end(host)
-        parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
-        key = (name, *seen) if isinstance(seen, list) else (host, name)
+        parts = self._parts(name)
+        key = (name, *map(str, seen)) if isinstance(seen, list) else (host, name)
         if key in self._kept or not parts:  # the hosts share a file system: it is one file
             return
-        path = self._kept[key] = self._folder.joinpath(host, *parts)
-        self._names[path] = f"{host}:{clean(name)}"
+        path = self._folder.joinpath(host, *parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._open[host] = path.open("wb")
+        self._kept[key], self._names[path] = path, f"{host}:{clean(name)}"
 
     def _end(self, host: str) -> None:
         if file := self._open.pop(host, None):

@@ -1,0 +1,63 @@
+"""The files that hosts hand over, as they are kept here."""
+
+from __future__ import annotations
+
+import base64
+import resource
+import signal
+import zlib
+from pathlib import Path
+
+import pytest
+
+from distdoctor.cli.hosts_logs import Fetched
+from distdoctor.model.observer import Silent
+
+
+def data(content: bytes) -> dict[str, str]:
+    return {"data": base64.b64encode(zlib.compress(content)).decode()}
+
+
+def kept(fetched: Fetched) -> dict[str, bytes]:
+    fetched.close()
+    return {source.name: source.path.read_bytes() for source in fetched.sources() if source.path is not None}
+
+
+def test_each_file_is_told_of_with_its_host_and_one_that_they_share_once(tmp_path: Path) -> None:
+    fetched = Fetched(Silent(), ["a", "b"], tmp_path)
+    for host, own in (("a", 1), ("b", 2)):
+        fetched.event(host, {"file": "/tmp/x.log", "seen": [3, own, 5]})
+        fetched.event(host, data(b"of " + host.encode()))
+        fetched.event(host, {"file": "/shared/y.log", "seen": [3, 9, 7]})
+        fetched.event(host, data(b"of both"))
+    assert kept(fetched) == {"a:/tmp/x.log": b"of a", "a:/shared/y.log": b"of both", "b:/tmp/x.log": b"of b"}
+    assert fetched.unread == []
+
+
+@pytest.mark.parametrize("name", ["/tmp/" + "n" * 300, "/tmp/a\0b", "/tmp/x.log/below"])
+def test_a_name_that_no_file_can_have_here_is_said(tmp_path: Path, name: str) -> None:
+    fetched = Fetched(Silent(), ["a"], tmp_path)
+    for file in ("/tmp/x.log", name, "/tmp/y.log"):
+        fetched.event("a", {"file": file, "seen": [1, len(file), 3]})
+        fetched.event("a", data(b"said"))
+    assert kept(fetched) == {"a:/tmp/x.log": b"said", "a:/tmp/y.log": b"said"}
+    (why,) = fetched.unread
+    assert why.startswith("a: /tmp/") and "could not be kept here" in why
+
+
+def test_of_what_has_no_room_here_no_part_is_judged(tmp_path: Path) -> None:
+    fetched = Fetched(Silent(), ["a"], tmp_path)
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        fetched.event("a", {"file": "/tmp/x.log", "seen": [200, 1, 1]})
+        fetched.event("a", data(b"s" * 60))
+        fetched.event("a", data(b"s" * 60))
+        fetched.event("a", data(b"s" * 60))
+        fetched.event("a", {"file": "/tmp/y.log", "seen": [1, 2, 2]})
+        fetched.event("a", data(b"short"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert kept(fetched) == {"a:/tmp/y.log": b"short"}
+    assert fetched.unread == ["a: /tmp/x.log: could not be kept here: File too large"]
