@@ -8,7 +8,8 @@ ranks show up on one CPU in `top` (press 1), while the others are idle.
 Why it happens
 --------------
 A process's CPUs are inherited: `srun` gives a task one CPU unless told otherwise, and what torchrun starts in it shares
-that one; `taskset`, `numactl` and a container's cpuset do the same.
+that one; `taskset`, `numactl` and a container's cpuset do the same. A limit on the container's processor time
+(docker run --cpus, resources.limits.cpu) lets all wait in turn, on whichever CPU.
 
 Fix
 ---
@@ -40,11 +41,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             bad,
             f"The ranks on {names_of(bad)} share fewer CPUs than they are.",
-            evidence=(
-                f"{node.name}: {node.limits.cpus} of {node.limits.cpus_online} CPUs (sched_getaffinity) are for its "
-                f"{rank_count(node)} ranks together"
-                for node in bad
-            ),
+            evidence=(f"{node.name}: {share(node)} for its {rank_count(node)} ranks together" for node in bad),
             fixes=(fix(node) for node in bad),
         )
 
@@ -54,12 +51,26 @@ def crowded(node: Node) -> bool:
     ours, all_there = node.limits.cpus, node.limits.cpus_online
     if ours is None or all_there is None or node.plan.started != "node":
         return False
-    return ours < min(rank_count(node), all_there)
+    return ours < min(rank_count(node), all_there) or throttled(node)
+
+
+def throttled(node: Node) -> bool:
+    """Whether the cgroup gives less time than each rank would need for a CPU of its own."""
+    quota, all_there = node.limits.cpu_quota, node.limits.cpus_online
+    return quota is not None and all_there is not None and quota < min(rank_count(node), all_there)
+
+
+def share(node: Node) -> str:
+    if throttled(node):
+        return f"the cgroup gives the time of {node.limits.cpu_quota:.2g} CPUs (cpu.max)"
+    return f"{node.limits.cpus} of {node.limits.cpus_online} CPUs (sched_getaffinity) are"
 
 
 def fix(node: Node) -> Fix:
     if "SLURM_JOB_ID" in node.variables:
         text = "Ask for a CPU for each rank, or more, and have them bound to none."
         return Fix.on(node, text, env={"SRUN_CPUS_PER_TASK": str(rank_count(node)), "SLURM_CPU_BIND": "none"})
+    if throttled(node):
+        return Fix.on(node, "Give the container or unit more: docker run --cpus, resources.limits.cpu, CPUQuota=.")
     last = (node.limits.cpus_online or 1) - 1
     return Fix.on(node, "Let the shell that starts the job use all CPUs.", commands=(f"taskset -cp 0-{last} $$",))

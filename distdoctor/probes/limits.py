@@ -6,7 +6,7 @@ import os
 import resource
 
 from distdoctor.model.facts import Limits, SharedMemory
-from distdoctor.probes import memory, process_room
+from distdoctor.probes import memory, process_room, processor
 
 CAP_NET_BIND_SERVICE = 10
 
@@ -32,6 +32,8 @@ def probe() -> Limits:
         pids_max=pids.most,
         cpus=len(os.sched_getaffinity(0)),
         cpus_online=os.cpu_count(),
+        cpu_quota=processor.quota(),
+        cpu_seconds=processor.seconds(),
         memory=memory.limit(),
         pids_used=pids.used,
         user_processes=process_room.of_user(processes),

@@ -42,7 +42,7 @@ def address_space() -> int | None:
 def limit() -> int | None:
     """The bytes that this process's cgroup, or one above it, may use; None where there is no limit or none is seen."""
     found = []
-    for folder in _folders():
+    for folder in cgroups():
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = _read(f"{folder}/{name}")
             if text.isdecimal() and int(text) < UNLIMITED:
@@ -53,7 +53,7 @@ def limit() -> int | None:
 def used() -> int | None:
     """The bytes in use, and not reclaimable, of the cgroup whose limit :func:`limit` says; None where none is seen."""
     found: list[tuple[int, int]] = []
-    for folder in _folders():
+    for folder in cgroups():
         for limit_name, used_name in (
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -84,7 +84,7 @@ def own(pid: int) -> int | None:
 
 def oom_kills() -> int | None:
     """How many processes of this cgroup the kernel has killed for want of memory; None where that cannot be read."""
-    for folder in _folders():
+    for folder in cgroups():
         for name in ("memory.events", "memory.oom_control"):
             for line in _read(f"{folder}/{name}").splitlines():
                 word, _, number = line.partition(" ")
@@ -93,15 +93,15 @@ def oom_kills() -> int | None:
     return None
 
 
-def _folders() -> list[str]:
-    """This process's cgroup and those above it, as far as they are seen (cgroups(7))."""
+def cgroups(controller: str = "memory") -> list[str]:
+    """The folders of this process's cgroup and those above it, as far as they are seen (cgroups(7))."""
     found: list[str] = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if controllers and "memory" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        root = f"{CGROUP}/memory" if controllers else CGROUP
+        root = f"{CGROUP}/{controller}" if controllers else CGROUP
         while path not in ("", "/"):
             found.append(f"{root}{path}")
             path = os.path.dirname(path)

@@ -83,3 +83,10 @@ def test_shared_memory(tmp_path: Path, exists: bool, error: str | None) -> None:
     found = limits.shared_memory(str(tmp_path if exists else tmp_path / "none"))
     assert (found.writable, found.error) == (exists, error)
     assert (found.size is not None and found.size > 0) is exists
+
+
+def test_the_limits_on_processor_time_and_on_files_are_those_of_the_process() -> None:
+    program = "import json; from distdoctor.probes.limits import probe; p = probe(); print(p.cpu_seconds, p.file_size)"
+    run = ["sh", "-c", f"ulimit -t 77; ulimit -f 100; exec {sys.executable} -c '{program}'"]
+    said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    assert said[0] == "77" and said[1] in ("51200", "102400")  # sh counts in blocks of 512 bytes, bash of 1024

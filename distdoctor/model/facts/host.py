@@ -134,6 +134,10 @@ class Limits:
     """How many CPUs this process may run on (sched_getaffinity)."""
     cpus_online: int | None = None
     """How many the machine has."""
+    cpu_quota: float | None = None
+    """CPUs' worth of time that the container or unit may use (its cgroup, or one above); None as for ``memory``."""
+    cpu_seconds: int | None = None
+    """RLIMIT_CPU: processor time after which a process is ended; None: there is no limit, or it is not known."""
     memory: int | None = None
     """Bytes that the container or unit may use (its cgroup, or one above); None: there is no limit, or none is seen."""
     memory_used: int | None = None

@@ -1,0 +1,34 @@
+"""How much of the processors this process may use, beside which of them."""
+
+from __future__ import annotations
+
+import resource
+
+from distdoctor.probes.memory import cgroups
+
+
+def quota() -> float | None:
+    """CPUs' worth of time that its cgroup, or one above it, may use (cpu.max; v1: cpu.cfs_quota_us); None: no limit, or
+    none is seen."""
+    found = []
+    for folder in cgroups("cpu"):
+        words = _read(f"{folder}/cpu.max").split() or [
+            _read(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
+        ]
+        if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
+            found.append(int(words[0]) / int(words[1]))
+    return min(found, default=None)
+
+
+def seconds() -> int | None:
+    """RLIMIT_CPU: after so many seconds of processor time the kernel ends a process; None where there is no limit."""
+    most = resource.getrlimit(resource.RLIMIT_CPU)[0]
+    return None if most == resource.RLIM_INFINITY else most
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read(100).strip()
+    except OSError:
+        return ""
