@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 
 from distdoctor import __version__, streams
 from distdoctor.cli.argv import wants
+from distdoctor.launch.lost import lost
 from distdoctor.launch.spokesman import speaks as first_of_several
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
@@ -39,7 +40,7 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     ``here``: it may be of this process alone; else the first of those that a launcher started says it for all. The
     document is the first one's in any case.
     """
-    speaks = first_of_several(os.environ)
+    speaks = first_of_several(os.environ, lost)
     if speaks or here:
         streams.write(f"distdoctor: {clean(text)}\n", sys.stderr)
     if wants(words, "nagios"):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from distdoctor.launch import hydra, mvapich, openmpi, slurm
+from distdoctor.launch.launched import Launched
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import RANK, STANDALONE
 
@@ -23,17 +24,30 @@ ANCESTORS = 12
 def refuse_lost_variables(env: Mapping[str, str]) -> None:
     """Raises UsageError where a process above this one is one of several that a launcher started, and this one is told
     nothing of it."""
-    if RANK.variables[0] in env:
-        return
-    for above in _environments(os.getppid()):
+    launched, _ = _above() if RANK.variables[0] not in env else (None, {})
+    if launched is not None:
+        raise UsageError(
+            f"{launched.launcher} started this as one of several, and its variables were lost on the way here (sudo, "
+            f"env -i, a container without the environment): hand them on, or add {STANDALONE.flag} for this machine "
+            "alone"
+        )
+
+
+def lost() -> Mapping[str, str]:
+    """The environment of the nearest process above this one that a launcher started as one of several; empty where
+    there is none."""
+    try:
+        return _above()[1]
+    except UsageError:
+        return {}
+
+
+def _above() -> tuple[Launched | None, dict[str, str]]:
+    for env in _environments(os.getppid()):
         for detect in LAUNCHERS:
-            launched = detect(above)
-            if launched is not None:
-                raise UsageError(
-                    f"{launched.launcher} started this as one of several, and its variables were lost on the way here "
-                    "(sudo, env -i, a container without the environment): hand them on, or add "
-                    f"{STANDALONE.flag} for this machine alone"
-                )
+            if launched := detect(env):
+                return launched, env
+    return None, {}
 
 
 def _environments(pid: int) -> Iterator[dict[str, str]]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from distdoctor.launch import hydra, mvapich, openmpi, slurm
 from distdoctor.launch.env_variables import RUN_ID
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
 
 
-def speaks(env: Mapping[str, str]) -> bool:
+def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict) -> bool:
     """Whether this process is the first of those that a launcher started, or no launcher is known to have started it.
 
-    Of torchrun's ranks the first of each node speaks, which has an output of its own unless srun starts the agents.
+    ``above``: where ``env`` tells of none, that of a process above this one which does. Of torchrun's ranks the first
+    of each node speaks, which has an output of its own unless srun starts the agents.
     """
     if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":
         return False
@@ -24,4 +25,5 @@ def speaks(env: Mapping[str, str]) -> bool:
     ):
         if name in env and beside in env:
             return env[name].strip() == "0"
-    return True
+    higher = above()
+    return not higher or speaks(higher)

@@ -86,7 +86,12 @@ class Finish:
         the second one then tells."""
         facts = self._recorder.facts
         contact = facts.network.contact if facts.network else None
-        return bool(facts.meeting and facts.meeting.host_lost) or (contact is not None and contact.outcome == "refused")
+        if contact is None or contact.outcome != "refused":
+            return bool(facts.meeting and facts.meeting.host_lost)
+        # The first of another node, whose MASTER_ADDR is its own host: the first one is not there.
+        own = {address for one in (facts.host.interfaces if facts.host else ()) for address in one.addresses}
+        here = contact.address in own or contact.address.startswith("127.")
+        return not (here and self._recorder.options.plan.local_rank == 0)
 
     def _tell_beside(self, report: Report) -> None:
         """What this process saw, where it met nobody and another tells the report: a line of stderr for each cause."""

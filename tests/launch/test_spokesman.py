@@ -34,3 +34,8 @@ AGENT = "TORCHELASTIC_RUN_ID=a RANK=2 LOCAL_RANK="
 )
 def test_the_first_speaks(env: str, speaking: bool) -> None:
     assert speaks(env_of(env)) is speaking
+
+
+def test_where_the_variables_were_lost_those_above_count() -> None:
+    assert speaks({}, lambda: env_of(STEP + "0")) and not speaks({}, lambda: env_of(STEP + "1"))
+    assert speaks(env_of("OMPI_COMM_WORLD_RANK=0"), lambda: env_of(STEP + "1")), "its own count"

@@ -42,6 +42,10 @@ def test_what_starts_nothing_on_the_other_nodes_is_refused(with_slurm: Site) -> 
     assert alone.returncode == 2 and alone.stderr.count("type `srun distdoctor check`") == 1
     several = with_slurm.run(["srun", "-N2", "--ntasks-per-node=2", *check("--nproc-per-node", "2")])
     assert several.returncode == 2 and several.stderr.count("--ntasks-per-node=1") == 1
+    clean = ["sh", "-c", 'env -i PATH="$PATH" PYTHONPATH="$PYTHONPATH" "$@"; exit $?', "sh", *check()]
+    lost = with_slurm.run(["srun", "-N2", *clean])
+    assert lost.returncode == 2 and lost.stderr.count("SLURM started this as one of several") == 1
+    assert "variables were lost on the way here" in json.loads(lost.stdout)["notes"][0]
     assert json.loads(alone.stdout)["verdict"] == json.loads(several.stdout)["verdict"] == "incomplete"
 
 
@@ -82,3 +86,14 @@ def test_a_task_that_ends_at_once_is_named_in_one_report(with_slurm: Site, dead:
     report = json.loads(done.stdout)
     assert report["verdict"] == "incomplete"
     assert {node["name"] for node in report["nodes"] if not node["arrived"]} == {name}
+
+
+@pytest.mark.scoreboard
+def test_every_task_takes_its_own_host_for_the_master(with_slurm: Site) -> None:
+    """As ``MASTER_ADDR=$(hostname)`` in what each task runs: one report, of the first."""
+    own = 'MASTER_ADDR=$(hostname) exec "$@"'
+    waiting = [sys.executable, "-m", "distdoctor", "check", "--json", "--wait", "8"]
+    done = with_slurm.run(["srun", "-N2", "/mnt/job", "sh", "-c", own, "sh", *waiting])
+    report = json.loads(done.stdout)
+    assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("store/nodes-missing", ["host1"])]
+    assert "host1: store/nodes-missing: node0 (node 0) was not reached" in done.stderr
