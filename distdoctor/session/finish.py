@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from distdoctor import interrupts
 from distdoctor.judge.engine import Judgement
+from distdoctor.launch import openmpi
 from distdoctor.model.facts import files
 from distdoctor.model.report import Report
 from distdoctor.session.meeting import Meeting
@@ -18,6 +20,10 @@ from distdoctor.store.client import StoreError
 READING_SECONDS = 1.5
 """How long an interrupted node 0 keeps the store open, so that the others can read its report."""
 BREAKING_OFF_SECONDS = 2.0
+ENDS_ALL = (openmpi.NAME,)
+"""Launchers that end all processes with the first that fails (mpirun(1), orte_abort_on_non_zero_status)."""
+FIRST_GOES_ON = 30.0
+"""Seconds that the first process may go on for those who came, once waiting is over here."""
 
 
 class Finish:
@@ -36,6 +42,18 @@ class Finish:
         self._save_and_tell(meeting)
         if meeting is not None:
             await meeting.part()
+        await asyncio.sleep(self._stays(meeting))
+
+    def _stays(self, meeting: Meeting | None) -> float:
+        """Seconds that this process, which met nobody, stays after it has told what it saw: what ends with a bad status
+        makes mpirun end all others, and what the first was about to tell is cut off (seen with Open MPI 4.1)."""
+        plan, wait = self._recorder.options.plan, self._recorder.options.wait
+        told = self._prints(meeting) or (meeting is not None and meeting.agreed)
+        good = self.report is None or self.report.verdict in ("pass", "warn")
+        if told or good or plan.task is None or plan.launcher not in ENDS_ALL:
+            return 0.0
+        longest = wait + min(FIRST_GOES_ON, self._recorder.options.timeout)
+        return max(0.0, self._recorder.started + longest - time.monotonic())
 
     async def break_off(self, meeting: Meeting | None, importing: float | None) -> None:
         """Interrupted or out of time: tell what is known so far, and let the others know.

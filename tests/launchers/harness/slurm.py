@@ -135,6 +135,17 @@ class Slurm:
         node.inside(f"mount --bind /run/munge {FOLDER}/munge")
         self.boot(node)
 
+    def mend(self, node: Host) -> None:
+        """Its slurmd and its key as they were at first, and no job left; the node is idle again."""
+        if f"{node.name} slurmd" in self._daemons:
+            self.crash(node)
+        if munged := self._daemons.pop(f"{node.name} munged", None):
+            munged.kill()
+            munged.wait()
+            node.inside(f"umount {FOLDER}/munge")
+        self.boot(node)
+        within(40, f"idle {node.name}", lambda: node.name in self._idle())
+
     def run(
         self, command: Sequence[str], *, env: Mapping[str, str | None] | None = None, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
