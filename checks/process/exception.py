@@ -68,6 +68,13 @@ LOG = (
         why="the launcher tells only that its child failed",
     ),
     Line(
+        "returned non-zero exit status",
+        r"^\s{0,8}(?:[^ ]{0,40}['\]]+ )?returned non-zero exit status (?!0|255)\d+\.",  # of a command that was wrapped
+        shows="symptom",
+        why="the launcher tells only that its child failed",
+        alone=True,
+    ),
+    Line(
         "terminated with exit code",
         r"process (?P<rank>\d+) terminated with exit code \d+",
         shows="symptom",

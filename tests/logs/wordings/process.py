@@ -90,6 +90,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "HSAIL operation resulted in a hardware exception. code: 0x1016",
     ),
     ("process/crashed", "Fatal Python error: Aborted"),
+    ("process/exception", " returned non-zero exit status 1."),
     ("process/terminated", " 20%|##   | 117/558 [00:10<00:20, 28.3it/s]Terminated"),
     ("process/killed-by-scheduler", "start-worker GCP Metadata Service says termination is imminent"),
     ("process/peer-died", "ray.exceptions.ActorHandleNotFoundError: created in job 01000000"),
