@@ -37,7 +37,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (
 _RICH = re.compile(r"(?P<file>[\w./-]{2,300}\.py):(?P<line>\d{1,7}) in (?P<name>[\w.<>]{1,120})")
 _SOURCE = re.compile(
     r"\s*(?:[│❱>] ?\s*)*(?:\d{1,6} │.*|File \"[^\"]{1,400}\", line \d.*"
-    r"|(?:raise|return|assert|except|logger?\.\w+\(|warnings\.warn\(|print\() ?[\w(\"'].*)$"
+    r"|(?:(?:raise|return|assert|except)\b|logger?\.\w+\(|warnings\.warn\(|print\() ?[\w(\"'].*)$"
 )
 """A frame of a traceback, or a line of the program that it quotes: what stands there was not said, but might be."""
 _SPAWNED = re.compile(rb"-- Process (\d{1,4}) terminated with the following error:")
