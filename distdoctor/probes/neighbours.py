@@ -13,7 +13,7 @@ from distdoctor.model.facts import HardwareAddress, Neighbour, NeighbourState, T
 _GETNEIGH, _NEWNEIGH, _DONE, _ERROR = 30, 28, 3, 2
 _REQUEST_DUMP = 0x001 | 0x300
 _DST, _LLADDR = 1, 2
-_INCOMPLETE, _REACHABLE, _FAILED = 0x01, 0x02, 0x20
+_INCOMPLETE, _REACHABLE, _FAILED, _NOARP = 0x01, 0x02, 0x20, 0x40
 """The numbers are those of linux/rtnetlink.h, linux/netlink.h and linux/neighbour.h."""
 _SECONDS = 1.0
 _MOST = 4 * 1024 * 1024
@@ -102,4 +102,6 @@ def _entry(body: bytes) -> tuple[str, str, NeighbourState, bytes] | None:
         return None
     told: NeighbourState = "answers" if state & _REACHABLE else "silent" if state & (_INCOMPLETE | _FAILED) else ""
     address = socket.inet_ntop(family, attributes[_DST])
-    return address, socket.if_indextoname(index), told, attributes.get(_LLADDR, b"")
+    # Without ARP, and of a multicast group, nobody was asked: the kernel puts an address of its own there.
+    hardware = b"" if state & _NOARP else attributes.get(_LLADDR, b"")
+    return address, socket.if_indextoname(index), told, hardware

@@ -40,6 +40,9 @@ print(json.dumps(["10.1.2.77", "", json.loads(encode(neighbour("10.1.2.77", rout
 macs = {one.address: one.mac for one in answered() if one.interface == "near"}
 print(json.dumps([macs, json.loads(subprocess.run(f"{inside} ip -j link show far", shell=True, check=True,
                                                   capture_output=True, text=True).stdout)[0]["address"]]))
+shell("ip link set near arp off")
+asyncio.run(connect("10.1.2.6", 29500, 0.1))
+print(json.dumps([one.address for one in answered() if one.interface == "near"]))
 os.write(go[1], b"x")
 os.wait()
 """
@@ -47,6 +50,7 @@ os.wait()
 
 def test_who_is_there_and_who_is_not() -> None:
     lines = lines_of(f"SECONDS = 1.0\n{TWO_HOSTS}", "--net", tools=("ip", "nft", "nsenter"))
+    assert json.loads(lines.pop()) == [], "on an interface without ARP nobody is asked, and nobody answers"
     macs, far = json.loads(lines.pop())
     assert macs["10.1.2.4"] == macs["fd77::4"] == far and "10.1.2.5" not in macs
     found = {place: (outcome, near) for place, outcome, near in map(json.loads, lines)}

@@ -8,7 +8,7 @@ from tests.lab.cases.common import NO_INTERFACE
 from tests.lab.faults import together
 from tests.lab.faults.host import leftover
 from tests.lab.faults.launch import shell, variable
-from tests.lab.faults.links import cut_in_switch, loses, shapers_removed, slow, switch_repaired
+from tests.lab.faults.links import cut_in_switch, dropped_in_switch, loses, shapers_removed, slow, switch_repaired
 from tests.lab.faults.packet_filter import (
     FROM_OTHERS,
     cut,
@@ -32,6 +32,7 @@ CASES = [
     Case("one pair of 3 is cut in one direction", nft(1, *FROM_OTHERS, "ip saddr {host2} drop"), "mesh/one-way", ["host1"], hosts=3),
     *patient(
         Case("a range of ports is open on the lower address", only_ports(0, "20000-30000"), "mesh/peer-ports-blocked", ["host0"], options=(1, 2)),
+        Case("the switch lets a range of ports through", dropped_in_switch("tcp flags & (syn | ack) == syn tcp dport != 20000-30000"), "mesh/peer-ports-blocked", ["host0", "host1"], blame="one-of", by_hand=switch_repaired),
         Case("some of the ports that the kernel picks are open", only_ports(0, "29500, 32768-60900"), "mesh/ports-partly-open", ["host0"], "warn", options=(1, 2), torch="never (trains)"),
         Case("one link of 3 is one-way", deaf_to(1, 2), "mesh/one-way", ["host1"], hosts=3),
         Case("one link of 3 is one-way, the other way", deaf_to(2, 1), "mesh/one-way", ["host2"], "warn", hosts=3),
