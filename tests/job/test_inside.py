@@ -99,7 +99,10 @@ def test_who_imports_it_waits_for_nothing(tmp_path: Path) -> None:
 class TestPreflight:
     @pytest.mark.parametrize(
         ("variables", "expected"),
-        [({}, ["pass", []]), ({"GLOO_SOCKET_IFNAME": "nosuch0"}, ["fail", ["gloo/interface-not-found"]])],
+        [
+            pytest.param({}, ["pass", []], marks=pytest.mark.scoreboard),
+            ({"GLOO_SOCKET_IFNAME": "nosuch0"}, ["fail", ["gloo/interface-not-found"]]),
+        ],
         ids=["healthy", "broken"],
     )
     def test_the_caller_stays_as_it_is(self, variables: dict[str, str], expected: list[object], tmp_path: Path) -> None:
@@ -112,6 +115,7 @@ class TestPreflight:
         assert nodes == 1 and text.startswith("distdoctor ") and (text.count("nosuch0") > 2) == (verdict == "fail")
         assert done.stderr == ""
 
+    @pytest.mark.scoreboard
     def test_the_ranks_of_torchrun_have_one_report_each_time(self, tmp_path: Path) -> None:
         done = run(WORKER, tmp_path, "-m", "torch.distributed.run")
         assert done.returncode == 0, done.stderr

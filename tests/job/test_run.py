@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.cli.app import run as in_this_process
 from distdoctor.inspection.candidates import _doctors_command
 from tests.helpers.runs import environment
 from tests.helpers.servers import unused_port
@@ -126,7 +127,10 @@ def test_every_byte_comes_out_where_it_was_written() -> None:
     assert done.stdout == bytes(range(256)) * 4096 * 20 + b"no end of line"
 
 
-@pytest.mark.parametrize("program", ["exit 7", "kill -TERM $$", "kill -KILL $$", "/nowhere/program"])
+FURTHER = [pytest.param(one, marks=pytest.mark.scoreboard) for one in ("exit 7", "kill -KILL $$", "/nowhere/program")]
+
+
+@pytest.mark.parametrize("program", ["kill -TERM $$", *FURTHER])
 def test_the_exit_status_is_the_jobs(program: str) -> None:
     plain = subprocess.run(["sh", "-c", program], capture_output=True, check=False)
     done = run("sh", "-c", program)
@@ -168,6 +172,7 @@ def test_signals_reach_the_job_once(to_all: bool) -> None:
     assert (out, process.returncode) == ("usr1 term\n", 5)
 
 
+@pytest.mark.scoreboard
 def test_a_reader_that_leaves_ends_the_job_as_without_it() -> None:
     done = subprocess.run(
         ["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "-", *RUN, "sh", "-c", "yes; echo $? >&2"],
@@ -176,6 +181,7 @@ def test_a_reader_that_leaves_ends_the_job_as_without_it() -> None:
     assert done.stdout == b"y\n" and done.stderr.startswith(b"141\n")
 
 
+@pytest.mark.scoreboard
 def test_what_the_job_leaves_behind_still_writes() -> None:
     began = time.monotonic()
     process = subprocess.Popen(
@@ -215,7 +221,17 @@ def test_what_killed_it_is_told_below_its_output(tmp_path: Path) -> None:
     assert '"id": "gloo/loopback-address"' in (tmp_path / "report.json").read_text()
 
 
-@pytest.mark.parametrize("on_fail", ["go", "stop"])
+def test_of_many_tasks_one_tells_whole_and_another_a_line_of_its_cause() -> None:
+    """With what srun sets for the second task of two on this host."""
+    task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0"}
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2(x1)", "SLURM_STEP_NODELIST": "localhost"}
+    done = run(*python(FAILING), options=("--preflight", "quick"), **task, **step, SLURM_STEP_NUM_NODES="1")
+    told = [line for line in done.stderr.decode().splitlines() if "distdoctor" in line]
+    assert done.returncode == 1 and len(told) == 1, done.stderr
+    assert told[0].startswith("distdoctor: gloo/loopback-address: "), told
+
+
+@pytest.mark.parametrize("on_fail", ["stop", pytest.param("go", marks=pytest.mark.scoreboard)])
 def test_the_check_before_the_job(on_fail: str) -> None:
     command = [*RUN[:-3], "--on-fail", on_fail, "--", "echo", "started"]
     done = subprocess.run(
@@ -255,9 +271,10 @@ def test_where_nothing_moves_the_job_is_looked_at() -> None:
 @pytest.mark.parametrize(
     "words", [["--preflight", "some", "--", "true"], ["--"], ["true"], ["-o", "json", "--", "true"]]
 )
-def test_a_command_line_that_makes_no_sense(words: list[str]) -> None:
-    done = subprocess.run([*RUN[:4], *words], capture_output=True, check=False, timeout=60, env=environment())
-    assert done.returncode == 2 and done.stdout == b"" and done.stderr.startswith(b"distdoctor: ")
+def test_a_command_line_that_makes_no_sense(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert in_this_process(["run", *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.startswith("distdoctor: ")
 
 
 def test_a_job_below_it_is_one_to_be_looked_at() -> None:
