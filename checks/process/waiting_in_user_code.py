@@ -17,7 +17,8 @@ the rank does.
 
 When it is harmless
 -------------------
-Where it is known to take long, and ends in its time.
+Where it is known to take long, and ends in its time. Who has stood still for less than 5 s is told as pausing, not as
+this: look again.
 
 See also
 --------

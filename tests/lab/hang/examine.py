@@ -146,6 +146,7 @@ def verify_held(running: Running, row: Row, gone: Sequence[int]) -> None:
         before = running.marks()
         present = {rank for rank in before if rank not in gone}
         working = {rank: share for rank, share in running.busy(present, 1.0).items() if share > STILL}
+        working |= dict.fromkeys(running.would_run(present), 1.0)
         if running.marks() == before and not working and not any(map(running.lives, gone)):
             return
         if time.monotonic() > deadline:

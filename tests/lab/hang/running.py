@@ -143,6 +143,15 @@ class Running:
         time.sleep(seconds)
         return {rank: (_cpu(pid) - before[rank]) / (time.monotonic() - began) for rank, pid in pids.items()}
 
+    def would_run(self, ranks: set[int]) -> set[int]:
+        """Those of these ranks that run, or would if others left them a processor."""
+        found = set()
+        for rank in ranks:
+            with contextlib.suppress(OSError):
+                if (Path(f"/proc/{self._pid(rank)}/stat").read_text().rpartition(")")[2].split() or [""])[0] == "R":
+                    found.add(rank)
+        return found
+
     def output(self) -> str:
         """The end of what each process has said."""
         parts = [f"{path.name}: {path.read_text()[-600:]}" for path in sorted(self.folder.glob("output*"))]
