@@ -58,6 +58,7 @@ CASES = [
     Case("torch missing on node 1", torch_removed(1), "environment/torch-missing", ["host1"], by_hand=torch_installed),
     Case("torch missing on node 0", torch_removed(0), "environment/torch-missing", ["host0"], by_hand=torch_installed),
     Case("a broken torch on PYTHONPATH of node 1", on_pythonpath("torch", NO_CUDA, 1), "environment/torch-shadowed", ["host1"], options=(1, 2)),
+    Case("a debug level that torch does not know", variable("TORCH_DISTRIBUTED_DEBUG", "1", 1), "environment/torch-broken", ["host1"], torch="2 s"),
     Case("two pods, a job of its own in each", pods_alone, "environment/pod-world-size", BOTH, "warn", torch="never (trains)"),
     Case("an older NCCL on LD_LIBRARY_PATH", older_nccl(1), "environment/nccl-library-shadowed", ["host1"], needs=["cc"], torch="2 s"),
     Case("random.py in the working folder of both", in_working_folder("random.py", "print('mine')\n", 0, 1), "environment/torch-shadowed", ["host0", "host1"]),

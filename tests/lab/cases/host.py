@@ -24,7 +24,7 @@ from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, flag, one_node, shell, variable
 from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
 from tests.lab.harness.case import Case, patient
-from tests.lab.harness.host import SHARED
+from tests.lab.harness.host import PRIVATE, SHARED
 
 DATA = f"{SHARED}/data"
 
@@ -50,6 +50,7 @@ CASES = [
         Case("a cache on a full disk", full_folder("TRITON_CACHE_DIR", 0, 1), "host/disk-full", BOTH, "warn", by_hand=together(variable("TRITON_CACHE_DIR", None, 0, 1))),
         Case("a folder for all is another one on host 1", own_folder(DATA, 1), "host/shared-dir-differs", ["host1"], hosts=3, flags=("--shared", DATA), by_hand=inside(1, f"umount {DATA}"), torch="never (trains)"),
         Case("connections dropped for want of room in the table", kernel_says("nf_conntrack: table full, dropping packet", 1), "host/conntrack-full", ["host1"], "warn", by_hand=variable("LD_PRELOAD", None, 1), needs=["cc"], torch="never (trains)"),
+        Case("Triton's folder with noexec", together(variable("TRITON_CACHE_DIR", f"{PRIVATE}/triton", 1), inside(1, f"mkdir {PRIVATE}/triton; mount -t tmpfs -o noexec lab {PRIVATE}/triton")), "host/folder-noexec", ["host1"], "warn", torch="never (trains)"),
         Case("TMPDIR of 90 letters", long_temporary_folder(1), "host/tmpdir-too-long", ["host1"], "warn"),
         Case("a lock of a build that was killed", build_lock(2, 1), "host/extension-lock-stale", ["host1"], "warn"),
         Case("2 ranks on one CPU", shell("taskset -cp 0 $$ >/dev/null", 1), "host/cpu-affinity", ["host1"], "warn", needs=["taskset"]),
