@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distdoctor.inspection import proc_files
 from distdoctor.inspection.candidates import Candidate
@@ -69,8 +73,31 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
 def idle(pid: int) -> float | None:
     """For how many seconds its main thread has not run; None where that is not known. To be asked before anything that
     wakes it, as py-spy does."""
-    now, then = proc_files.last_run("self"), proc_files.last_run(pid)
-    return None if now is None or then is None else round(max(0.0, now - then), 1)
+    then, cpu = proc_files.last_run(pid), proc_files.last_cpu(pid)
+    if then is None or cpu is None:
+        return None
+    ahead = _scheduler_clock(cpu, int(time.monotonic() / 10.0))
+    return None if ahead is None else round(max(0.0, time.monotonic() + ahead - then), 1)
+
+
+@lru_cache(maxsize=4096)
+def _scheduler_clock(cpu: int, _time: int) -> float | None:
+    """By how much the scheduler's clock of a processor is ahead of time.monotonic(): each has its own, without what its
+    interrupts and other guests of a virtual machine took (kernel/sched/core.c: update_rq_clock_task). None where that
+    processor may not be used, or is not to be had."""
+    found: list[float] = []
+
+    def read() -> None:
+        with suppress(OSError):
+            os.sched_setaffinity(0, {cpu})  # of this thread alone
+            time.sleep(0.001)
+            if (seen := proc_files.last_run(f"self/task/{threading.get_native_id()}")) is not None:
+                found.append(seen - time.monotonic())
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(0.2)
+    return found[0] if found else None
 
 
 def moved(before: Look, after: Look) -> Moved:

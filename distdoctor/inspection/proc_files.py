@@ -120,6 +120,12 @@ def last_run(pid: int | str) -> float | None:
     return None
 
 
+def last_cpu(pid: int | str) -> int | None:
+    """The processor on which its main thread ran last (proc_pid_stat(5), field 39); None where it is gone."""
+    fields = (text(pid, "stat", 4096) or "").rpartition(")")[2].split()
+    return int(fields[36]) if len(fields) > 36 else None
+
+
 def numbers(pid: int | str, name: str) -> dict[str, int]:
     """The lines ``word: number`` of a file, as of /proc/PID/io or status."""
     found = {}
