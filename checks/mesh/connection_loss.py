@@ -35,6 +35,7 @@ from distdoctor.check_api import (
     blamed_for_links,
     link_arrows,
     link_graph,
+    node0_name,
     open_firewall_fix,
     own_addresses_filtered,
     source_addresses,
@@ -59,6 +60,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         dead = {name: after for name, after in unmet.items() if after is not None}
         if node.meeting.host_lost and dead:
             yield seen_alone(node, dead)
+        elif node.meeting.store_there and cluster.node0 is None:
+            yield cut_from_store(cluster, node)
 
 
 def cut(cluster: Cluster) -> list[FailingLink]:
@@ -103,6 +106,20 @@ def fix(cluster: Cluster, node: Node, option: int) -> Fix:
         )
     text = f"Find what ends connections between {node.name} and the others: a firewall that inspects, a proxy, NAT."
     return Fix.on(node, text, option)
+
+
+def cut_from_store(cluster: Cluster, node: Node) -> Finding:
+    """What a node says whose connection to node 0's store was cut, and which knows no more."""
+    zero = node0_name(cluster, node)
+    both = (node.name, zero)
+    return Finding.about(
+        both,
+        f"The connection from {node.name} to the store of {zero} was cut in the middle of the check.",
+        links=((node.name, zero),),
+        unsure=True,
+        evidence=(f"{node.name}: the store of {zero} went away before the report; a new connection gets to it",),
+        fixes=(Fix(f"Find what ends connections between {together(both)}: a packet filter, a proxy, NAT.", both),),
+    )
 
 
 def seen_alone(node: Node, dead: dict[str, int]) -> Finding:

@@ -71,7 +71,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     gone = {name: text for name, text in silent.items() if name not in {node.name for node in apart}}
     if gone:
         yield went(cluster, gone)
-    alone = [node for node in left if node not in apart]
+    alone = [node for node in left if node not in apart and not node.meeting.store_there]
     if alone:
         yield host(cluster, zero, alone)
 

@@ -20,10 +20,13 @@ from distdoctor.session.protocol import Event, Keys
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore
 from distdoctor.session.roll_call import planned
-from distdoctor.store.client import StoreError
+from distdoctor.store.client import StoreClient, StoreError
 
 PARTING_SECONDS = 2.0
 """How long a node waits for node 0's store to close, so that the port is free when its command returns."""
+
+ANEW_SECONDS = 1.0
+"""For another connection to a store that went away."""
 
 
 class Meeting:
@@ -86,7 +89,8 @@ class Meeting:
         except StoreError:
             if self._store.host is not None:
                 self._store.host.note_files()
-            self._recorder.update_meeting(host_lost=True)
+            there = not self.leads and await self._store_is_there()
+            self._recorder.update_meeting(host_lost=True, store_there=there)
         except TooLate as err:
             self._recorder.update_meeting(joined=False, late=err.met)
         except Untrusted as err:
@@ -96,6 +100,19 @@ class Meeting:
             for task in tasks:
                 task.cancel()
         return None
+
+    async def _store_is_there(self) -> bool:
+        """Whether the store that went away is where it was: then it was the connection that went."""
+        try:
+            client = await StoreClient.connect(self._store.address, self._store.port, ANEW_SECONDS)
+        except StoreError:
+            return False
+        try:
+            return await client.has(self._keys.members)  # a key of this run
+        except StoreError:
+            return False
+        finally:
+            client.close()
 
     async def break_off(self) -> Report | None:
         """Interrupted or out of time: let the others know. Node 0's report of all that it knows, where this is node 0.

@@ -77,7 +77,7 @@ class TestExplain:
         [
             ("gloo/loopbak", "gloo/loopback-address"),
             ("loopback", "gloo/loopback-address or host/hostname-loopback"),
-            ("mesh/xx", "mesh/mtu-blackhole, mesh/node-isolated or mesh/one-way"),
+            ("mesh/xx", "mesh/connection-loss, mesh/mtu-blackhole or mesh/node-isolated"),
         ],
     )
     def test_the_nearest_ids(self, wrong: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,8 @@ class TestWriting:
             check=False,
         )
         document = one_document(done.stdout)
-        assert (done.returncode, document["verdict"]) == (3, "pass")
+        assert (done.returncode, document["verdict"]) == (3, "warn")
+        assert [finding["check"] for finding in document["findings"]] == ["host/file-size-limit"]
         assert document["notes"] == ["the facts could not be saved: [Errno 27] File too large"]
         assert os.listdir(tmp_path) == []
 

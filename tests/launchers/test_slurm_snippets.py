@@ -72,7 +72,10 @@ def test_task_prolog_tells_in_the_output_of_the_task(with_slurm: Site) -> None:
     job = ["srun", "-w", "host0", "-n2", "--chdir=/proc", f"--task-prolog={SHARED}/taskprolog.sh", "echo", "trains"]
     healthy = with_slurm.run(job)
     host = with_slurm.nodes[0]
-    host.inside("for folder in /tmp /var/tmp; do mount -t tmpfs -o ro lab $folder; done")
+    # What is in them stays to be read: this checkout may be there, and its Python.
+    host.inside(
+        "for folder in /tmp /var/tmp; do mount --bind $folder $folder && mount -o remount,bind,ro $folder; done"
+    )
     try:
         broken = with_slurm.run(job, env={"TMPDIR": None})
     finally:

@@ -39,6 +39,8 @@ class MeetingFacts:
     """Keys of processes that came and then went silent before the end."""
     host_lost: bool = False
     """Node 0's store went away before the report."""
+    store_there: bool = False
+    """But another connection to it was accepted then, and it is the same store."""
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
     """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
     from that of the run. Empty where there is none."""

@@ -90,6 +90,12 @@ TABLE = [
     ),
     (failure_of("[Errno 12] Cannot allocate memory", "OSError", errno=12), "not enough memory", "kernel log", "dmesg"),
     (TorchFailure(signal=9, memory_limit=1 << 29), "killed (signal 9)", "kernel log", "dmesg"),
+    (
+        TorchFailure(status=1, said="in find_spec", address_space=500_000 << 10),
+        "not enough memory",
+        "limit on address space",
+        "ulimit -v unlimited",
+    ),
     (TorchFailure(signal=9, oom_kills=1, memory_limit=1 << 29), "not enough memory", "kernel log", "dmesg"),
     (TorchFailure(signal=4), "crashes", "processor", "-c 'import torch'"),
     (TorchFailure(signal=11, loader=("LD_PRELOAD",)), "crashes", "LD_PRELOAD", "-c 'import torch'"),

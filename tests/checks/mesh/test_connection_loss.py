@@ -30,6 +30,13 @@ def alone() -> Facts:
     return (with_network(with_meeting(one, host_lost=True), master_name="host0"),)
 
 
+def cut_from_the_store(there: bool = True) -> Facts:
+    """What node 1 says that has no more than that, and whether the store is where it was."""
+    _, one = healthy(2)
+    lost = replace(one, mesh=None, ranks=tuple(replace(rank, stages=()) for rank in one.ranks))
+    return (with_network(with_meeting(lost, host_lost=True, store_there=there), master_name="host0"),)
+
+
 def never_reached() -> Facts:
     """A limit that nothing of this job comes to."""
     one, other = healthy(2)
@@ -45,10 +52,12 @@ ROWS = [
         ("host1",),
         together=True,
     ),
+    Row("cut from the store, which is there", cut_from_the_store, ("host1", "host0"), blame="one-of"),
     Row("seen by the one that lost the others", alone, ("host1", "host0", "host2"), blame="one-of"),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("the store is gone", lambda: cut_from_the_store(there=False), "store/node-lost"),
     LookAlike("a limit that is not reached", never_reached),
     LookAlike("large payloads only", lambda: cut([(0, 1)], 2, outcome="stalled"), "mesh/mtu-blackhole"),
     LookAlike(
