@@ -72,14 +72,14 @@ def test_task_prolog_tells_in_the_output_of_the_task(with_slurm: Site) -> None:
     job = ["srun", "-w", "host0", "-n2", "--chdir=/proc", f"--task-prolog={SHARED}/taskprolog.sh", "echo", "trains"]
     healthy = with_slurm.run(job)
     host = with_slurm.nodes[0]
-    # What is in them stays to be read: this checkout may be there, and its Python.
+    # What lies below /tmp stays as it is: this checkout may be there, and its Python.
     host.inside(
-        "for folder in /tmp /var/tmp; do mount --bind $folder $folder && mount -o remount,bind,ro $folder; done"
+        "mount --bind /var/tmp /var/tmp; for folder in /tmp /var/tmp; do mount -o remount,bind,ro $folder; done"
     )
     try:
         broken = with_slurm.run(job, env={"TMPDIR": None})
     finally:
-        host.inside("umount /tmp /var/tmp")
+        host.inside("umount /var/tmp; mount -o remount,bind,rw /tmp")
     assert healthy.returncode == 0 and healthy.stdout == "trains\n" * 2, healthy.stdout + healthy.stderr
     assert broken.stdout.count("FAIL host/temporary-folder") == 1 and broken.stdout.count("trains\n") == 2, (
         broken.stdout
