@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.launch.torchrun_line import options
 from distdoctor.model.launch_settings import (
     MASTER_ADDR,
     MASTER_PORT,
@@ -23,8 +24,6 @@ from distdoctor.model.launch_settings import (
 )
 from distdoctor.model.plan import DEFAULT_PORT
 
-_FLAGS = {"-m", "--module", "--no-python", "--run-path", STANDALONE.flag, "--virtual-local-rank"}
-"""torchrun's options that take no value."""
 _JOIN_TIMEOUT = 600.0
 """Seconds that c10d waits for the least number of nodes (dynamic_rendezvous.py, ``RendezvousTimeout``)."""
 
@@ -81,16 +80,7 @@ class AgentOptions:
 
 def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptions:
     """The options, as torchrun reads them: its own words end where the script's begin."""
-    given: dict[str, str] = {}
-    words = list(_own_words(command))
-    while words:
-        name, equals, value = words.pop(0).partition("=")
-        if not name.startswith("-"):
-            break
-        name = "--" + name.lstrip("-").replace("_", "-") if len(name) > 2 else name
-        if not equals and name not in _FLAGS and words:
-            value = words.pop(0)
-        given[name] = value or "true"
+    given = options(_own_words(command))
 
     def told(setting: Setting, default: str) -> str:
         return given.get(setting.flag) or variables.get(setting.pet) or default

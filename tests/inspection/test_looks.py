@@ -186,6 +186,7 @@ def test_stacks_of_a_process_that_is_gone_are_an_error_in_words() -> None:
         ("python -m torch.distributed.run --standalone -m mod", {}, ("127.0.0.1", 29500), (1, 1), "none"),
         ("torchrun t.py", {"PET_NNODES": "3", "PET_MASTER_ADDR": "m"}, ("m", 29500), (3, 3), "none"),
         ("torchrun --rdzv-backend c10d --rdzv-endpoint h t.py", {}, ("h", 29400), (1, 1), "none"),
+        ("torchrun --rdzv-b c10d --rdzv-end h:7 --rdzv-i r --nno 2 t.py", {}, ("h", 7), (2, 2), "r"),  # cut short
     ],
 )
 def test_what_torchrun_was_told(
