@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.error_file import leave_cause
 from distdoctor.cli.flags import ReportFlags, RunFlags
 from distdoctor.cli.messages import report_on, write_head
-from distdoctor.cli.words import one_of, program
+from distdoctor.cli.words import one_of, program, torchrun
 from distdoctor.launch.flags import Flags
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
@@ -77,7 +78,8 @@ def _check(order: Mapping[str, Any]) -> int:
 
     def tell(report: Report) -> None:
         observer.close()
-        whole = text.render(report, Style(width=_width(), program=" ".join(program()), given=command.given()))
+        started = Style(program=shlex.join(program()), torchrun=shlex.join(torchrun()))
+        whole = text.render(report, replace(started, width=_width(), given=command.given()))
         answer(report, whole)
 
     def answer(report: Report, told: str) -> None:

@@ -15,7 +15,7 @@ from distdoctor import streams
 from distdoctor.cli import ending, report_files
 from distdoctor.cli.flags import ReportFlags
 from distdoctor.cli.report_files import report_path
-from distdoctor.cli.words import one_of, program
+from distdoctor.cli.words import one_of, program, torchrun
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
@@ -74,6 +74,7 @@ class Telling:
             verbose=self.verbose,
             quiet=self.quiet,
             program=shlex.join(program()),
+            torchrun=shlex.join(torchrun()),
             given=given,
             here=_here(report) if given is not None else None,
         )

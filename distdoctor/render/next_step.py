@@ -99,18 +99,19 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
         return "start the job", []
     ranked = several and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
     words = "start the job" + (", N being each node's own rank" if ranked else "")
-    return words, [torchrun(report, flags, numbered=ranked)]
+    return words, [torchrun(report, flags, style.torchrun, numbered=ranked)]
 
 
-def torchrun(report: Report, flags: Given, *, numbered: bool) -> str:
-    """The launch line that this check stands for; the script is the user's own. ``numbered``: with a node rank."""
+def torchrun(report: Report, flags: Given, called: str, *, numbered: bool) -> str:
+    """The launch line that this check stands for; the script is the user's own. ``called``: how torchrun is started;
+    ``numbered``: with a node rank."""
     named = [
         *_known_master(report, flags, torchrun=True),
         *([(NNODES.flag, str(report.plan.get("nnodes")))] if _from_one_place(flags) and numbered else []),
         (NPROC_PER_NODE.flag, str(report.plan.get("nproc_per_node") or 1)),
     ]
     values = {flag: value for flag, value in reversed([*flags, *named]) if flag in _LAUNCH}
-    words = ["torchrun", *_words([(flag, values[flag]) for flag in _LAUNCH if flag in values])]
+    words = [*shlex.split(called), *_words([(flag, values[flag]) for flag in _LAUNCH if flag in values])]
     return f"{shlex.join(words)}{f' {NODE_RANK.flag} N' if numbered else ''} your_script.py"
 
 

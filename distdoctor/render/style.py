@@ -23,6 +23,8 @@ class Style:
     """Only the verdict and the root causes with their fixes."""
     program: str = "distdoctor"
     """How the doctor is started here: ``python3 -m distdoctor`` works where ``distdoctor`` is not on PATH."""
+    torchrun: str = "torchrun"
+    """How torchrun is started here."""
     given: Given | None = None
     """The flags of this run; None where the report is on saved facts, which were gathered by another."""
     here: str | None = None
