@@ -1,5 +1,7 @@
 """``python -m distdoctor``, which is also how torchrun starts it, and the command ``distdoctor``."""
 
+import sys
+
 from distdoctor.own_path import settle
 
 
@@ -9,9 +11,16 @@ def main() -> None:
     from distdoctor import interrupts
 
     interrupts.begin()  # before anything is imported that takes its time
-    from distdoctor.cli.app import main as run
+    from distdoctor.cli.ahead import begin_import
+    from distdoctor.ranks.zygote_start import abandon
 
-    run()
+    begin_import(sys.argv[1:])
+    try:
+        from distdoctor.cli.app import main as run
+
+        run()
+    finally:
+        abandon()
 
 
 if __name__ == "__main__":

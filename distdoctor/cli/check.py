@@ -26,6 +26,7 @@ from distdoctor.launch.resolve import resolve
 from distdoctor.model.errors import PlanError, UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import encodable, environment, without_userinfo
+from distdoctor.model.shared_token import LEAST_LENGTH, VARIABLE
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK, WHOSE, own_status
 
@@ -157,8 +158,6 @@ class CheckCommand:
 
     def token(self) -> str | None:
         """What the nodes of this run share. Raises UsageError for one that can be guessed."""
-        from distdoctor.session.seal import LEAST_LENGTH, VARIABLE
-
         given = self.how.token if self.how.token is not None else os.environ.get(VARIABLE) or None
         if given is not None and len(given) < LEAST_LENGTH:
             source = VARIABLE if self.how.token is None else "--token"

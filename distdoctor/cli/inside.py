@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from distdoctor import streams
 from distdoctor.cli import ending
+from distdoctor.cli.ahead import begin_for
 from distdoctor.cli.catalog import load_checks, write_page
 from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.error_file import leave_cause
@@ -70,6 +71,7 @@ def _check(order: Mapping[str, Any]) -> int:
     command = CheckCommand(Flags(**order["flags"]), RunFlags(**order["how"]), flags)
     fail_on = cast(FailOn, one_of("fail_on", flags.fail_on, FAIL_ON))
     one_of("until", command.how.until, STAGES)
+    begin_for(command.how.until)
     options = command.options()
     if order["turn"] > 1 and options.plan.agent_store:
         # The agent's store outlives one check; what an earlier one left there is not this one's.

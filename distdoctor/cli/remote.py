@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distdoctor import __version__, interrupts
+from distdoctor.cli.ahead import begin_for
 from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.flags import ReportFlags, RunFlags
 from distdoctor.cli.remote_tasks import TASKS
@@ -146,6 +147,7 @@ def remote() -> int:
         return TASKS[task](line, order)
     interrupts.hold()  # an order to stop that comes now is the session's: it tells what is known, however little
     how = RunFlags(**order["how"])
+    begin_for(how.until)
     if line.missing:
         how = replace(how, wait=min(how.wait or WITHOUT_SOME, WITHOUT_SOME))
     command = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True))

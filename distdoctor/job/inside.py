@@ -17,6 +17,7 @@ from typing import Any
 
 from distdoctor.job.own_process import ask
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.model.shared_token import VARIABLE
 
 MARGIN_SECONDS = 20.0
 """What a check may take beside --wait and --timeout: to start, and to end."""
@@ -31,7 +32,7 @@ _VARIABLES = {
     "local_world_size": NPROC_PER_NODE.variables[0],
     "master_addr": MASTER_ADDR.variables[0],
     "master_port": MASTER_PORT.variables[0],
-    "token": "DISTDOCTOR_TOKEN",
+    "token": VARIABLE,
 }
 
 

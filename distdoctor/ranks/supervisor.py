@@ -15,7 +15,7 @@ from typing import Any
 
 from distdoctor.model.facts import BadFacts
 from distdoctor.ranks.torch_info import TorchInfo, ended, info
-from distdoctor.ranks.zygote_start import start
+from distdoctor.ranks.zygote_start import take
 
 MAX_MESSAGE = 1 << 17
 PR_SET_CHILD_SUBREAPER = 36
@@ -93,13 +93,9 @@ class Zygote:
     """One per supervisor. Start it early: importing torch takes seconds."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.control = ours
-        self.control.setblocking(False)
-        self.output_fd = _memory_file("distdoctor-zygote")
-        self.started = time.monotonic()
-        self.process = start(theirs, self.output_fd)
-        theirs.close()
+        taken = take()
+        self.control, self.output_fd = taken.control, taken.output_fd
+        self.started, self.process = taken.at, taken.process
         self.children: dict[int, Child] = {}
         self.next_number = 0
         self._torch: asyncio.Future[TorchInfo] | None = None

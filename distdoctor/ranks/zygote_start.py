@@ -1,4 +1,8 @@
-"""How the zygote is started: as the job's Python would be, but for what keeps it in the hands of its parent."""
+"""How the zygote is started: as the job's Python would be, but for what keeps it in the hands of its parent.
+
+It may be begun ahead: a run waits for nothing as long as for the import of torch, so a command line that will need it
+begins it before it loads anything of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 
+from distdoctor.model.shared_token import VARIABLE
 from distdoctor.own_path import package_parent
 
 PR_SET_PDEATHSIG = 1
+KILLED_SECONDS = 1.0
+"""How long the end of a killed process is waited for: one that reads from a hung disk ends later."""
 _START = """
 import sys, time
 words = sys.argv[1:]
@@ -42,21 +52,95 @@ itself comes from its parent's sys.path, also where a file of the user's hides a
 _libc = ctypes.CDLL(None)
 
 
-def start(control: socket.socket, output: int) -> subprocess.Popen[bytes]:
-    """The zygote's process, with its end of the control socket and the file for what it prints."""
+@dataclass(frozen=True)
+class Started:
+    """A zygote's process, and what its parent has of it."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    output_fd: int
+    """The file without a name that takes what it prints: no pipe that fills, nothing left behind."""
+    env: dict[str, str]
+    folder: str | None
+    """Where it was started; None where that is gone."""
+    at: float = field(default_factory=time.monotonic)
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        self.process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(KILLED_SECONDS)
+        self.control.close()
+        os.close(self.output_fd)
+
+
+_ahead: list[Started] = []
+
+
+def begin() -> None:
+    """Start a zygote now, for the run that will :func:`take` it; where that fails, the run will say why."""
+    with suppress(Exception):
+        _ahead.append(start())
+
+
+def take() -> Started:
+    """The zygote that was begun; a new one where there is none, or where the job is another than it was then.
+
+    Raises OSError.
+    """
+    while _ahead:
+        begun = _ahead.pop()
+        if (begun.env, begun.folder) == (_environment(), _folder()):
+            return begun
+        begun.kill()
+    return start()
+
+
+def abandon() -> None:
+    """End the one that was begun and not taken."""
+    while _ahead:
+        _ahead.pop().kill()
+
+
+def start() -> Started:
+    """A new zygote. Raises OSError."""
     # With -c the working folder comes first on sys.path, as the script's folder does with python SCRIPT: most scripts
     # are started from the folder they lie in. With python -m it is the working folder, too. The interpreter's own flags
     # (-E, -s, -P, -O ...) are passed on.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    parent = os.getpid()
-    return subprocess.Popen(
-        [sys.executable, *flags, "-c", _START, str(control.fileno()), package_parent(), *sys.path],
-        pass_fds=[control.fileno()],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        preexec_fn=lambda: _prepare(parent),  # noqa: PLW1509 - three system calls, which take no lock
-    )
+    parent, env = os.getpid(), _environment()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    output = os.memfd_create("distdoctor-zygote")
+    try:
+        process = subprocess.Popen(
+            [sys.executable, *flags, "-c", _START, str(theirs.fileno()), package_parent(), *sys.path],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=env,
+            preexec_fn=lambda: _prepare(parent),  # noqa: PLW1509 - three system calls, which take no lock
+        )
+    except BaseException:
+        ours.close()
+        os.close(output)
+        raise
+    finally:
+        theirs.close()
+    ours.setblocking(False)
+    return Started(process, ours, output, env, _folder())
+
+
+def _environment() -> dict[str, str]:
+    """That of the job: no process of ours needs to inherit the token."""
+    return {name: value for name, value in os.environ.items() if name != VARIABLE}
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 def _prepare(parent: int) -> None:

@@ -17,9 +17,9 @@ from distdoctor.judge.catalog import Check
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC
 from distdoctor.model.findings import SEVERITIES, Finding
 from distdoctor.model.report import Report
+from distdoctor.model.shared_token import VARIABLE
 from distdoctor.probes.connect import open_socket
 from distdoctor.session.participant import OWN
-from distdoctor.session.seal import VARIABLE
 
 ANSWER_SECONDS = 1.0
 TRIES = 2

@@ -22,9 +22,9 @@ from distdoctor.model.launch_settings import (
     RDZV_ID,
 )
 from distdoctor.model.plan import Plan
+from distdoctor.model.shared_token import VARIABLE
 from distdoctor.probes import interfaces
 from distdoctor.session.options import Options
-from distdoctor.session.seal import VARIABLE
 
 TOKEN_BYTES = 16
 

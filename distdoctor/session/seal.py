@@ -11,9 +11,6 @@ import hashlib
 import hmac
 import struct
 
-VARIABLE = "DISTDOCTOR_TOKEN"
-LEAST_LENGTH = 16
-"""Characters: whoever listens on the network can try short tokens out."""
 MAGIC = b"distdoctor sealed 1\n"
 MAC_BYTES = 32
 OVERHEAD = len(MAGIC) + MAC_BYTES

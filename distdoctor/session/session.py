@@ -13,6 +13,7 @@ from typing import Any
 from distdoctor import interrupts, streams
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
+from distdoctor.model.shared_token import VARIABLE
 from distdoctor.model.stages import needs_torch
 from distdoctor.probes.look_up import ASKER
 from distdoctor.ranks.supervisor import Zygote, adopt_orphans
@@ -23,7 +24,6 @@ from distdoctor.session.ladder import Ladder
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.report_maker import ReportMaker
-from distdoctor.session.seal import VARIABLE
 
 MARGIN_SECONDS = 5.0
 """No process outlives --wait + --timeout by more than this."""
