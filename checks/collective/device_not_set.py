@@ -36,4 +36,8 @@ LOG = (
         shows="hint",
         why="where rank and device agree it does no harm",
     ),
+    Line(
+        "Inconsistent compute device and",  # FSDP's: parameters and current device on another GPU than it was told
+        r"Inconsistent compute device and `?device_id`? on rank (?P<rank>\d{1,6})",
+    ),
 )

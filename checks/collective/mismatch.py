@@ -68,6 +68,10 @@ LOG = (
         "Mismatch between collective",
         "Mismatch between collective operation",
     ),
+    Line(
+        "is all-gathering",  # FSDP's, with TORCH_DISTRIBUTED_DEBUG set: torch/distributed/fsdp/_exec_order_utils.py
+        r"rank (?P<ranks>\d{1,6}) is all-gathering .{1,1500} while rank (?P<and_rank>\d{1,6}) is all-gathering",
+    ),
 )
 
 

@@ -117,6 +117,17 @@ LOG = (
         shows="symptom",
         why="the watchdog says so after a time-out and after an error of NCCL",
     ),
+    Line(
+        "submitted to be reduced, gathered or broadcasted",  # Horovod's
+        "by subset of ranks and are waiting for remainder of ranks",
+        shows="symptom",
+        why="a slow rank shows the same",
+    ),
+    Line(
+        ("RPC ran for more than set timeout", "timed out in _all_gather", "waiting for pending OwnerRRefs"),
+        shows="symptom",
+        why="one that is slow, and one that is gone, show the same to torch.distributed.rpc",
+    ),
 )
 
 

@@ -33,4 +33,11 @@ LOG = (
     Line(
         "rank that has exhausted inputs",
     ),
+    Line(
+        "exhausted all inputs",  # torch/distributed/algorithms/join.py, with throw_on_early_termination
+        r"Rank (?P<rank>\d{1,6}) exhausted all inputs\.",
+    ),
+    Line(
+        "rank that exhausted inputs",
+    ),
 )

@@ -73,6 +73,10 @@ LOG = (
         r"|(?:Error|Exception|ERROR|error)\b.{0,120}\b(?P<name>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))"
         r"['\x22`]?.{0,40}(?:is |are )?(?:not set|missing|not found|not defined|undefined|must be set)",
     ),
+    Line(
+        "is not in the environment",
+        r"(?P<variable>(?:LOCAL_)?RANK) is not in the environment",
+    ),
 )
 PREVENTS = "plan agreed"
 

@@ -41,6 +41,10 @@ LOG = (
         "exceeds available GPUs",
         r"local.rank \d+ exceeds available GPUs",
     ),
+    Line(
+        "number of accelerators available",  # init_process_group(device_id=)
+        r"device_id \d+ is out of range",
+    ),
 )
 PREVENTS = "nccl group formed"
 FOLLOWS = ("environment/backend-not-built", "gpu/mask-mismatch", "gpu/none-visible", "gpu/hardware")

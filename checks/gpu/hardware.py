@@ -85,6 +85,12 @@ LOG = (
         shows="symptom",
         why="as a rule it is the program's own access; which one, CUDA_LAUNCH_BLOCKING=1 says",
     ),
+    Line(
+        "NVRM: ",
+        r"NVRM: .{0,60}(?:RmInitAdapter failed|rm_init_adapter failed|Cannot attach gpu)",
+        shows="symptom",
+        why="a driver that does not fit the GPU, or its firmware, shows the same",
+    ),
 )
 
 

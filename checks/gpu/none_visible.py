@@ -63,6 +63,14 @@ LOG = (
         shows="hint",
         why="a container without the tool may have the GPUs",
     ),
+    Line(
+        "no accelerator device is detected",
+    ),
+    Line(
+        "CUDA driver initialization failed",
+        shows="symptom",
+        why="a driver that does not work shows the same",
+    ),
 )
 FOLLOWS = (
     "environment/backend-not-built",

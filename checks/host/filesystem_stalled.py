@@ -53,6 +53,17 @@ LOG = (
         shows="symptom",
         why="it waited for a disk or a lock, not for ever",
     ),
+    Line(
+        "DataLoader timed out after",
+        shows="symptom",
+        why="workers that compute long, and such as wait for a lock that was held when they were forked, show the same",
+    ),
+    Line(
+        "uninterruptible",  # torchrun's, of a process that SIGKILL does not end
+        r"in uninterruptible (?:kernel )?sleep",
+        shows="symptom",
+        why="a GPU or an adapter whose driver does not answer shows the same",
+    ),
 )
 
 

@@ -100,6 +100,12 @@ LOG = (
         shows="symptom",
         why="NCCL_DEBUG=INFO says what each rank tried",
     ),
+    Line(
+        "nonblocking NCCL communicator",
+        "timed out",
+        shows="symptom",
+        why="a rank that does not come, and one that cannot be reached, show the same",
+    ),
 )
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
 PREVENTS = "nccl group formed"

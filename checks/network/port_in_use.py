@@ -67,6 +67,10 @@ LOG = (
     Line(
         "socket address (protocol/network address/port) is normally permitted",
     ),
+    Line(
+        "already in use",  # torch/distributed/elastic/utils/distributed.py, when it gives up
+        r"Error: on \S{1,253}, port: (?P<port>\d{1,5}) already in use",
+    ),
 )
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)

@@ -167,4 +167,25 @@ LOG = (
         shows="symptom",
         why="what it threw says why: NCCL's watchdog throws after a timeout",
     ),
+    Line(
+        "*** SIG",  # glog's, absl's and TPU's account of a signal
+        r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE)\b.{0,40} received ",
+        shows="end",
+    ),
+    Line(
+        "*** SIGABRT",
+        r"\*\*\* SIGABRT\b.{0,40} received ",
+        shows="symptom",
+        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
+    ),
+    Line(
+        ("Assertion `", "Assertion '"),  # the C library's assert()
+        r"^(?:\S{1,200}: )?\S{1,300}:\d{1,7}: .{1,500}: Assertion [`'].{1,500}' failed\.",
+        shows="end",
+    ),
+    Line(
+        "failed assertion",  # Apple's
+        r"\.(?:mm?|c|cpp|swift):\d{1,7}: failed assertion [`']",
+        shows="end",
+    ),
 )

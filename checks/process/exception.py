@@ -188,4 +188,30 @@ LOG = (
         shows="noise",
         why="a DataLoader that is tidied up in a worker says so; nothing comes of it",
     ),
+    Line(
+        (
+            "A compilation subprocess exited unexpectedly",
+            "Attempting to use a closed pool",
+            "compile-worker future for",
+        ),
+        shows="symptom",
+        why="how the process that compiles ended is not said: for want of memory, as a rule, or of a crash",
+    ),
+    Line(
+        "Pin memory thread exited unexpectedly",
+        shows="symptom",
+        why="what that thread raised stands above it",
+    ),
+    Line(
+        "ray.exceptions.RayTaskError",  # the head of what the task raised, which is below it
+        r"ray\.exceptions\.RayTaskError(?:\(\w{1,80}\))?: .{0,20}ray::.{1,300}\(pid=\d",
+        shows="symptom",
+        why="what the task raised is below it",
+    ),
+    Line(
+        "Process name: [[",  # Open MPI's: the first that ended so
+        r"(?P<row>Process (?P<first>name)): \[\[\d{1,9},\d{1,9}\],(?P<rank>\d{1,6})\]",
+        shows="symptom",
+        why="mpirun tells only that a process failed",
+    ),
 )

@@ -99,6 +99,12 @@ LOG = (
         r"\[Errno 12\] Cannot allocate memory",
     ),
     Line(
+        "unable to mmap ",
+        r"unable to mmap \d+ bytes from file .{1,300}Cannot allocate memory",
+        shows="symptom",
+        why="a process with as many mappings as vm.max_map_count lets it have shows the same",
+    ),
+    Line(
         "Unable to allocate",
         "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
     ),

@@ -91,4 +91,9 @@ LOG = (
         shows="symptom",
         why="scancel, by a person or a script, shows the same",
     ),
+    Line(
+        ("PreemptionError", "got pre-empted", "pre-emption warning"),  # Azure's
+        r"PreemptionError: |[Nn]odes? of this job got pre-?empted",
+        final=True,
+    ),
 )

@@ -189,4 +189,20 @@ LOG = (
         shows="symptom",
         why="the rank that it names has the reason, or knows whose it is",
     ),
+    Line(
+        ("Checkpoint background process is dead", "response from checkpointer process"),
+        shows="symptom",
+        why="what became of the process that writes checkpoints is in its own log",
+    ),
+    Line(
+        "other ranks that didn",  # SGLang's
+        "other ranks that didn.?t finish",
+        shows="symptom",
+        why="the logs of the ranks that did not finish say why",
+    ),
+    Line(
+        "Background thread for TCPStore died",
+        shows="symptom",
+        why="the store's host ended, or its connection was lost",
+    ),
 )

@@ -89,4 +89,10 @@ LOG = (
         shows="symptom",
         why="it does not say by whom",
     ),
+    Line(
+        "*** SIGTERM",
+        r"\*\*\* SIGTERM\b.{0,40} received ",
+        shows="symptom",
+        why="it does not say by whom",
+    ),
 )

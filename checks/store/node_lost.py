@@ -3,7 +3,7 @@
 What you see
 ------------
 The others hang until the timeout, or report `Connection reset by peer`, `Broken pipe`, `recvValue failed`: these are
-consequences, the cause is on the node that went.
+consequences, the cause is on the node that went. Its kernel's log may end with `Kernel panic`.
 
 Why it happens
 --------------
@@ -30,6 +30,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     contact_text,
     links_to,
@@ -43,6 +44,21 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "store used"
+NEXT = (
+    "what the kernel said before, on the host's console or in its crash dump",
+    "journalctl -k -b -1",
+)
+LOG = (
+    Line(
+        "Kernel panic - not syncing",
+    ),
+    Line(
+        ("BUG: unable to handle", "Oops: ", "BUG: soft lockup", "hard LOCKUP"),
+        r"BUG: unable to handle|\bOops: (?:general|[0-9a-f]{4})|BUG: soft lockup - CPU#\d|hard LOCKUP on cpu",
+        shows="symptom",
+        why="a host goes on after it as a rule, without the process that it was in",
+    ),
+)
 FOLLOWS = (
     "barrier/rank-stopped",
     "environment/torch-*",

@@ -79,6 +79,12 @@ LOG = (
         shows="symptom",
         why="who is not there died, hangs, or never started",
     ),
+    Line(
+        ("waiting for keys in EtcdStore", "members to join"),
+        r"[Tt]imeout while waiting for keys in EtcdStore|timed out waiting for all \d+ members to join",
+        shows="symptom",
+        why="who is not there died, hangs, or never started",
+    ),
 )
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"

@@ -51,7 +51,8 @@ _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}
 """What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
 _ADDRESS = re.compile(r"[\d.]+")
 _NO_HOST = re.compile(
-    r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|\.(?:py|sh|cc?|cpp|cu|log|out))$|^(?:sm|step|epoch|v)\d|^E(?:[A-Z]|RR)\d{4,5}$|-(?:cli|smi|killer)$",
+    r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|\.(?:py|sh|cc?|cpp|cu|log|out))$|^(?:sm|step|epoch|v)\d|^E(?:[A-Z]|RR)\d{4,5}$|-(?:cli|smi|killer)$"
+    r"|^python[\d.]*$",
     re.I,
 )
 _TEXT_RANK = re.compile(

@@ -98,6 +98,11 @@ def test_the_host_of_a_crash_that_ucx_tells(tmp_path: Path, line: str) -> None:
     assert (root.check, root.nodes) == ("process/crashed", ("n3",))
 
 
+def test_the_rank_that_mpirun_saw_end_first(tmp_path: Path) -> None:
+    table = "The first process to do so was:\n\n  Process name: [[25735,1],3]\n  Exit code:    1\n"
+    assert judged(tmp_path, f"{RAISED}{table}").findings[0].ranks == (3,)
+
+
 def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
     line = "Duplicate GPU detected : rank {} and rank 0 both on CUDA device f000\n"
     assert judged(tmp_path, line.format(3) + line.format(7)).findings[0].ranks == (0, 3, 7)
@@ -109,6 +114,7 @@ def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
         ("trainer/0 [1]:", 1, ()),  # torchx
         ("(4l0b_1:13 WorkerDict pid=20, ip=[2001:db8::53]) [rank1]: ", 1, ("[2001:db8::53]",)),  # Ray
         ("slurmstepd-gpu12: error: tasks told: ", None, ("gpu12",)),
+        ("python3.11: ", None, ()),  # a program
     ],
 )
 def test_what_launchers_put_before_a_line(tmp_path: Path, prefix: str, rank: int | None, host: tuple[str, ...]) -> None:

@@ -34,6 +34,20 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "collective/backend-lacks-device",
         "RuntimeError: FSDP CPU offloading requires backend supporting cpu tensors. Found following backend: nccl",
     ),
+    ("collective/uneven-inputs", "RuntimeError: Rank 1 exhausted all inputs."),
+    (
+        "collective/uneven-inputs",
+        "RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
+    ),
+    (
+        "collective/mismatch",
+        "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering parameters for "
+        "['a.weight'] while rank 1 is all-gathering parameters for ['b.weight']",
+    ),
+    (
+        "collective/device-not-set",
+        "ValueError: Inconsistent compute device and `device_id` on rank 1: cuda:0 vs cuda:1",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -66,4 +80,13 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("collective/rank-missing", "  Communicator ranks have different AllGather operation counts"),
     ("collective/rank-missing", "RuntimeError: Application timeout caused pair closure"),
     ("collective/rank-missing", "[1,0]<stderr>:Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1]"),
+    (
+        "collective/rank-missing",
+        "WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of "
+        "ranks and are waiting for remainder of ranks for more than 60 seconds.",
+    ),
+    (
+        "collective/rank-missing",
+        "RuntimeError: RPCErr:1:RPC ran for more than set timeout (60000 ms) and will now be marked with an error",
+    ),
 )

@@ -71,6 +71,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("environment/missing-variable", "RuntimeError: Could not find 'RANK' in the torch environment"),
     ("environment/missing-variable", "Error: MASTER_ADDR is not set"),
     ("environment/torch-missing", "/var/spool/slurmd/job1/slurm_script: line 9: torchrun: command not found"),
+    (
+        "environment/missing-variable",
+        "RuntimeError: LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
+        "`get_node_local_rank` to work",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = ()

@@ -38,6 +38,18 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("gpu/arch-not-in-build", "RuntimeError: CUDA error: no kernel image is available for execution on the device"),
     ("gpu/fewer-than-ranks", "AssertionError: local rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1,2,3"),
     ("gpu/arch-not-in-build", "RuntimeError: HIP error: invalid device function"),
+    (
+        "gpu/none-visible",
+        "RuntimeError: FSDP needs a non-CPU accelerator device, but no accelerator device is detected.",
+    ),
+    (
+        "gpu/fewer-than-ranks",
+        "ValueError: device_id 3 is out of range. Please use a device index less than the number of "
+        "accelerators available: 2.",
+    ),
 )
 
-SYMPTOMS: tuple[tuple[str, str], ...] = ()
+SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("gpu/hardware", "May 27 16:50:10 fedora kernel: NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x22:0x56:894)"),
+    ("gpu/none-visible", "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu."),
+)

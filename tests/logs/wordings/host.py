@@ -66,4 +66,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "host/shared-memory-small",
         "n1:1:2 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-NzwJ7O (size 9637888)",
     ),
+    ("host/filesystem-stalled", "RuntimeError: DataLoader timed out after 30 seconds"),
+    (
+        "host/filesystem-stalled",
+        "[default] Worker pid=4321 stuck in uninterruptible sleep (D-state) for 62.0s (>= 60.0s); marking "
+        "worker group UNHEALTHY",
+    ),
 )

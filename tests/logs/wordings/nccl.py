@@ -63,4 +63,5 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ),
     ("nccl/init-failed", "EI0006: 2024-08-05-18:15:21.270.506 Getting socket times out. Reason: Remote Rank did not"),
     ("nccl/init-failed", "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64"),
+    ("nccl/init-failed", "RuntimeError: nonblocking NCCL communicator: ncclCommInitRankConfig timed out after 1800 s"),
 )

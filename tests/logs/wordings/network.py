@@ -40,6 +40,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/address.cc:58] "
         "ss1.ss_family == ss2.ss_family. 10 vs 2",
     ),
+    ("network/port-in-use", "RuntimeError: on node1, port: 29400 already in use"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

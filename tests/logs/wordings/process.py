@@ -80,6 +80,15 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "[2612362.231458] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), "
         "order=0, oom_score_adj=829",
     ),
+    (
+        "process/crashed",
+        "(pid=26955) *** SIGSEGV (@0x0) received by PID 26955 (TID 0x7f28d7e0b740) from PID 0; stack trace: ***",
+    ),
+    ("process/crashed", "python3: ../csrc/pool.cpp:120: void Pool::free(void*): Assertion `block != nullptr' failed."),
+    (
+        "process/killed-by-scheduler",
+        "UserError: AzureMLCompute job failed. PreemptionError: Nodes of this job got pre-empted.",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -171,5 +180,24 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
         "process/exception",
         "Error for Training job a: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
+    ),
+    ("process/peer-died", "RuntimeError: Checkpoint background process is dead. Exit code: -9"),
+    (
+        "process/peer-died",
+        "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading.",
+    ),
+    ("process/peer-died", "RuntimeError: Background thread for TCPStore died"),
+    ("process/exception", "RuntimeError: A compilation subprocess exited unexpectedly. This is likely due to a crash."),
+    ("process/exception", "RuntimeError: Pin memory thread exited unexpectedly"),
+    (
+        "process/exception",
+        "ray.exceptions.RayTaskError(RuntimeError): ray::TrainTrainable.train() (pid=1876, ip=100.97.252.234)",
+    ),
+    ("process/exception", "  Process name: [[25735,1],1]"),
+    ("process/crashed", "(RayTrainWorker pid=7315) *** SIGABRT received at time=1734086759 ***"),
+    ("process/terminated", "*** SIGTERM received by PID 4811 (TID 4811) on cpu 5 from PID 13; stack trace: ***"),
+    (
+        "process/killed-by-oom",
+        "RuntimeError: unable to mmap 1024 bytes from file </torch_1_2_3>: Cannot allocate memory (12)",
     ),
 )

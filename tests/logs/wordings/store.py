@@ -7,6 +7,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "store/libuv-missing",
         "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was build without libuv support",
     ),
+    ("store/node-lost", "[ 1203.512345] Kernel panic - not syncing: Fatal exception in interrupt"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -24,4 +25,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "torchelastic/agent/terminal_state/ (world_size=4, missing_ranks=[2, 3], timeout=300)",
     ),
     ("store/nodes-missing", "RuntimeError: Wait timeout for key(s): [ 0/1 ]"),
+    ("store/nodes-missing", "LookupError: Timeout while waiting for keys in EtcdStore"),
+    ("store/nodes-missing", "TimeoutError: timed out waiting for all 4 members to join"),
+    ("store/node-lost", "[  395.350871] BUG: unable to handle kernel NULL pointer dereference at 00000000000000b1"),
 )
