@@ -21,14 +21,19 @@ See also
 nccl/p2p-broken, nccl/infiniband-unreachable
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
+MATTERS = "what its GPUs send and receive is copied through the host's memory first, as on no other node"
 PREVENTS = "nccl group formed"
 NEXT = (
     "whether the module is loaded",
     "lsmod | grep peermem",
 )
+MARK = "/GDRDMA"
+FIX = "Load the module that gives the adapter the GPU's memory (modprobe nvidia-peermem), as the other nodes have it."
 LOG = (
     Line(
         ("vendor err 81", "vendor_err=81"),
@@ -43,3 +48,34 @@ LOG = (
         why="status 12 is a peer that does not answer, 4 memory that the adapter may not read",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    """A node whose channels to other nodes do without, where those of most alike nodes do not: whether a machine can
+    have it at all is known by its likes alone."""
+    sent = {node: ways(node) for node in cluster.nodes}
+    direct = [node for node, used in sent.items() if used and all(MARK in way for way in used)]
+    without = [node for node, used in sent.items() if used and not any(MARK in way for way in used)]
+    alike = [node for node in without if any(kind(node) == kind(other) for other in direct)]
+    if alike and len(alike) == len(without) < len(direct):
+        yield Finding.about(
+            alike,
+            f"NCCL on {names_of(alike)} does without GPUDirect RDMA, which the other nodes use.",
+            evidence=[f"{node.name}: channels via {', '.join(sent[node])}" for node in (*alike, *direct[:1])],
+            fixes=[Fix.on(alike, FIX, commands=("modprobe nvidia-peermem",))],
+            severity="warn",
+        )
+
+
+def ways(node: Node) -> list[str]:
+    """How the channels of its ranks to other nodes go, where they go over an adapter."""
+    logs = (rank.nccl for rank in node.facts.ranks if rank.nccl is not None)
+    found = {way for log in logs for way in log.channels if way.startswith("NET/") and way != "NET/Socket"}
+    return sorted(found)
+
+
+def kind(node: Node) -> tuple[str, ...]:
+    """Its models of GPUs, and the devices of its network."""
+    logs = (rank.nccl for rank in node.facts.ranks if rank.nccl is not None)
+    models = {gpu.name for gpu in gpus.visible_gpus(node)}
+    return (*sorted(models), *sorted({device for log in logs for device in log.devices}))

@@ -22,7 +22,7 @@ See also
 gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, failed_stage_finding, groups, names_of
@@ -114,6 +114,7 @@ FIX_SMALLER = (
     "Run the job's first step on these alone with NCCL_DEBUG=INFO, and read the first WARN line; or leave them out."
 )
 LINES = 8
+WARNINGS = 3
 FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
 
 
@@ -123,7 +124,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     severity = "fail" if planned else "warn"
     found = groups.group_search(cluster)
     if found is None or not (found.alone or found.nodes or found.links):
-        evidence = found.evidence if found is not None else ()
+        evidence = (*nccl_said(cluster.nodes), *(found.evidence if found is not None else ()))
         for one in failed_stage_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity):
             yield replace(one, evidence=(*one.evidence, *evidence[:LINES]))
         return
@@ -132,7 +133,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             nodes,
             summary,
             links=[(a.name, b.name) for a, b in links],
-            evidence=about(found, nodes),
+            evidence=[*nccl_said(nodes), *about(found, nodes)][:LINES],
             fixes=[Fix.on(nodes, FIX_SMALLER)],
             severity="fail" if planned else "warn",
         )
@@ -145,6 +146,18 @@ def accused(found: groups.GroupSearch) -> Iterator[tuple[tuple[Node, ...], tuple
         yield found.nodes, (), f"The NCCL process group cannot be made with {names_of(found.nodes)}, and without can."
     for pair in found.links:
         yield pair, (pair,), f"{names_of(pair)} cannot make an NCCL process group together; with others each can."
+
+
+def nccl_said(nodes: Iterable[Node]) -> list[str]:
+    """The first warning of each rank whose group failed, in NCCL's own words."""
+    return [
+        f"{node.name}: rank {rank.rank}: {rank.nccl.warnings[0]}"
+        for node in nodes
+        for rank in node.facts.ranks
+        if rank.nccl is not None
+        and rank.nccl.warnings
+        and any(stage.stage == "nccl" and stage.status != "ok" for stage in rank.stages)
+    ][:WARNINGS]
 
 
 def about(found: groups.GroupSearch, nodes: tuple[Node, ...]) -> list[str]:

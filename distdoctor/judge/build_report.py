@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from distdoctor.model.report import Report, ReportNode, ReportStage, Verdict
 from distdoctor.model.stages import BY_NAME, COLLECTIVE, STAGES, position
 
 _STATUS = {"ok": "pass", "failed": "fail", "skipped": "skip", "error": "error"}
+WARNINGS_SHOWN = 4
+"""Of one node's NCCL."""
 _WORST_FIRST = ("error", "failed", "ok", "skipped")
 
 
@@ -256,4 +259,22 @@ def _node_details(node: Node) -> dict[str, Any]:
         for stage in rank.stages:
             if stage.stage == COLLECTIVE.name and stage.detail:
                 values.setdefault(stage.stage, {})[str(rank.rank)] = stage.detail
+    values["nccl"] = _nccl(node)
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _nccl(node: Node) -> dict[str, Any] | None:
+    """What the NCCL of the node's ranks said of itself, in the check's own group; None where it said nothing."""
+    logs = [rank.nccl for rank in node.facts.ranks if rank.nccl is not None]
+    channels = Counter[str]()
+    for log in logs:
+        channels.update(log.channels)
+    said: dict[str, Any] = {
+        name: list(dict.fromkeys(one for log in logs if (one := getattr(log, name))))
+        for name in ("version", "interface", "network")
+    }
+    said["devices"] = list(dict.fromkeys(one for log in logs for one in log.devices))
+    said["channels"] = [f"{way} x {number}" for way, number in sorted(channels.items())]
+    said["notes"] = list(dict.fromkeys(one for log in logs for one in log.notes))
+    said["warnings"] = list(dict.fromkeys(one for log in logs for one in log.warnings))[:WARNINGS_SHOWN]
+    return {name: value for name, value in said.items() if value} or None

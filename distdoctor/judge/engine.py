@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from distdoctor.judge import nccl_words
 from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
@@ -47,7 +48,7 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
 
     ``ignore`` holds check ids (or patterns) whose findings are set aside and listed apart.
     """
-    judges = _judges(cluster, checks)
+    judges, known = _judges(cluster, checks), {check.id: check for check in checks}
     checks = [check for check, _ in judges]
     found: list[Finding] = []
     broken: list[str] = []
@@ -59,11 +60,13 @@ def judge(cluster: Cluster, checks: Sequence[Check], ignore: Iterable[str] = ())
             broken.append(f"{check.id}: {err}")
         except Exception as err:
             broken.append(f"{check.id}: {type(err).__name__}: {err}")
+    told = {finding.check for finding in found}
+    said = nccl_words.findings(cluster, known.values())
+    found += [_completed(finding, check, cluster) for check, finding in said if check.id not in told]
     patterns = tuple(ignore)
     ignored = tuple(f for f in found if any(fnmatchcase(f.check, p) for p in patterns))
     kept = _numbered([f for f in found if f not in ignored])
-    told = in_order(linked(kept, {c.id: c for c in checks}))
-    ordered = tuple(with_exclusion(_marked_verified(f, cluster), cluster) for f in told)
+    ordered = tuple(with_exclusion(_marked_verified(f, cluster), cluster) for f in in_order(linked(kept, known)))
     return Judgement(_verdict(ordered, bool(broken)), ordered, ignored, tuple(broken), tuple(checks))
 
 

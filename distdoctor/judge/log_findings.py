@@ -120,7 +120,7 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
         ranks=_ranks(group),
         local_ranks=_local_ranks(group),
         evidence=tuple(evidence),
-        fixes=(Fix(_fix(check)),) if because_of is None else (),
+        fixes=(Fix(first_fix(check)),) if because_of is None else (),
         severity="fail" if because_of is None or check.severity == "fail" else check.severity,
         check=check_id,
         id=check_id,
@@ -165,7 +165,7 @@ def _summary(match: Match) -> str:
     return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}."
 
 
-def _fix(check: Check) -> str:
+def first_fix(check: Check) -> str:
     """The first paragraph of the page's Fix."""
     found = re.search(r"(?ms)^Fix\n-{3,}\n(.+?)(?:\n\s*\n|\Z)", check.page)
     return " ".join(found[1].split()) if found else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,9 @@ from distdoctor.probes.proc import listening
 
 if TYPE_CHECKING:
     from distdoctor.ranks.state import State
+
+LINE_BUFFERED = 1
+"""_IOLBF of <stdio.h>, in glibc and musl alike."""
 
 
 def gloo(state: State, prefix: str, timeout: float) -> dict[str, Any]:
@@ -62,6 +66,7 @@ def nccl(
     import torch
     import torch.distributed as dist
 
+    line_by_line()
     torch.cuda.set_device(device)
     store = dist.TCPStore(host, port, None, False, timedelta(seconds=timeout), False)
     dist.init_process_group(
@@ -79,3 +84,10 @@ def nccl(
         error = f"all_reduce gave {value[0].item()} instead of {expected}"
         return {"ok": False, "error": error, "wrong": ["all_reduce"]}
     return {"device": torch.cuda.get_device_name(device)}
+
+
+def line_by_line() -> None:
+    """What NCCL prints is there at once, also of a process that is killed while it waits: it prints into libc's stdout,
+    which keeps some 4 KiB back where that is no terminal."""
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)

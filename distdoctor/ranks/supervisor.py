@@ -77,6 +77,13 @@ class Child:
         """The end of what it printed on stdout and stderr."""
         return read_end(self.output_fd, OUTPUT_KEPT)
 
+    def output_from_start(self, size: int) -> str:
+        """What it printed there first, ``size`` bytes at most; nothing where it was let go."""
+        try:
+            return os.pread(self.output_fd, size, 0).decode(errors="replace")
+        except OSError:
+            return ""
+
     def kill(self) -> None:
         """End it now, whatever it is doing."""
         self.zygote.send({"kill": self.number})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from distdoctor.knowledge import nccl_log
 from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, SEARCH, STORE, Stage
 from distdoctor.probes.asker import HURRIED
 from distdoctor.ranks.calls import RankCalls
@@ -17,6 +18,8 @@ from distdoctor.session.master_lookup import names_cost_seconds
 from distdoctor.session.protocol import Command, Event, Keys
 from distdoctor.session.recorder import Recorder
 
+NCCL_BYTES = 1 << 18
+"""Of what a rank's NCCL says: some hundred lines, more where it has many channels."""
 Arguments = Callable[[int], dict[str, Any]]
 """What a call gets, by the place of its rank here."""
 
@@ -69,11 +72,12 @@ class RankStages:
         return await self._call(command, GLOO, self.children, lambda i: {"prefix": prefix, "timeout": command.seconds})
 
     async def _nccl(self, command: Command) -> Ended:
-        children = self._spawn(command, {})
+        children = self._spawn(command, nccl_log.VARIABLES)
         arguments = self._in_store(command, NCCL)
         try:
             return await self._call(command, NCCL, children, lambda i: {**arguments(i), "device": self._device(i)})
         finally:
+            self._recorder.note_nccl([nccl_log.read(child.output_from_start(NCCL_BYTES)) for child in children])
             _kill(children)
 
     async def _barrier(self, command: Command) -> Ended:

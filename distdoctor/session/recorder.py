@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from distdoctor.knowledge import variables
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import (
     MeetingFacts,
+    NcclLog,
     NetworkFacts,
     NodeFacts,
     RankFacts,
@@ -161,6 +162,10 @@ class Recorder:
                 _with_stage(rank, entries[i]) if i in entries else rank for i, rank in enumerate(self.facts.ranks)
             )
         )
+
+    def note_nccl(self, logs: Sequence[NcclLog | None]) -> None:
+        """Put what the ranks' NCCL said into the facts."""
+        self.update(ranks=tuple(replace(r, nccl=log) for r, log in zip(self.facts.ranks, logs, strict=True)))
 
     def note_pids(self, children: list[Child]) -> None:
         """Put the ranks' process ids into the facts."""

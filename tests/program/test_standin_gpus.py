@@ -61,6 +61,9 @@ def test_who_it_is_is_found_in_smaller_groups(broken: str, ranks: int, nodes: li
     assert (status, root["check"]) == (1, "nccl/init-failed")
     assert [name[-2:] for name in root["nodes"]] == nodes
     assert any("passed" in line for line in root["evidence"])
+    assert any("stand-in.cc:1 NCCL WARN no group of" in line for line in root["evidence"])
+    for values in report["details"]["nodes"].values():
+        assert (values["nccl"]["network"], values["nccl"]["interface"]) == (["Socket"], ["eth0:10.0.0.1"])
 
 
 @pytest.mark.scoreboard

@@ -52,7 +52,7 @@ from distdoctor.model.facts.network import (
     TableRoute,
 )
 from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
-from distdoctor.model.facts.ranks import Gpu, GpuFacts, RankFacts, RankStage, StageStatus, Work
+from distdoctor.model.facts.ranks import Gpu, GpuFacts, NcclLog, RankFacts, RankStage, StageStatus, Work
 from distdoctor.model.facts.rdma import Gid, RdmaFacts, RdmaPort, TopologyFile
 from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 
@@ -107,6 +107,7 @@ __all__ = [
     "MeshFacts",
     "Moved",
     "NcclLibrary",
+    "NcclLog",
     "Neighbour",
     "NeighbourState",
     "NetworkFacts",

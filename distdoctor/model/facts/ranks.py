@@ -38,6 +38,25 @@ class GpuFacts:
 
 
 @dataclass(frozen=True)
+class NcclLog:
+    """What a rank's NCCL said while the check made its group (NCCL_DEBUG=INFO). Empty: it said no such thing."""
+
+    version: str = ""
+    interface: str = ""
+    """Of the connections by which the ranks find each other, with its address: ``eth0:10.0.0.1``."""
+    network: str = ""
+    """What carries data between nodes: ``IB``, ``Socket``, or a plugin's name for itself."""
+    devices: tuple[str, ...] = ()
+    """What that network found: ``mlx5_0:1/RoCE``, ``eth0:10.0.0.1``."""
+    channels: dict[str, int] = field(default_factory=dict)
+    """How many of this rank's channels go which way: ``P2P/CUMEM``, ``SHM``, ``NET/IB``, ``NET/IB/GDRDMA``."""
+    notes: tuple[str, ...] = ()
+    """Why it did not take what it looked for: a plugin or a library that could not be loaded."""
+    warnings: tuple[str, ...] = ()
+    """Its WARN lines, the first ones, as they are but for what is before the file's name."""
+
+
+@dataclass(frozen=True)
 class RankStage:
     """How one stage ended for one rank."""
 
@@ -78,3 +97,5 @@ class RankFacts:
     stages: tuple[RankStage, ...] = ()
     work: Work | None = None
     """Measured after the collectives, where there are other ranks to compare with."""
+    nccl: NcclLog | None = None
+    """None where no NCCL group was tried, or where its library said nothing."""

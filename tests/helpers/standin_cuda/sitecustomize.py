@@ -7,6 +7,7 @@ has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -61,12 +62,21 @@ def _change(torch: Any) -> None:
     torch.Tensor.to = lambda self, *args: self if str(args[0]).startswith("cuda") else to(self, *args)
     init = dist.init_process_group
 
+    def say(text: str) -> None:
+        """As NCCL does: into libc's stdout, where it is asked to."""
+        if os.environ.get("NCCL_DEBUG") == "INFO":
+            ctypes.CDLL(None).printf(b"%s\n", text.encode())
+
     def init_process_group(backend: str, *, store: Any, rank: int, world_size: int, timeout: Any) -> None:
         if backend == "nccl":
+            say("NCCL version 2.27.3+cuda12.8")
+            say(f"{node}:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<4>")
+            say(f"{node}:1:1 [0] NCCL INFO Using network Socket")
             store.set(f"standin/{rank}", node)
             names = {store.get(f"standin/{peer}").decode() for peer in range(world_size)}
             for broken in filter(None, os.environ.get("STANDIN_BROKEN", "").split(",")):
                 if set(broken.split("+")) <= names:
+                    say(f"\n{node}:1:1 [0] stand-in.cc:1 NCCL WARN no group of {' '.join(sorted(names))}")
                     raise dist.DistBackendError(f"NCCL error in: stand-in:1, unhandled system error, of {world_size}")
         init("gloo", store=store, rank=rank, world_size=world_size, timeout=timeout)
 
