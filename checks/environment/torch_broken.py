@@ -51,6 +51,7 @@ from distdoctor.check_api import (
     still_importing_torch,
     together,
     torch_error_seen,
+    torch_remedies,
 )
 
 SEVERITY = "fail"
@@ -90,6 +91,11 @@ WHAT: dict[TorchImportCause, str] = {
     "incomplete": "its installation is not complete",
     "dependency": "a package that it needs is missing",
     "setting": "a variable has a value that it does not take",
+    "warning": "a warning is made an error",
+    "plugin": "an extension for another kind of device fails",
+    "tls": "a library that it needs finds no room beside those that are loaded",
+    "noexec": "a library that it needs lies where nothing can be loaded from (noexec)",
+    "package": "another package that it imports fails",
     "not-distributed": "it was built without torch.distributed",
     "other": "it fails",
 }
@@ -101,7 +107,6 @@ SIGNALS = {
 }
 SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
 """Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
-SETTING = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
 CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
 
 
@@ -149,9 +154,18 @@ def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
             yield f"{node.name}: the kernel killed {its.oom_kills} of this container's processes for want of memory"
         if its.address_space is not None:
             yield f"{node.name}: the limit on address space (ulimit -v) is {its.address_space >> 10} kB"
+        if its.data_segment is not None:
+            yield f"{node.name}: the limit on data (ulimit -d) is {its.data_segment >> 10} kB"
         if its.memory_limit is not None:
             yield f"{node.name}: the container may use {its.memory_limit >> 20} MiB (cgroup memory limit)"
-    if kind in ("library", "symbol", "signal") and its.loader:
+    yield from (f"{node.name}: {file} is on a file system mounted with noexec" for file in its.noexec)
+    if its.cause:
+        yield f"{node.name}: because of {its.cause}"
+    if kind == "package":
+        yield f"{node.name}: it failed for {its.package}, which is {its.package_file}"
+    if kind in ("setting", "warning") and its.settings:
+        yield f"{node.name}: {together(its.settings)} {'are' if len(its.settings) > 1 else 'is'} set"
+    if kind in ("library", "symbol", "signal", "tls") and its.loader:
         yield f"{node.name}: {together(its.loader)} {'are' if len(its.loader) > 1 else 'is'} set"
     if kind == "other-python":
         yield f"{node.name}: {its.found} was built for {together(its.built_for)}"
@@ -192,21 +206,23 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         yield from fixes_by_command(
             bad, "Install the package that torch needs (pip check lists all that miss).", commands
         )
-    elif kind == "setting":
-        yield from settings(bad)
     elif kind == "not-distributed":
         yield Fix.on(
             bad, "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it)."
         )
-    else:
+    elif kind == "other":
         yield look(bad, 1)
+    else:
+        yield from torch_remedies.remedies_beside_torch(kind, bad)
 
 
 def memory(bad: list[Node]) -> Iterator[Fix]:
-    limited = [node.name for node in bad if failure(node).address_space is not None]
-    if limited:
-        text = "Take the limit on address space off, in the shell that starts the job."
-        yield Fix(text, tuple(limited), commands=("ulimit -v unlimited",))
+    limits = {node: ulimits(node) for node in bad if ulimits(node)}
+    for found in dict.fromkeys(limits.values()):
+        text = f"Take the limit on {together(what for what, _ in found)} off, in the shell that starts the job."
+        nodes = tuple(node.name for node in limits if limits[node] == found)
+        yield Fix(text, nodes, commands=tuple(f"ulimit -{letter} unlimited" for _, letter in found))
+    limited = [node.name for node in limits]
     rest = tuple(node.name for node in bad if node.name not in limited)
     if rest:
         text = (
@@ -214,6 +230,13 @@ def memory(bad: list[Node]) -> Iterator[Fix]:
             "container's memory limit), or end what else uses it."
         )
         yield Fix(text, rest, commands=("dmesg | grep -i -e 'out of memory' -e oom-kill",))
+
+
+def ulimits(node: Node) -> tuple[tuple[str, str], ...]:
+    """The limits of this process that may be why, and ulimit's letters for them."""
+    its = failure(node)
+    limits = (("address space", "v", its.address_space), ("data", "d", its.data_segment))
+    return tuple((what, letter) for what, letter, limit in limits if limit is not None)
 
 
 def libraries(bad: list[Node]) -> Iterator[Fix]:
@@ -232,13 +255,6 @@ def libraries(bad: list[Node]) -> Iterator[Fix]:
         else:
             text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
             yield Fix(text, nodes)
-
-
-def settings(bad: list[Node]) -> Iterator[Fix]:
-    for text in dict.fromkeys(failure(node).text for node in bad):
-        nodes = [node for node in bad if failure(node).text == text]
-        if match := SETTING.search(text):
-            yield Fix.on(nodes, f"Unset it, or set it to one of {match[2]}.", env={match[1]: None})
 
 
 def look(bad: list[Node], option: int) -> Fix:

@@ -30,7 +30,7 @@ from distdoctor.check_api import Cluster, Finding, Node, other_master_port_fixes
 SEVERITY = "fail"
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
-FOLLOWS = ("store/libuv-missing", "host/port-privileged", "host/lo-down")
+FOLLOWS = ("store/libuv-missing", "host/port-privileged", "host/lo-down", "host/rendezvous-name", "host/dns-slow")
 EADDRINUSE = 98
 
 

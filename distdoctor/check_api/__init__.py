@@ -191,6 +191,7 @@ torch that cannot be imported:
     install_torch_command    install the torch that the other nodes have
     install_torch_version    install a version of torch
     fixes_by_command         one fix for all nodes with the same command
+    torch_remedies           what helps where it fails for something beside torch
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import files, gpus, groups, live, rdma
+from distdoctor.check_api import files, gpus, groups, live, rdma, torch_remedies
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
@@ -295,5 +296,5 @@ __all__ = [
     "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_launch_fix", "set_master_fixes", "setting_effect",
     "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "still_importing_torch",
     "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen",
-    "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
+    "torch_remedies", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]

@@ -14,7 +14,7 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
 from distdoctor.model.launch_settings import BY_NAME, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
-from distdoctor.model.plan import Plan
+from distdoctor.model.plan import DEFAULT_PORT, Plan
 
 
 def set_launch_fix(node: Node, text: str, name: str, value: object, option: int = 1) -> Fix:
@@ -75,7 +75,7 @@ def set_master_fixes(
 def other_master_port_fixes(cluster: Cluster, free_port: int | None) -> tuple[Fix, ...]:
     """Another MASTER_PORT on all nodes."""
     if free_port is None:
-        port = cluster.plan.master_port % 65535 + 1
+        port = cluster.plan.master_port % 65535 + 1 if cluster.plan.master_port else DEFAULT_PORT
         return set_master_fixes(
             cluster.nodes, f"Use another port, the same on every node, for example {port}.", port=port
         )

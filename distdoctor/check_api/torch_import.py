@@ -13,7 +13,7 @@ from distdoctor.model.findings import Fix
 
 TorchImportCause = Literal[
     "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
-    "dependency", "not-distributed", "nccl", "setting", "other",
+    "dependency", "not-distributed", "nccl", "setting", "warning", "plugin", "tls", "noexec", "package", "other",
 ]  # fmt: skip
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
 _NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
@@ -22,8 +22,16 @@ _WRONG_SYMBOL = re.compile(
 )
 LEAST_SPACE = 1 << 29
 """Bytes of address space: the import takes more (0.53 GB with torch 2.13, CPU build)."""
-_WRONG_SETTING = re.compile(r"The value of TORCH_\w+ must be ")
-"""torch/csrc/distributed/c10d/debug.cpp."""
+LEAST_DATA = 100 << 20
+"""The same of writable memory: it ends well with 150 MB, and not with 100 MB."""
+_BY_WORDS: tuple[tuple[TorchImportCause, re.Pattern[str]], ...] = (
+    # torch/csrc/distributed/c10d/debug.cpp; torch/_logging/_internal.py
+    ("setting", re.compile(r"The value of TORCH_\w+ must be |Invalid log settings: ")),
+    # torch/__init__.py, _import_device_backends()
+    ("plugin", re.compile(r"Failed to load the backend extension: ")),
+    # glibc, elf/dl-reloc.c; of the memory of the machine it says nothing
+    ("tls", re.compile(r"cannot allocate memory in static TLS block")),
+)
 
 
 def why(node: Node) -> TorchImportCause | None:
@@ -45,6 +53,8 @@ def why(node: Node) -> TorchImportCause | None:
 def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
     if failure.folder_gone:
         return "folder"
+    if told := "noexec" if failure.noexec else _by_words(text):
+        return told
     if failure.oom_kills or failure.type == "MemoryError" or failure.errno == 12 or _NO_MEMORY.search(text):
         return "memory"
     if failure.signal is not None:
@@ -55,14 +65,23 @@ def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
         return "other-python" if failure.built_for else "incomplete"
     if failure.type == "ModuleNotFoundError" and failure.module:
         return "incomplete" if failure.module.partition(".")[0] == "torch" else "dependency"
+    if failure.type.endswith("Warning"):
+        return "warning"
+    if failure.type == "ImportError" and re.match(r"cannot import name .* from 'torch\.", failure.text):
+        return "incomplete"  # one module of torch lacks what another one of it has
     # With so little its end may have any words, or none that were kept.
-    scarce = failure.address_space is not None and failure.address_space < LEAST_SPACE
-    return _by_text(text) or ("memory" if scarce else "other")
+    space = (failure.address_space, LEAST_SPACE), (failure.data_segment, LEAST_DATA)
+    scarce = any(limit is not None and limit < least for limit, least in space)
+    return _by_text(text) or ("memory" if scarce else "package" if failure.package else "other")
+
+
+def _by_words(text: str) -> TorchImportCause | None:
+    return next((kind for kind, words in _BY_WORDS if words.search(text)), None)
 
 
 def _by_text(text: str) -> TorchImportCause | None:
-    if _WRONG_SETTING.search(text):
-        return "setting"
+    if told := _by_words(text):
+        return told
     if "undefined symbol: nccl" in text:
         return "nccl"
     if _NO_LIBRARY.search(text):

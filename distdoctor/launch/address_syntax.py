@@ -23,6 +23,8 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
         return "is empty", None
     if any(re.search(pattern, stripped) for pattern in _PLACEHOLDERS):
         return "is a placeholder that was never filled in", None
+    if (inside := unquoted(stripped)) != stripped:
+        return "has quotes in it", address_meant(inside)
     scheme = re.match(r"^[a-z][a-z0-9+.-]*://(.*)$", stripped)
     if scheme:
         return "is a URL, not a host name or address", address_meant(scheme[1].split("/")[0])
@@ -44,6 +46,13 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
     if re.search(r"[/\\,;@\[\]\"'()]", stripped):
         return "has a character that no host name or address has", None
     return None, None
+
+
+def unquoted(text: str) -> str:
+    """What stands in quotes, which a file of variables (docker's --env-file) and not a shell has read."""
+    stripped = text.strip()
+    quoted = re.fullmatch(r"(['\"])(.*)\1", stripped)
+    return quoted[2].strip() if quoted else stripped
 
 
 def address_meant(text: str) -> str | None:

@@ -164,7 +164,7 @@ def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | N
     if text in ("gpu", "auto"):
         gpus = count_gpus()
         if gpus == 0 and text == "gpu":
-            values.bad(source, text, "no GPU is visible on this node")
+            values.bad(source, text, "asks for GPUs, and no GPU is visible on this node")
             return DEFAULT_RANKS_WITHOUT_GPU
         return gpus or count_cpus()
     if re.fullmatch(r"\d+", text) and 1 <= int(text) <= 100_000:

@@ -29,6 +29,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     if local_rank is not None and local_world is not None and local_rank >= local_world:
         told, size = where["local_rank"][0], values.sources["nproc_per_node"]
         values.problem(told, f"must be below {size}, which is {local_world}")
+        local_rank = None
     node_rank = values.first_number("node_rank", where["node_rank"], low=0)
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
     master_addr, master_port = found_master(values, launched, master_addr, master_port)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from distdoctor.launch.address_syntax import address_problem
+from distdoctor.launch.address_syntax import address_problem, unquoted
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Found
 from distdoctor.model.errors import UsageError
@@ -47,6 +47,8 @@ class Values:
                 self.sources[name] = variable
                 return value
             self.problem(variable, f"must be {low} to {high}" if high < 10_000_000 else f"must be {low} or more")
+        elif re.fullmatch(r"[+-]?\d{1,18}", meant := unquoted(text)) and low <= int(meant) <= high:
+            self.problems.append(PlanProblem(variable, text, "has quotes in it", meant))
         else:
             self.problem(variable, "is empty" if not text.strip() else "is not a whole number")
         return None
@@ -85,4 +87,5 @@ class Values:
         """Note what is wrong with what a flag or variable says. Raises UsageError for a flag."""
         if source.startswith("--"):
             raise UsageError(f"{source} {text!r}: {why.removeprefix('is ')}")
-        self.problems.append(PlanProblem(source, text, why))
+        meant = unquoted(text)
+        self.problems.append(PlanProblem(source, text, why, meant if meant.isdecimal() and meant != text else None))

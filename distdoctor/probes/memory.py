@@ -20,6 +20,7 @@ def around(failure: TorchFailure, kills_before: int | None) -> TorchFailure:
         failure,
         folder_gone=not _has_folder(),
         address_space=address_space(),
+        data_segment=_soft(resource.RLIMIT_DATA),
         memory_limit=limit(),
         oom_kills=None if kills is None or kills_before is None else kills - kills_before,
         loader=tuple(name for name in ("LD_LIBRARY_PATH", "LD_PRELOAD") if os.environ.get(name)),
@@ -35,7 +36,11 @@ def _has_folder() -> bool:
 
 def address_space() -> int | None:
     """RLIMIT_AS (``ulimit -v``) in bytes; None where there is no limit."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return _soft(resource.RLIMIT_AS)
+
+
+def _soft(kind: int) -> int | None:
+    limit = resource.getrlimit(kind)[0]
     return None if limit == resource.RLIM_INFINITY else limit
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from typing import Any
 
+from distdoctor.ranks.import_error import further
 from distdoctor.ranks.nccl_libraries import nccl_libraries
 
 MAX_TEXT = 1000
@@ -33,6 +34,7 @@ def describe(error: BaseException, path: Sequence[str]) -> dict[str, Any]:
         "version": _version(folder) if folder else None,
         "built_for": _built_for(folder) if folder else [],
         "shadows": _shadows(error, path),
+        **further(error, _text(error), os.environ, folder),
         "nccl": list(nccl_libraries(os.environ, path)) if "nccl" in _text(error).lower() else [],
     }
 

@@ -208,6 +208,27 @@ def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: s
     assert why in problem.why
 
 
+@pytest.mark.parametrize(
+    ("env", "variable", "meant"),
+    [
+        ({**RANK_ENV, "RANK": '"1"'}, "RANK", "1"),
+        ({**RANK_ENV, "MASTER_PORT": "'29500'"}, "MASTER_PORT", "29500"),
+        ({**RANK_ENV, "MASTER_ADDR": '"host0"'}, "MASTER_ADDR", "host0"),
+        ({"PET_NNODES": '"2"', "PET_MASTER_ADDR": "a"}, "PET_NNODES", "2"),
+    ],
+)
+def test_what_stands_in_quotes_is_meant(env: dict[str, str], variable: str, meant: str) -> None:
+    """As docker's --env-file leaves them."""
+    (problem,) = plan_of(env).problems
+    assert (problem.variable, problem.suggestion) == (variable, meant)
+
+
+def test_a_local_rank_that_cannot_be_is_not_known() -> None:
+    """Each process without a known one tells its report: with this number none did."""
+    plan = plan_of({**RANK_ENV, "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"})
+    assert plan.local_rank is None
+
+
 def test_a_bad_port_is_not_said_to_be_where_the_port_came_from() -> None:
     plan = plan_of({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"})
     assert (plan.master_port, plan.sources["master_port"]) == (29500, "default")

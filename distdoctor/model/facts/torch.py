@@ -63,11 +63,24 @@ class TorchFailure:
     """The working folder was deleted."""
     address_space: int | None = None
     """RLIMIT_AS in bytes; None where there is no limit."""
+    data_segment: int | None = None
+    """RLIMIT_DATA in bytes, which counts all writable memory of a process; None as before."""
     memory_limit: int | None = None
     """Bytes that the container (cgroup) may use; None where there is no limit or none is seen."""
     oom_kills: int | None = None
     """Processes of the container that the kernel killed for want of memory since this run began."""
     loader: tuple[str, ...] = ()
     """Those of LD_LIBRARY_PATH and LD_PRELOAD that are set."""
+    package: str = ""
+    """The package other than torch in whose code, or for want of whose content, it failed; empty: none, or not known.
+    """
+    package_file: str = ""
+    """Then: the file of it."""
+    cause: str = ""
+    """The exception that the one told was raised for, where there was one."""
+    noexec: tuple[str, ...] = ()
+    """Files of a library that could not be mapped, on file systems that are mounted with noexec."""
+    settings: tuple[str, ...] = ()
+    """Those of PYTHONWARNINGS and TORCH_LOGS that are set."""
     nccl: tuple[NcclLibrary, ...] = ()
     """Where the text names NCCL: each that the loader may take, in its order (ld.so(8)), then the packages."""

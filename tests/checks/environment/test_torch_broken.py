@@ -88,6 +88,13 @@ TABLE = [
         "limit on address space",
         "ulimit -v unlimited",
     ),
+    (
+        failure_of("", "MemoryError", data_segment=100 << 20),
+        "not enough memory",
+        "limit on data",
+        "ulimit -d unlimited",
+    ),
+    (TorchFailure(status=1, said="in find_spec", data_segment=50 << 20), "not enough", "limit on data", "ulimit -d"),
     (failure_of("[Errno 12] Cannot allocate memory", "OSError", errno=12), "not enough memory", "kernel log", "dmesg"),
     (TorchFailure(signal=9, memory_limit=1 << 29), "killed (signal 9)", "kernel log", "dmesg"),
     (
@@ -112,6 +119,87 @@ TABLE = [
         "",
     ),
     (failure_of("torch 2.9.0 was built without torch.distributed"), "without torch.distributed", "Install a build", ""),
+    (
+        failure_of("/lib/libgomp.so.1: cannot allocate memory in static TLS block", "OSError"),
+        "finds no room",
+        "before all others",
+        "",
+    ),
+    (
+        failure_of(
+            "/old/libgomp.so.1: cannot allocate memory in static TLS block", "OSError", loader=("LD_LIBRARY_PATH",)
+        ),
+        "finds no room",
+        "comes from there",
+        "",
+    ),
+    (
+        failure_of(
+            "libgomp.so.1: failed to map segment from shared object", "OSError", noexec=("/tmp/t/lib/libgomp.so.1",)
+        ),
+        "(noexec)",
+        "not mounted with noexec",
+        "",
+    ),
+    (
+        failure_of("libgomp.so.1: failed to map segment from shared object", "OSError"),
+        "not enough memory",
+        "kernel log",
+        "dmesg",
+    ),
+    (
+        failure_of(
+            "Failed to load the backend extension: torch_npu. You can disable extension auto-loading with "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0.",
+            "RuntimeError",
+            cause="ImportError: libhccl.so: cannot open shared object file: No such file or directory",
+        ),
+        "another kind of device",
+        "package of torch_npu",
+        "",
+    ),
+    (
+        failure_of("Invalid log settings: dynamo,foo, must be", "ValueError", settings=("TORCH_LOGS",)),
+        "a value that it does not take",
+        "TORCH_LOGS",
+        "",
+    ),
+    (
+        failure_of("Failed to initialize NumPy", "UserWarning", settings=("PYTHONWARNINGS",)),
+        "a warning is made an error",
+        "Unset it",
+        "",
+    ),
+    (
+        failure_of("cannot import name 'Tensor' from 'torch._tensor' (/site/torch/_tensor.py)", module="torch._tensor"),
+        "not complete",
+        "Install it again",
+        "--force-reinstall",
+    ),
+    (
+        failure_of(
+            "numpy.core.multiarray failed to import", package="numpy", package_file="/site-packages/numpy/__init__.py"
+        ),
+        "another package",
+        "Install numpy again",
+        "--force-reinstall numpy",
+    ),
+    (
+        failure_of(
+            "cannot import name 'deprecated' from 'typing_extensions'",
+            package="typing_extensions",
+            package_file="/home/me/.local/lib/python3.11/site-packages/typing_extensions.py",
+        ),
+        "another package",
+        "user's own folder",
+        "uninstall -y typing_extensions",
+    ),
+    (
+        failure_of("broken", package="numpy", package_file="/home/me/lib/numpy/__init__.py"),
+        "another package",
+        "out of the way",
+        "",
+    ),
     (failure_of("invalid syntax", "SyntaxError"), "it fails", "whole error", "-c 'import torch'"),
     (HIDDEN, "/job/random.py hides", "Rename /job/random.py", "mv /job/random.py /job/my_random.py"),
 ]

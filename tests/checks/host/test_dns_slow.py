@@ -25,7 +25,15 @@ ROWS = [
     Row("master found after 3 s", slow_master, ("host1",), "warn", together=True),
 ]
 
+
+def slow_number() -> Facts:
+    """An address is looked up without a question to anybody: the machine was busy."""
+    a, b = healthy(2)
+    return a, with_network(b, master=Resolution("10.77.0.10", ("10.77.0.10",), seconds=1.6))
+
+
 LOOK_ALIKES = [
+    LookAlike("an address, on a busy machine", slow_number),
     LookAlike(
         "a name found after a second",
         lambda: tuple(

@@ -1,0 +1,82 @@
+"""What helps where the import of torch fails for something beside torch: a variable, a package, a library's place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from distdoctor.check_api.torch_import import TorchImportCause, pip_command
+from distdoctor.model.cluster import Node
+from distdoctor.model.facts import TorchFailure
+from distdoctor.model.findings import Fix
+
+_TAKES = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
+_STATIC = re.compile(r"(/\S+\.so[.\d]*): cannot allocate memory in static TLS block")
+_PLUGIN = re.compile(r"Failed to load the backend extension: ([\w.-]{1,100}?)\. ")
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+OF_USER = "/.local/lib/python"
+"""Where site.py has a user's own packages, before those that are installed for all."""
+INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def remedies_beside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterator[Fix]:
+    """The fixes for one of these causes, node by node."""
+    for node in bad:
+        failure = node.identity.torch_failure or TorchFailure(text=node.identity.torch_error or "")
+        for option, (text, env, commands) in enumerate(_of(kind, failure, node), start=1):
+            yield Fix.on(node, text, option, env=env, commands=commands)
+
+
+_Remedy = tuple[str, dict[str, str | None], tuple[str, ...]]
+
+
+def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
+    if kind == "setting":
+        if match := _TAKES.search(failure.text):
+            yield f"Unset it, or set it to one of {match[2]}.", {match[1]: None}, ()
+        elif "TORCH_LOGS" in failure.settings:
+            yield 'Unset it (TORCH_LOGS="help" lists what it takes).', {"TORCH_LOGS": None}, ()
+    elif kind == "warning":
+        if "PYTHONWARNINGS" in failure.settings:
+            yield "Unset it, or name in it what is to be an error.", {"PYTHONWARNINGS": None}, ()
+        else:
+            yield "Start Python without -W error, or name with it what is to be an error.", {}, ()
+    elif kind == "plugin":
+        match = _PLUGIN.search(failure.text)
+        name = match[1] if match else "it"
+        yield "Start the job without such extensions, where it does not need their devices.", {AUTOLOAD: "0"}, ()
+        yield f"Or install the package of {name} again with what it needs, or uninstall it.", {}, ()
+    elif kind == "tls":
+        yield from _static_tls(failure)
+    elif kind == "noexec":
+        yield "Have it on a file system that is not mounted with noexec, or mount that one with exec.", {}, ()
+    elif kind == "package":
+        yield from _package(failure, node)
+
+
+def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:
+    """glibc, elf/dl-reloc.c: room for such variables of libraries that are loaded later is small and fixed."""
+    match = _STATIC.search(failure.text)
+    file = match[1] if match else ""
+    if "LD_LIBRARY_PATH" in failure.loader and not (failure.found and file.startswith(failure.found)):
+        yield "Start the job without it: this library comes from there.", {"LD_LIBRARY_PATH": None}, ()
+    if file and "LD_PRELOAD" not in failure.loader:
+        yield "Have the library loaded before all others.", {"LD_PRELOAD": file}, ()
+    elif file:
+        yield f"Name {file} first in LD_PRELOAD: what is loaded with the program has room.", {}, ()
+
+
+def _package(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
+    name, file = failure.package, failure.package_file
+    if OF_USER in file:
+        yield (
+            f"Start the job without the packages of the user's own folder: {file} is there.",
+            {"PYTHONNOUSERSITE": "1"},
+            (),
+        )
+        yield f"Or take {name} away there.", {}, (pip_command(node, "uninstall", "-y", name),)
+    elif any(part in file for part in INSTALLED):
+        again = pip_command(node, "install", "--upgrade", "--force-reinstall", name)
+        yield f"Install {name} again, in a version for this torch and this Python.", {}, (again,)
+    else:
+        yield f"Take {file} out of the way: PYTHONPATH or the working folder leads to it.", {}, ()
