@@ -221,14 +221,27 @@ def evidence(node: Node) -> Iterator[str]:
     source = node.plan.sources.get("master_addr", "default")
     yield f"{node.name}: MASTER_ADDR {node.plan.master_addr} (from {source}) is {resolved or 'not resolved'}"
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
+    if apart_from_its_host(node):
+        yield f"{node.name}: SLURM started this on {node.plan.master_addr}, whose address is on no interface here"
     if claims_node0(node):
         yield f"{node.name} is node 0 and has {addresses or 'no address'}"
     if contact and contact.outcome != "open":
         yield f"{node.name}: {contact_text(contact)}"
 
 
+def apart_from_its_host(node: Node) -> bool:
+    """Whether MASTER_ADDR is the node's own name by SLURM, which started this there, and is no address here: the
+    process has a network of its own, as in a container that was started without the host's."""
+    own = node.variables.get("SLURMD_NODENAME", "").partition(".")[0]
+    named = bool(own) and (node.plan.master_addr or "").partition(".")[0] == own
+    return named and claims_node0(node) and not (set(node.master_addresses) & set(node.addresses))
+
+
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     zero = right_node(cluster)
+    if zero is not None and zero in bad and apart_from_its_host(zero):
+        text = "Give the container the network of its host (docker, podman: --network=host), on every node."
+        return (Fix(text),)
     address = reachable_address(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."

@@ -127,7 +127,7 @@ def finding(
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
-        fixes=(Fix(fix_text(cluster, zero, absent, ranks), tuple(absent)),),
+        fixes=(Fix(fix_text(cluster, zero, absent, ranks), () if zero and zero.plan.everywhere else tuple(absent)),),
     )
 
 
@@ -177,14 +177,21 @@ def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[s
     if meeting.counts == "ranks":
         return missing_ranks(cluster, zero, meeting, strangers)
     names = [node.name for node in strangers[:count]]
-    taken = {node.node_rank for node in here} | {node.node_rank for node in strangers}
+    taken = {node.node_rank for node in (*here, *strangers)}
     free = [rank for rank in range(min(meeting.expected, 100_000)) if rank not in taken]
     rest = count - len(names)
-    return names + [called(zero, rank) for rank in (free[-rest:] if rest > 0 else [])], ()
+    return names + (unnamed(cluster, zero, free[-rest:]) if rest > 0 else []), ()
+
+
+def unnamed(cluster: Cluster, zero: Node, free: list[int]) -> list[str]:
+    """What those are called that have these ranks, or, where ranks were not given, whoever of the list is not here."""
+    if zero.plan.node_rank is not None:
+        return [called(zero, rank) for rank in free]
+    names = [name for name in zero.plan.roster if name not in {n.identity.hostname for n in cluster.nodes}]
+    return names if len(names) == len(free) else [f"node{rank}" for rank in free]
 
 
 def called(zero: Node, rank: int) -> str:
-    """What the launcher calls a node that never came, else its number."""
     return zero.plan.roster[rank] if rank < len(zero.plan.roster) else f"node{rank}"
 
 
@@ -237,11 +244,8 @@ def outside_text(node: Node) -> str:
     meeting, network = node.meeting, node.network
     if node.plan.master_addr is None:
         return "nothing says here where node 0 is"
-    waited = (
-        f"waited {meeting.waited:.0f} s for {node.plan.master_addr}:{node.plan.master_port}"
-        if node.saw("meeting")
-        else ""
-    )
+    where = f"{node.plan.master_addr}:{node.plan.master_port}"
+    waited = f"waited {meeting.waited:.0f} s for {where}" if node.saw("meeting") else ""
     if meeting.late is not None:
         return f"came when the check was over, with {meeting.late} of {node.plan.nnodes} there"
     if network.contact is None:
@@ -269,12 +273,10 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
 
 
 def all_here(cluster: Cluster, absent: list[str]) -> bool:
-    """Whether the facts of all who are absent are here."""
     return {*absent} <= {node.name for node in cluster.nodes}
 
 
 def counted(ranks: Sequence[int]) -> str:
-    """``rank 1`` or ``ranks 1, 2 and 3``; of many, some."""
     return f"rank{'s' if len(ranks) != 1 else ''} {some_of(map(str, ranks))}"
 
 
@@ -293,6 +295,9 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
     plan = zero.plan
     if plan.started == "rank":  # the launcher's own line is not known
         return f"Start the job's ranks on {some_of(absent)} as on {zero.name}, and look at what they say there."
+    if plan.everywhere:
+        where = f"a batch script runs on one node of its job; nothing starts the line on {some_of(absent)}"
+        return f"Put `{plan.everywhere}` before the line, and before torchrun: {where}."
     shared = zero.meeting.token == "agreed"
     before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
     line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"

@@ -39,6 +39,8 @@ class Launched:
     """It starts one process on each node, none for each rank."""
     rank0_unknown: str = ""
     """Where it does not tell who is rank 0: how the user can, in words."""
+    everywhere: str = ""
+    """What has to stand before the command, where nobody starts it on the nodes of the job but this one."""
     note: str = ""
     """What a reader of the report should know of it."""
     agent_store: bool = False
@@ -46,3 +48,9 @@ class Launched:
     run_id: str = "none"
     restart: int = 0
     """How often the ranks have been started again."""
+
+    @property
+    def first(self) -> str:
+        """Where its first process is; empty where it only guesses that, as by the host that it was started on."""
+        found = self.found.get("master_addr")
+        return str(found.value) if found is not None and self.roster else ""

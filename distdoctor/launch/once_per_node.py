@@ -44,6 +44,7 @@ def plan_of_node(
     if standalone:
         master_addr, master_port = "127.0.0.1", 0
         sources.update(master_addr=standalone, master_port="any free port")
+    task = number_of(values.env.get(launched.task)) if launched is not None else None
     announce = False
     if master_addr is None and not any(
         p.variable in (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables) for p in values.problems
@@ -78,8 +79,10 @@ def plan_of_node(
         rdzv_backend="c10d" if standalone else rdzv_backend(values),
         init_method=flags.init_method,
         launcher=launched.launcher if launched is not None else "",
-        task=number_of(values.env.get(launched.task)) if launched is not None else None,
-        roster=launched.roster if launched is not None and node_rank == 0 else (),
+        task=task,
+        first=launched.first if launched is not None and task == 1 else "",
+        everywhere=launched.everywhere if launched is not None and nnodes > 1 else "",
+        roster=_roster(launched, node_rank) if nnodes > 1 else (),
     )
 
 
@@ -107,6 +110,12 @@ def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:
         if value is not None:
             found[name] = value
     return replace(launched, found=found, per_node=True)
+
+
+def _roster(launched: Launched | None, node_rank: int | None) -> tuple[str, ...]:
+    """The names of the nodes where this is node 0, or the batch script, which runs on the first of them."""
+    first = launched is not None and (node_rank == 0 or (node_rank is None and bool(launched.everywhere)))
+    return launched.roster if launched is not None and first else ()
 
 
 def _standalone(values: Values, nnodes: int) -> str:

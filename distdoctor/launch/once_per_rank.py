@@ -36,7 +36,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     nnodes = values.number_found("nnodes", (), launched.found, low=1)
     if nnodes is None and launched.nodes_even and world is not None and local_world is not None:
         nnodes = -(-world // local_world)
-    task = values.env.get(launched.task)
+    task = number_of(values.env.get(launched.task))
     return Plan(
         started="rank",
         nnodes=nnodes,
@@ -53,7 +53,8 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         init_method=flags.init_method,
         restart=launched.restart,
         launcher=launched.launcher,
-        task=number_of(task),
+        task=task,
+        first=launched.first if task == 1 else "",
         note=launched.note,
         roster=launched.roster if rank == 0 else (),
         tasks=launched.tasks if rank == 0 else (),

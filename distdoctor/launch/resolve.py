@@ -83,7 +83,7 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
         if launched := detect(env):
             return once_on_each_node(launched, env) if by_node else launched
     if by_node:
-        return None
+        return slurm.batch(env)
     ranked = any(name in env for name in RANK.variables)
     for refuse in REFUSALS:
         refuse(env)

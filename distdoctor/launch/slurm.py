@@ -19,6 +19,8 @@ NAME = "SLURM"
 STEP, TASKS = "SLURM_STEP_ID", WORLD_SIZE.slurm
 JOB, NODE, TERMINAL = "SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_PTY_PORT"
 HOSTFILE = "SLURM_HOSTFILE"
+STARTED_FROM = "SLURM_LAUNCH_NODE_IPADDR"
+"""The address of the host that srun was typed on."""
 
 
 def in_step(env: Mapping[str, str]) -> bool:
@@ -99,6 +101,18 @@ def refuse_outside_step(env: Mapping[str, str]) -> None:
         f"this is {what} of SLURM job {env[JOB]}, which has {number} nodes, and would check one machine: type `{line}` "
         "(or add --standalone for this machine alone)"
     )
+
+
+def batch(env: Mapping[str, str]) -> Launched | None:
+    """A batch script, or a shell, in which a node's flags were typed: they start nothing on the job's other nodes."""
+    if JOB not in env or STEP in env:
+        return None
+    source = next((name for name in jobs.SLURM_LISTS if env.get(name)), None)
+    nodes = expand(env[source]) if source else ()
+    if len(nodes) < 2:
+        return None
+    roster = nodes if env.get(NODE) == nodes[0] else ()
+    return Launched("", {}, {}, (), roster, per_node=True, everywhere="srun --ntasks-per-node=1")
 
 
 def _port(env: Mapping[str, str]) -> dict[str, Found]:

@@ -53,6 +53,10 @@ class Plan:
     """Who started this process as one of several, in words; empty where nobody is known to have."""
     task: int | None = None
     """This process's number among those whose output the launcher makes one; None where each has its own."""
+    first: str = ""
+    """Where the launcher put the first of those, by its own word; kept by the second."""
+    everywhere: str = ""
+    """What to put before the line, where this is a batch script and the line starts something on this node alone."""
     note: str = ""
     """What is to be known of how the launcher's variables were read."""
     roster: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from distdoctor.model.findings import Candidate, Finding
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import STAGES, needs_torch, position
 
 SCHEMA_VERSION = 1
 
@@ -75,6 +75,11 @@ class Report:
     def until(self) -> str:
         """The highest stage that is told of; the whole ladder's where none is."""
         return max((s.stage for s in self.stages if s.stage in STAGES), key=position, default=STAGES[-1])
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is of some of the planned nodes, as each climbs by itself up to the stage where they meet."""
+        return not needs_torch(self.until) and len(self.nodes) < (self.plan.get("nnodes") or 1)
 
 
 Verdict = Literal["pass", "warn", "fail", "incomplete"]

@@ -69,6 +69,8 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
             return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
         if missing and all(root.incomplete for root in roots) and not from_here:
             again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
+            if before := report.plan.get("everywhere"):
+                return "start it on all nodes at once", [f"{before} {line}" for line in again]
             unmet = [name for name in missing if any(name in root.nodes for root in roots)]
             return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
         if from_here and roots:
@@ -92,6 +94,8 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
         sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
         explain = shlex.join([*program.split(), "explain", roots[0].check, *sites])
         return "the job would run; what the warning means", [explain]
+    if report.until != STAGES[-1] and report.plan.get("started") == "rank":
+        return f"nothing is wrong up to {report.until}; start it without --until to run every stage", []
     if report.until != STAGES[-1]:
         rest = _without(flags, "--until")
         return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest, (), here)

@@ -115,6 +115,8 @@ class _Writer:
             said = "the job would run as planned"
         elif report.verdict == "pass":
             said = "nothing keeps the job from starting as planned" if self._whole() else "nothing is wrong so far"
+            if report.apart:
+                said += f" on {fold([node.name for node in report.nodes])}, which is all that is known here"
         else:
             said = "not everything could be checked"
         self.page.line((f"{self._word()}: ", STYLES[report.verdict]), said)

@@ -12,6 +12,8 @@ from distdoctor.judge.engine import Judgement
 from distdoctor.launch import openmpi
 from distdoctor.model.facts import files
 from distdoctor.model.report import Report
+from distdoctor.session import first_process
+from distdoctor.session.first_process import first_is_gone
 from distdoctor.session.meeting import Meeting
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.report_maker import ReportMaker
@@ -35,10 +37,13 @@ class Finish:
         """The report, once the run has one."""
         self.unsaved = False
         """Whether the facts were to be saved and could not be."""
+        self._where_first: tuple[str, ...] = ()
+        """The addresses of the launcher's first process, where that has to be known."""
 
     async def finish(self, report: Report | None, meeting: Meeting | None) -> None:
         """Tell node 0's report, where there is one, else this process's own; leave together where it is node 0's."""
         self.report = report or self._reports.of_own(self._recorder)
+        self._where_first = await first_process.addresses(self._recorder.facts)
         self._save_and_tell(meeting)
         if meeting is not None:
             await meeting.part()
@@ -97,19 +102,9 @@ class Finish:
         if plan.task is None or leads:
             return leads or self._recorder.leads_node
         # A launcher that ends one process ends all, and the first tells.
-        return plan.task == 0 or (plan.task == 1 and self._reports.signal is None and self._first_is_gone())
-
-    def _first_is_gone(self) -> bool:
-        """Whether the first process of the launcher's, which tells for all, has ended, or nothing listens where it is:
-        the second one then tells."""
-        facts = self._recorder.facts
-        contact = facts.network.contact if facts.network else None
-        if contact is None or contact.outcome != "refused":
-            return bool(facts.meeting and facts.meeting.host_lost)
-        # The first of another node, whose MASTER_ADDR is its own host: the first one is not there.
-        own = {address for one in (facts.host.interfaces if facts.host else ()) for address in one.addresses}
-        here = contact.address in own or contact.address.startswith("127.")
-        return not (here and self._recorder.options.plan.local_rank == 0)
+        if plan.task != 1 or self._reports.signal is not None:
+            return plan.task == 0
+        return first_is_gone(self._recorder.facts, self._where_first)
 
     def _tell_beside(self, report: Report) -> None:
         """What this process saw, where it met nobody and another tells the report: a line of stderr for each cause."""

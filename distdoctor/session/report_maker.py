@@ -13,8 +13,14 @@ from distdoctor.judge.engine import Judgement
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.report import Report
+from distdoctor.model.stages import needs_torch
 from distdoctor.session.baseline import changes
 from distdoctor.session.recorder import Recorder
+
+EACH_BY_ITSELF = (
+    "up to {stage} each node is judged by itself, and this is {name}: what the others find they say on stderr, and end "
+    "with its status"
+)
 
 
 class ReportMaker:
@@ -35,6 +41,8 @@ class ReportMaker:
             notes.append(f"interrupted by {signal.Signals(self.signal).name}: this is what was known then")
         elif unfinished:
             notes.append("not finished within --wait and --timeout: this is what was known then")
+        if cluster.plan.task is not None and not needs_torch(self._until) and not cluster.plan.one_node:
+            notes.append(EACH_BY_ITSELF.format(stage=self._until, name=cluster.reference.name))
         notes += changes(cluster.nodes, self._baseline)
         report = assemble(
             cluster,

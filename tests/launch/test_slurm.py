@@ -152,6 +152,25 @@ def test_what_is_one_machine(env: dict[str, str], flags: dict[str, Any]) -> None
     assert values(plan, "started", "nnodes", "nproc_per_node", "launcher") == ("node", 1, 2, "")
 
 
+@pytest.mark.parametrize(
+    ("env", "flags", "roster"),
+    [
+        (BATCH, {"nnodes": "2"}, ("sn0", "sn1")),
+        (BATCH, {"nnodes": "2", "node_rank": 0, "master_addr": "sn0"}, ("sn0", "sn1")),
+        (BATCH, {"nnodes": "2", "node_rank": 1, "master_addr": "sn0"}, ()),
+        (SALLOC, {"nnodes": "2"}, ()),
+    ],
+)
+def test_a_node_s_flags_in_a_batch_script_start_nothing_on_the_others(
+    env: dict[str, str], flags: dict[str, Any], roster: tuple[str, ...]
+) -> None:
+    plan = plan_in(env, **flags)
+    assert values(plan, "started", "nnodes", "launcher", "task") == ("node", 2, "", None)
+    assert (plan.everywhere, plan.roster) == ("srun --ntasks-per-node=1", roster)
+    alone = plan_in(env, nproc_per_node="2", nnodes="1")
+    assert (alone.everywhere, alone.roster) == ("", ())
+
+
 def test_torchrun_on_the_nodes_is_nearer() -> None:
     agent = env_of(
         "TORCHELASTIC_RUN_ID=a RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 GROUP_RANK=1 MASTER_ADDR=sn0 "

@@ -322,3 +322,16 @@ def test_the_header_counts_nodes_and_ranks_and_names_the_launcher(
     nodes = tuple(ReportNode(f"host{n}", n, True, ranks=tuple(range(count))) for n, count in enumerate(ranks))
     one = reports.report(plan={**reports.plan(), **plan}, nodes=nodes)
     assert f" · {shape} · " in render(one).splitlines()[0]
+
+
+def test_what_each_node_climbs_by_itself_passes_for_that_node_alone() -> None:
+    """As task 0 of srun with --until network: the others tell elsewhere."""
+    up_to = ("environment", "host", "gpu", "network")
+
+    def ending(count: int) -> str:
+        whole = reports.report(count, plan=reports.plan(3, 1, started="rank"))
+        return render(replace(whole, stages=tuple(s for s in whole.stages if s.stage in up_to)), Style())
+
+    assert "PASS up to network: nothing is wrong so far on host0, which is all that is known here" in ending(1)
+    assert "next: nothing is wrong up to network; start it without --until to run every stage" in ending(1)
+    assert "all that is known" not in ending(3)

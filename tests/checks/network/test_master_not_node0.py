@@ -67,7 +67,15 @@ def published(visitors: int = 0) -> Facts:
     return with_meeting(a, visitors=visitors), with_meeting(alone(b), host_lost=True)
 
 
+def in_a_container(name: str = "host0") -> Facts:
+    """Tasks of SLURM in containers that have a network of their own; the first is on the node of this name."""
+    a, b = (outside(with_master(one, "host0", resolved=["10.99.0.10"])) for one in healthy(2, declared=True))
+    a = replace(a, variables={**a.variables, "SLURMD_NODENAME": name})
+    return with_network(a, bind=Bind(True, PORT)), b
+
+
 ROWS = [
+    Row("a container with a network of its own", in_a_container, BOTH),
     Row("an address that is forwarded, and not for node 0 itself", published, ("host0",), alone=("store/node-lost",)),
     Row("the same, seen by node 0 alone", lambda: published(1)[:1], ("host0",)),
     Row("nobody's address", nobodys_address, BOTH),
@@ -128,3 +136,8 @@ def test_a_name_that_means_just_its_own_host_on_one_node_is_right_on_the_others(
     b = with_master(b, "host0", own=True, resolved=["127.0.1.1"])
     (root,) = judged(waited_in_vain(a), outside(b)).roots
     assert (root.check, root.nodes) == ("network/master-resolves-differently", ("host1",))
+
+
+def test_a_container_without_the_host_s_network_is_to_have_it() -> None:
+    assert "--network=host" in fixes(*in_a_container())[0].text
+    assert not any("--network=host" in fix.text for fix in fixes(*in_a_container("host7")))

@@ -51,6 +51,13 @@ def tasks(*came: int, roster: tuple[str, ...] = ("host0", "sn1", "sn2"), each: t
     return met(*facts, expected=len(places))
 
 
+def batch(*came: str) -> Facts:
+    """A batch script's host0, where nobody gave the ranks of the nodes, and who of the others came."""
+    plan = {"node_rank": None, "roster": ("host0", "sn1", "sn2"), "everywhere": "srun --ntasks-per-node=1"}
+    others = (with_plan(node(name, rank, of=3), node_rank=None) for rank, name in enumerate(came, 1))
+    return met(with_plan(node("host0", 0, of=3), **plan), *others, expected=3)
+
+
 def late() -> Facts:
     """Node 0 came when the other had given up."""
     a, b = healthy(2)
@@ -92,6 +99,9 @@ ROWS = [
     Row("a task of the last node missing", lambda: tasks(0, 1, 2, 3, 4), ("sn2",), together=True),
     Row("both other nodes of srun missing", lambda: tasks(0, 1, 2, 3), ("sn1", "sn2"), together=True),
     Row("one of four tasks missing where others came", lambda: tasks(0, 2, 3, each=(2, 2)), ("host0",), together=True),
+    Row("what a batch script starts on no other node", batch, ("sn1", "sn2"), together=True),
+    Row("in a batch script, one of those that somebody starts", lambda: batch("sn2"), ("sn1",), together=True),
+    Row("in a batch script, one under another name", lambda: batch("other"), ("node2",), together=True),
     Row("node 0 late", late, ("host1",)),
     Row("node 0 slow to host", slow_import, ("host1",)),
 ]
@@ -171,3 +181,7 @@ def test_no_command_is_printed_for_ranks_whose_launcher_is_not_known(both: bool)
     for zero in (waited_in_vain(a), outside(with_network(a, master_is_own=False))):
         text = missing_text(zero, outside(b)) if both else missing_text(waited_in_vain(a))
         assert "None" not in text and "distdoctor check" not in text
+
+
+def test_what_a_batch_script_starts_on_one_node_belongs_below_srun() -> None:
+    assert "Put `srun --ntasks-per-node=1` before the line, and before torchrun" in missing_text(*batch())
