@@ -97,3 +97,38 @@ def test_every_task_takes_its_own_host_for_the_master(with_slurm: Site) -> None:
     report = json.loads(done.stdout)
     assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("store/nodes-missing", ["host1"])]
     assert "host1: store/nodes-missing: node0 (node 0) was not reached" in done.stderr
+
+
+@pytest.mark.scoreboard
+def test_every_task_takes_the_host_that_srun_was_typed_on_for_the_master(with_slurm: Site) -> None:
+    """One document: the second task does not take the first for gone because nothing listens there."""
+    own = 'MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR exec "$@"'
+    waiting = [sys.executable, "-m", "distdoctor", "check", "--json", "--wait", "8"]
+    done = with_slurm.run(["srun", "-N2", "/mnt/job", "sh", "-c", own, "sh", *waiting])
+    report = json.loads(done.stdout)
+    assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("network/master-not-node0", ["host0"])]
+
+
+@pytest.mark.scoreboard
+def test_what_each_node_climbs_alone_is_told_of_that_node(with_slurm: Site) -> None:
+    """The second node's fault is on stderr and in the status."""
+    with_slurm.sets("host1", GLOO_SOCKET_IFNAME="ib0")
+    try:
+        done = with_slurm.run(["srun", "-N2", *check("--until", "network")])
+    finally:
+        with_slurm.sets("host1")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"], [node["name"] for node in report["nodes"]]) == (1, "pass", ["host0"])
+    assert "each node is judged by itself, and this is host0" in report["notes"][0]
+    assert "host1: gloo/interface-not-found" in done.stderr
+
+
+@pytest.mark.scoreboard
+def test_a_node_s_flags_in_a_batch_script(with_slurm: Site) -> None:
+    script = "\n".join(["#!/bin/sh", " ".join(check("--nnodes", "2", "--wait", "6"))])
+    with_slurm.cluster.put("batch", script)
+    told = "sbatch --wait --quiet -N2 --output=/mnt/batch.out --error=/dev/null /mnt/batch; cat /mnt/batch.out"
+    report = json.loads(with_slurm.run(["sh", "-c", told]).stdout)
+    (finding,) = report["findings"]
+    assert (finding["check"], finding["nodes"]) == ("store/nodes-missing", ["host1"])
+    assert "Put `srun --ntasks-per-node=1` before the line" in finding["fixes"][0]["text"]
