@@ -7,7 +7,8 @@ What you see
 Why it happens
 --------------
 None of the known causes is in the facts. NCCL's own words come with NCCL_DEBUG=INFO. Where the group of all nodes
-cannot be made, those of each node alone and of pairs are tried, which tells the node or the link.
+cannot be made, those of each node alone and of pairs are tried, which tells the node or the link; of a node whose own
+cannot be made, each GPU alone and pairs of them, which tells the GPU, or the two.
 
 Fix
 ---
@@ -24,8 +25,21 @@ gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Literal
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, failed_stage_finding, groups, names_of
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    Sequence,
+    failed_stage_finding,
+    gpus,
+    groups,
+    names_of,
+    together,
+)
 
 SEVERITY = "fail"
 LOG = (
@@ -115,37 +129,85 @@ FIX_SMALLER = (
 )
 LINES = 8
 WARNINGS = 3
+FIX_DEVICE = (
+    "Leave this GPU out (CUDA_VISIBLE_DEVICES), or take the node out of the job; reset the GPU, and look for its Xid "
+    "in dmesg."
+)
+FIX_PAIR = (
+    "Run the job once with NCCL_P2P_DISABLE=1: where it works then, the GPUs cannot reach each other's memory "
+    "(distdoctor explain nccl/p2p-broken)."
+)
 FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    gpus = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
-    planned = any("nccl" in node.plan.backends(gpus=gpus) for node in cluster.nodes)
-    severity = "fail" if planned else "warn"
+    gpus_seen = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
+    planned = any("nccl" in node.plan.backends(gpus=gpus_seen) for node in cluster.nodes)
+    severity: Literal["fail", "warn"] = "fail" if planned else "warn"
     found = groups.group_search(cluster)
-    if found is None or not (found.alone or found.nodes or found.links):
-        evidence = (*nccl_said(cluster.nodes), *(found.evidence if found is not None else ()))
+    devices = list(groups.device_searches(cluster))
+    named = [one for one in devices if one.ranks]
+    yield from (of_devices(one, severity) for one in named)
+    if found is None or not found.nodes:
+        if named:
+            return
+        tried = (*(found.evidence if found is not None else ()), *(line for one in devices for line in one.evidence))
+        evidence = (*nccl_said(cluster.nodes), *tried)
         for one in failed_stage_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity):
             yield replace(one, evidence=(*one.evidence, *evidence[:LINES]))
         return
-    for nodes, links, summary in accused(found):
+    told = {one.node for one in named}
+    for nodes, links, summary in accused(found.nodes, told):
+        more = [line for one in devices if one.node in nodes for line in one.evidence]
         yield Finding.about(
             nodes,
             summary,
             links=[(a.name, b.name) for a, b in links],
-            evidence=[*nccl_said(nodes), *about(found, nodes)][:LINES],
+            evidence=[*nccl_said(nodes), *about(found, nodes), *more][:LINES],
             fixes=[Fix.on(nodes, FIX_SMALLER)],
-            severity="fail" if planned else "warn",
+            severity=severity,
         )
 
 
-def accused(found: groups.GroupSearch) -> Iterator[tuple[tuple[Node, ...], tuple[tuple[Node, Node], ...], str]]:
-    if found.alone:
-        yield found.alone, (), f"The NCCL process group cannot be made on {names_of(found.alone)} alone, either."
-    if found.nodes:
-        yield found.nodes, (), f"The NCCL process group cannot be made with {names_of(found.nodes)}, and without can."
+def of_devices(found: groups.DeviceSearch, severity: Literal["fail", "warn"]) -> Finding:
+    """The GPU, or the two, of one node with which its own group fails."""
+    node, ranks = found.node, found.ranks
+    blamed = ranks.alone or ranks.bad or tuple(dict.fromkeys(rank for pair in ranks.links for rank in pair))
+    names = together(gpus.device_of_rank(node, rank) for rank in blamed)
+    if len(ranks.alone) == len(node.facts.ranks):
+        summary, fix = f"NCCL fails on {node.name} even with each GPU by itself.", FIX
+    elif ranks.alone:
+        summary, fix = f"NCCL fails on {names} of {node.name} by itself, and on its other GPUs not.", FIX_DEVICE
+    elif ranks.bad:
+        summary, fix = f"No NCCL group can be made with {names} of {node.name}, and without can.", FIX_DEVICE
+    else:
+        pairs = [" and ".join(gpus.device_of_rank(node, rank) for rank in pair) for pair in ranks.links]
+        summary, fix = f"{together(pairs)} of {node.name} make no NCCL group together; with others each can.", FIX_PAIR
+    return Finding.about(
+        [node],
+        summary,
+        ranks=sorted(blamed),
+        evidence=[*nccl_said([node]), *failed_first(found.evidence)][:LINES],
+        fixes=[Fix.on(node, fix)],
+        severity=severity,
+    )
+
+
+def accused(
+    found: groups.Accused[Node], told: set[Node]
+) -> Iterator[tuple[tuple[Node, ...], tuple[tuple[Node, Node], ...], str]]:
+    """Nodes, links and what is wrong with them; but for the nodes of which a GPU is told."""
+    alone = tuple(node for node in found.alone if node not in told)
+    if alone:
+        yield alone, (), f"The NCCL process group cannot be made on {names_of(alone)} alone, either."
+    if found.bad:
+        yield found.bad, (), f"The NCCL process group cannot be made with {names_of(found.bad)}, and without can."
     for pair in found.links:
         yield pair, (pair,), f"{names_of(pair)} cannot make an NCCL process group together; with others each can."
+
+
+def failed_first(lines: Sequence[str]) -> list[str]:
+    return sorted(lines, key=lambda line: ": failed" not in line)
 
 
 def nccl_said(nodes: Iterable[Node]) -> list[str]:

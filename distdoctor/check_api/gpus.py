@@ -14,6 +14,7 @@ __all__ = [
     "Device",
     "NcclLibrary",
     "computed_right",
+    "device_of_rank",
     "device_said",
     "devices_said",
     "driver",
@@ -85,6 +86,17 @@ def computed_right(node: Node, device: Device) -> bool:
 def device_said(device: Device) -> str:
     """What a device is called in a sentence: the driver's number, and its place on the bus, which never changes."""
     return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
+
+
+def device_of_rank(node: Node, rank: int) -> str:
+    """The GPU that a rank of the node takes, as it is called in a sentence; its rank alone where that is not known."""
+    one = next((one for one in node.facts.ranks if one.rank == rank), None)
+    if one is None or one.gpu is None or not one.gpu.visible:
+        return f"the GPU of rank {rank}"
+    gpu = one.gpu.visible[one.local_rank % len(one.gpu.visible)]
+    known = (device for device in driver(node).devices if gpu.uuid and _bare(device.uuid) == _bare(gpu.uuid))
+    device = next(known, None)
+    return f"{device_said(device) if device else f'device {gpu.index}'} (rank {rank})"
 
 
 def devices_said(devices: Iterable[Device]) -> str:

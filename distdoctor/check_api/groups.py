@@ -2,55 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from distdoctor.check_api.text import names_of, shorten_error
+from distdoctor.check_api.text import names_of, ranks_said, shorten_error
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import SmallerGroup
 
-__all__ = ["GroupSearch", "group_search"]
+__all__ = ["Accused", "DeviceSearch", "GroupSearch", "device_searches", "group_search"]
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Accused(Generic[T]):
+    """Whom groups of one and of two accuse."""
+
+    alone: tuple[T, ...] = ()
+    """Those that fail by themselves."""
+    bad: tuple[T, ...] = ()
+    """Those that fail with every other they were tried with, which pass with others."""
+    links: tuple[tuple[T, T], ...] = ()
+    """Two that fail together, and pass with others."""
+    unclear: tuple[T, ...] = ()
+    """Those of which it is one, and cannot be told which."""
+
+    def __bool__(self) -> bool:
+        return bool(self.alone or self.bad or self.links)
 
 
 @dataclass(frozen=True)
 class GroupSearch:
-    """Whom the smaller groups accuse."""
+    """What the groups of fewer nodes say."""
 
-    alone: tuple[Node, ...] = ()
-    """Nodes that fail by themselves."""
-    nodes: tuple[Node, ...] = ()
-    """Nodes that fail with every other they were tried with, which pass with others."""
-    links: tuple[tuple[Node, Node], ...] = ()
-    """Nodes that fail together, and pass with others."""
-    unclear: tuple[Node, ...] = ()
-    """Nodes of which it is one, and cannot be told which."""
+    nodes: Accused[Node]
+    evidence: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class DeviceSearch:
+    """What the groups of one node's own ranks say, each on its own GPU."""
+
+    node: Node
+    ranks: Accused[int]
     evidence: tuple[str, ...] = field(default=())
 
 
 def group_search(cluster: Cluster) -> GroupSearch | None:
-    """What was found; None where no smaller group was tried."""
-    tried = [(_nodes(group, cluster.by_key), group) for facts in cluster.nodes for group in facts.facts.groups]
+    """What was found of nodes; None where no smaller group of them was tried."""
+    groups = [group for facts in cluster.nodes for group in facts.facts.groups if not group.ranks]
+    tried = [(_nodes(group, cluster.by_key), group) for group in groups]
     tried = [(nodes, group) for nodes, group in tried if nodes]
     if not tried:
         return None
-    alone = tuple(nodes[0] for nodes, group in tried if len(nodes) == 1 and not group.passed)
-    pairs = [(nodes[0], nodes[1], group.passed) for nodes, group in tried if len(nodes) == 2]
-    good = {node for first, second, passed in pairs if passed for node in (first, second)}
+    accused = _accused([(nodes, group.passed) for nodes, group in tried])
+    return GroupSearch(accused, tuple(_said(_names(nodes), group) for nodes, group in tried))
+
+
+def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
+    """What was found of the GPUs of each node on which even its own group could not be made."""
+    tried: dict[Node, list[SmallerGroup]] = {}
+    for facts in cluster.nodes:
+        for group in facts.facts.groups:
+            for node in _nodes(group, cluster.by_key)[:1] if group.ranks else ():
+                tried.setdefault(node, []).append(group)
+    for node, groups in tried.items():
+        said = [_said(ranks_said(group.ranks), group) for group in groups]
+        yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(said))
+
+
+def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> Accused[T]:
+    alone = tuple(members[0] for members, passed in tried if len(members) == 1 and not passed)
+    pairs = [(members[0], members[1], passed) for members, passed in tried if len(members) == 2]
+    good = {one for first, second, passed in pairs if passed for one in (first, second)}
     failing = [(first, second) for first, second, passed in pairs if not passed]
-    partners: dict[Node, list[Node]] = {}
+    partners: dict[T, list[T]] = {}
     for first, second in failing:
         partners.setdefault(first, []).append(second)
         partners.setdefault(second, []).append(first)
-    bad = tuple(node for node, others in partners.items() if node not in good and all(o in good for o in others))
+    bad = tuple(one for one, others in partners.items() if one not in good and all(o in good for o in others))
     links = tuple(pair for pair in failing if pair[0] in good and pair[1] in good)
-    told = {*bad, *(node for pair in links for node in pair)}
-    unclear = tuple(node for node, others in partners.items() if node not in told and not set(others) & set(bad))
-    return GroupSearch(alone, bad, links, unclear, tuple(_said(nodes, group) for nodes, group in tried))
+    told = {*bad, *(one for pair in links for one in pair)}
+    unclear = tuple(one for one, others in partners.items() if one not in told and not set(others) & set(bad))
+    return Accused(alone, bad, links, unclear)
 
 
 def _nodes(group: SmallerGroup, by_key: dict[str, Node]) -> tuple[Node, ...]:
     return tuple(dict.fromkeys(by_key[key] for key in group.nodes if key in by_key))
 
 
-def _said(nodes: tuple[Node, ...], group: SmallerGroup) -> str:
-    who = f"{names_of(nodes)} alone" if len(nodes) == 1 else f"{names_of(nodes)} together"
+def _names(nodes: tuple[Node, ...]) -> str:
+    return f"{names_of(nodes)} alone" if len(nodes) == 1 else f"{names_of(nodes)} together"
+
+
+def _said(who: str, group: SmallerGroup) -> str:
     return f"{who}: " + ("passed" if group.passed else f"failed: {shorten_error(group.error or 'no text')}")

@@ -1,4 +1,5 @@
-"""Smaller groups, where that of all could not be made: which node, or which two nodes together, it is.
+"""Smaller groups, where that of all could not be made: which node, or which two nodes together, it is; of a node on
+which even its own cannot be made, which GPU, or which two.
 
 Each node with several ranks alone; where all of these pass, pairs of nodes, every node in one pair of each round. A
 node that fails with all whom it is paired with, while they pass with others, is the one; two nodes that pass with
@@ -7,7 +8,8 @@ others and fail together are that link. With many nodes not all pairs are tried,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from distdoctor.model.bounds import MAX_ROUNDS
 from distdoctor.model.cluster import Cluster
@@ -17,23 +19,67 @@ from distdoctor.session.inbox import Inbox
 from distdoctor.session.rank_assignment import Numbering
 from distdoctor.session.stage_opener import StageOpener
 
+T = TypeVar("T")
 Group = tuple[str, ...]
 """Numbers of participants."""
+APART_SECONDS = 40.0
+"""For all ranks of a node, each alone and in pairs."""
 
 
 async def search(cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering: Numbering) -> list[SmallerGroup]:
     """The groups that were tried, and how each ended; as many as there is time for."""
     nodes = _by_node(cluster, inbox, numbering)
-    found = list[SmallerGroup]()
-    keys = {str(one.number): one.facts.key for one in inbox.present}
-    for attempt, groups in enumerate(rounds(nodes, numbering), start=1):
-        if attempt > MAX_ROUNDS or not opener.time_left:
+    trials = _Trials(inbox, opener, numbering)
+    if len(nodes) == 1:  # its group is the one that failed
+        await trials.within(nodes)
+        return trials.found
+    for groups in rounds(nodes, numbering):
+        ended = await trials.of(groups)
+        failed = [group for group, error in ended.items() if error and group in nodes]
+        if failed:  # what fails on one node fails with others, too
+            await trials.within(failed)
             break
-        ended = await _try(groups, attempt, inbox, opener, numbering)
-        found += [SmallerGroup(tuple(keys[one] for one in group), error == "", error) for group, error in ended.items()]
-        if any(error and group in nodes for group, error in ended.items()):
-            break  # what fails on one node fails with others, too
-    return found
+    return trials.found
+
+
+class _Trials:
+    """Rounds of groups side by side, and how they ended; none where there is no time for it."""
+
+    def __init__(self, inbox: Inbox, opener: StageOpener, numbering: Numbering) -> None:
+        self._inbox, self._opener, self._numbering = inbox, opener, numbering
+        self._keys = {str(one.number): one.facts.key for one in inbox.present}
+        self._attempt = 0
+        self.found: list[SmallerGroup] = []
+
+    async def of(self, groups: Sequence[Group], apart: bool = False) -> dict[Group, str]:
+        """One round: each group, and its error. ``apart``: of the ranks of one process."""
+        if not self._next():
+            return {}
+        ended = await _try(groups, self._attempt, self._inbox, self._opener, self._numbering)
+        for group, error in ended.items():
+            ranks = tuple(rank for one in group for rank in self._numbering.ranks[one]) if apart else ()
+            self.found.append(SmallerGroup(tuple(self._keys[one] for one in group), error == "", error, ranks))
+        return ended
+
+    async def within(self, nodes: Sequence[Group]) -> None:
+        """The ranks of each of these nodes, apart: by the process that has them all; else, one each, as groups."""
+        whole = {node[0]: place for place, node in enumerate(nodes) if len(node) == 1}
+        if any(len(self._numbering.ranks[one]) > 1 for one in whole) and self._next():
+            await self._opener.open(
+                SEARCH, self._numbering, APART_SECONDS, attempt=self._attempt, groups=whole, apart=True
+            )
+        several = [node for node in nodes if len(node) > 1]
+        ended = await self.of([(one,) for node in several for one in node], apart=True) if several else {}
+        if any(ended.values()):
+            return
+        by_node = [list(round_robin(node)) for node in several]
+        for number in range(max(map(len, by_node), default=0)):
+            await self.of([pair for pairs in by_node if number < len(pairs) for pair in pairs[number]], apart=True)
+
+    def _next(self) -> bool:
+        """Whether there is another round."""
+        self._attempt += 1
+        return self._attempt <= MAX_ROUNDS and self._opener.time_left
 
 
 def rounds(nodes: Sequence[Group], numbering: Numbering) -> Iterator[list[Group]]:
@@ -44,11 +90,18 @@ def rounds(nodes: Sequence[Group], numbering: Numbering) -> Iterator[list[Group]
         yield alone
     if len(nodes) < 3:
         return
-    circle: list[Group | None] = [*nodes, *[None] * (len(nodes) % 2)]
+    for pairs in round_robin(nodes):
+        yield [first + second for first, second in pairs]
+
+
+def round_robin(items: Iterable[T]) -> Iterator[list[tuple[T, T]]]:
+    """Each pair once, and none of them twice in a round."""
+    circle: list[T | None] = [*items]
+    circle += [None] * (len(circle) % 2)
     for _ in range(len(circle) - 1):
         half = len(circle) // 2
         opposite = zip(circle[:half], reversed(circle[half:]), strict=True)
-        yield [first + second for first, second in opposite if first is not None and second is not None]
+        yield [(first, second) for first, second in opposite if first is not None and second is not None]
         circle = [circle[0], circle[-1], *circle[1:-1]]
 
 
@@ -71,9 +124,13 @@ async def _try(
     for group in groups:
         results = [inbox.participants[int(number)].results.get((SEARCH.name, attempt)) for number in group]
         errors = ["it did not say how it ended" if one is None else "" if one.ok else one.error for one in results]
-        # What a rank says of its own comes before what its peers say of it.
-        ended[group] = min(filter(None, errors), key=lambda text: text.startswith("ended after"), default="")
+        ended[group] = first_error(errors)
     return ended
+
+
+def first_error(errors: Iterable[str]) -> str:
+    """What a rank says of its own comes before what is said of one that was ended; empty where all are."""
+    return min(filter(None, errors), key=lambda text: text.startswith("ended after"), default="")
 
 
 def renumbered(numbering: Numbering, groups: Sequence[Group]) -> Numbering:

@@ -96,7 +96,12 @@ class Leader:
             forged=(*(own.forged if own else ()), *self._inbox.notes),
         )
         present = [
-            replace(self._with_skipped(one), meeting=record, trials=tuple(self._trials), groups=tuple(self._groups))
+            replace(
+                self._with_skipped(one),
+                meeting=record,
+                trials=tuple(self._trials),
+                groups=(*self._groups, *one.facts.groups),
+            )
             if one is self._inbox.own
             else self._with_skipped(one)
             for one in everyone

@@ -97,6 +97,8 @@ class Orders:
             check_env(command.env.get(mine, {}))
         elif command.env:
             raise BadFacts(f"the stage {command.stage} sets no variables")
+        if command.apart and command.stage != SEARCH.name:
+            raise BadFacts(f"the stage {command.stage} is not climbed apart")
         if (command.stage == SEARCH.name) != bool(command.groups) or not command.groups.keys() <= command.ranks.keys():
             raise BadFacts(f"the stage {command.stage} is not climbed in such groups")
 

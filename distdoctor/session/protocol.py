@@ -142,6 +142,8 @@ class Command:
     node_ranks: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     """Of a search: number of a participant -> the group that its processes are in; their ranks are that group's."""
+    apart: bool = False
+    """Of a search: each process that is in a group tries its own ranks, each alone and in pairs."""
     targets: tuple[Target, ...] = ()
     lead: int = 0
     """The number of the leader's own process."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from distdoctor.knowledge import nccl_log
+from distdoctor.model.facts import RankStage, SmallerGroup
 from distdoctor.model.stages import BARRIER, COLLECTIVE, GLOO, NCCL, SEARCH, STORE, Stage
 from distdoctor.probes.asker import HURRIED
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.render.words import count
+from distdoctor.session.device_search import Places, search
+from distdoctor.session.group_search import first_error
 from distdoctor.session.local_stages import Ended
 from distdoctor.session.master_lookup import names_cost_seconds
 from distdoctor.session.protocol import Command, Event, Keys
@@ -20,6 +23,8 @@ from distdoctor.session.recorder import Recorder
 
 NCCL_BYTES = 1 << 18
 """Of what a rank's NCCL says: some hundred lines, more where it has many channels."""
+SEARCH_ERROR = 500
+"""Characters kept of why a smaller group could not be made."""
 Arguments = Callable[[int], dict[str, Any]]
 """What a call gets, by the place of its rank here."""
 
@@ -120,24 +125,70 @@ class RankStages:
         mine = command.groups.get(str(self._number))
         if mine is None:
             return True, ""
+        if command.apart:
+            return await self._search_apart(command)
         world = sum(len(command.group_ranks[number]) for number, group in command.groups.items() if group == mine)
         arguments = self._in_store(command, SEARCH)
         prefix = self._keys.prefix(SEARCH.name, command.attempt)
-        children = self._spawn(command, {})
-        try:
-            calls = RankCalls(NCCL.name, children, command.seconds, asyncio.Event(), _nobody)
-            entries = await calls.run(
-                lambda i: {**arguments(i), "prefix": f"{prefix}/{mine}", "world": world, "device": self._device(i)}
+        entries = await self._make_groups(
+            self._spawn(command, {}),
+            command.seconds,
+            lambda i: {**arguments(i), "prefix": f"{prefix}/{mine}", "world": world, "device": self._device(i)},
+        )
+        errors = [entry.error or "" for entry in entries.values() if entry.status != "ok"]
+        return not errors, errors[0][:SEARCH_ERROR] if errors else ""
+
+    async def _search_apart(self, command: Command) -> tuple[bool, str]:
+        """The same of this process's own ranks, each alone and in pairs; what was found is noted in the facts."""
+        ranks, arguments = command.ranks[str(self._number)], self._in_store(command, SEARCH)
+        prefix = f"{self._keys.prefix(SEARCH.name, command.attempt)}/{self._number}"
+
+        async def attempt(groups: Sequence[Places], number: int, seconds: float) -> dict[Places, str]:
+            members = [(group, place) for group in groups for place in group]
+
+            def of(i: int) -> dict[str, Any]:
+                group, place = members[i]
+                return {
+                    **arguments(place),
+                    "prefix": f"{prefix}/{number}/{group[0]}",
+                    "rank": group.index(place),
+                    "world": len(group),
+                    "device": self._device(place),
+                    "timeout": seconds,
+                }
+
+            children = self._spawn_ranks([ranks[place] for _, place in members], {})
+            entries = await self._make_groups(children, seconds, of)
+            failed: dict[Places, list[str]] = {group: [] for group in groups}
+            for i, entry in entries.items():
+                if entry.status != "ok":
+                    failed[members[i][0]].append((entry.error or "no text")[:SEARCH_ERROR])
+            return {group: first_error(errors) for group, errors in failed.items()}
+
+        found = await search(len(ranks), command.seconds, attempt)
+        key = self._recorder.facts.key
+        self._recorder.update(
+            groups=tuple(
+                SmallerGroup((key,), not error, error, tuple(ranks[place] for place in group))
+                for group, error in found.items()
             )
+        )
+        return not any(found.values()), ""
+
+    async def _make_groups(self, children: list[Child], seconds: float, arguments: Arguments) -> dict[int, RankStage]:
+        """NCCL groups of these processes, which are ended after it."""
+        try:
+            return await RankCalls(NCCL.name, children, seconds, asyncio.Event(), _nobody).run(arguments)
         finally:
             _kill(children)
-        errors = [entry.error or "" for entry in entries.values() if entry.status != "ok"]
-        return not errors, errors[0][:500] if errors else ""
 
-    def _spawn(self, command: Command, env: dict[str, str | None]) -> list[Child]:
+    def _spawn(self, command: Command, env: Mapping[str, str | None]) -> list[Child]:
+        return self._spawn_ranks(command.ranks[str(self._number)], env)
+
+    def _spawn_ranks(self, ranks: Iterable[int], env: Mapping[str, str | None]) -> list[Child]:
         if names_cost_seconds(self._recorder.facts):
             env = {"RES_OPTIONS": HURRIED, **env}
-        return [self._zygote.spawn(f"distdoctor:r{rank}", env) for rank in command.ranks[str(self._number)]]
+        return [self._zygote.spawn(f"distdoctor:r{rank}", env) for rank in ranks]
 
     def _in_store(self, command: Command, stage: Stage) -> Arguments:
         """What a rank needs to use the store of this run, in a part of it that is that stage's."""

@@ -16,22 +16,22 @@ from tests.helpers.servers import unused_port
 STANDIN = f"{Path(__file__).parents[1] / 'helpers/standin_cuda'}:{ROOT}"
 
 
-def three(broken: str, ranks: int) -> tuple[int, dict[str, Any]]:
-    """What node 0 says; ``broken``: the groups that cannot be made."""
+def nodes(broken: str, ranks: int, count: int = 3) -> tuple[int, dict[str, Any]]:
+    """What node 0 of ``count`` says; ``broken``: the groups that cannot be made."""
     port = unused_port()
     flags = ("--nproc-per-node", str(ranks), "--wait", "40")
     with ExitStack() as stack:
         runs = [
             stack.enter_context(
                 started(
-                    *node(n, port, *flags, nnodes=3),
+                    *node(n, port, *flags, nnodes=count),
                     PYTHONPATH=STANDIN,
-                    STANDIN_GPUS="2",
+                    STANDIN_GPUS=str(max(ranks, 2)),
                     STANDIN_NODE=f"node{n}",
                     STANDIN_BROKEN=broken,
                 )
             )
-            for n in range(3)
+            for n in range(count)
         ]
         first, *_ = [ended(run) for run in runs]
         return first
@@ -47,7 +47,7 @@ def statuses(report: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("broken", "ranks", "nodes"),
+    ("broken", "ranks", "blamed"),
     [
         ("node0+node2", 1, ["#0", "#2"]),
         pytest.param("node1", 1, ["#1"], marks=pytest.mark.scoreboard),
@@ -55,19 +55,33 @@ def statuses(report: dict[str, Any]) -> dict[str, str]:
         pytest.param("node0+node1+node2", 2, ["#0", "#1", "#2"], marks=pytest.mark.scoreboard),
     ],
 )
-def test_who_it_is_is_found_in_smaller_groups(broken: str, ranks: int, nodes: list[str]) -> None:
-    status, report = three(broken, ranks)
+def test_who_it_is_is_found_in_smaller_groups(broken: str, ranks: int, blamed: list[str]) -> None:
+    status, report = nodes(broken, ranks)
     (root,) = (finding for finding in report["findings"] if finding["because_of"] is None and fails(finding))
     assert (status, root["check"]) == (1, "nccl/init-failed")
-    assert [name[-2:] for name in root["nodes"]] == nodes
+    assert [name[-2:] for name in root["nodes"]] == blamed
     assert any("passed" in line for line in root["evidence"])
     assert any("stand-in.cc:1 NCCL WARN no group of" in line for line in root["evidence"])
     for values in report["details"]["nodes"].values():
         assert (values["nccl"]["network"], values["nccl"]["interface"]) == (["Socket"], ["eth0:10.0.0.1"])
 
 
+@pytest.mark.parametrize(
+    ("broken", "ranks", "blamed"),
+    [
+        ("node0/1+node0/2", 4, [1, 2]),
+        pytest.param("node0/2", 4, [2], marks=pytest.mark.scoreboard),
+    ],
+)
+def test_the_gpus_of_one_node_are_tried_apart(broken: str, ranks: int, blamed: list[int]) -> None:
+    status, report = nodes(broken, ranks, count=1)
+    (root,) = (finding for finding in report["findings"] if finding["because_of"] is None and fails(finding))
+    assert (status, root["check"], root["ranks"]) == (1, "nccl/init-failed", blamed)
+    assert any("passed" in line for line in root["evidence"])
+
+
 @pytest.mark.scoreboard
 def test_healthy() -> None:
-    status, report = three("", 2)
+    status, report = nodes("", 2)
     assert (status, [finding for finding in report["findings"] if fails(finding)]) == (0, [])
     assert statuses(report)["gpu"] == statuses(report)["nccl"] == "pass"

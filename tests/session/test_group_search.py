@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import pytest
 
+from distdoctor.session import device_search
 from distdoctor.session.group_search import Group, renumbered, rounds
 from distdoctor.session.participant import Participant
 from distdoctor.session.rank_assignment import Numbering, assign_ranks
@@ -41,3 +44,30 @@ def test_ranks_are_counted_from_0_in_each_group() -> None:
     again = renumbered(numbering, [("2", "1"), ("0",)])
     assert again.group_ranks == {"0": (0, 1), "1": (0, 1), "2": (2, 3)}
     assert again.ranks == numbering.ranks
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_of_one_node_each_rank_alone_and_then_each_pair(ranks: int) -> None:
+    alone, *pairs = device_search.rounds(ranks)
+    assert alone == [(place,) for place in range(ranks)]
+    expected = list(combinations(range(ranks), 2)) if ranks > 2 else []
+    assert sorted(tuple(sorted(pair)) for one in pairs for pair in one) == expected
+
+
+def searched(ranks: int, fails: Callable[[tuple[int, ...]], bool], seconds: float = 60.0) -> dict[tuple[int, ...], str]:
+    async def attempt(groups: Sequence[tuple[int, ...]], number: int, left: float) -> dict[tuple[int, ...], str]:
+        return {group: "NCCL error" if fails(group) else "" for group in groups}
+
+    return asyncio.run(device_search.search(ranks, seconds, attempt))
+
+
+def test_the_search_ends_where_it_is_known_who_it_is() -> None:
+    assert {len(group) for group in searched(8, lambda group: group == (3,))} == {1}
+    found = searched(8, lambda group: len(group) == 2 and 3 in group)
+    assert len(found) == 8 + 2 * 4
+    assert [group for group, error in found.items() if error] == [
+        group for group in found if 3 in group and len(group) == 2
+    ]
+    link = searched(8, lambda group: set(group) == {2, 5})
+    assert len(link) == 8 + 7 * 4
+    assert searched(8, lambda group: False, seconds=1.0) == {}

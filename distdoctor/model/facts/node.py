@@ -86,6 +86,8 @@ class SmallerGroup:
     """Keys of the processes whose ranks were in it."""
     passed: bool
     error: str = ""
+    ranks: tuple[int, ...] = ()
+    """Of a node's own ranks tried apart, those that were in it; empty: all of those processes."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class NodeFacts:
     stages: tuple[StageFacts, ...] = ()
     trials: tuple[Trial, ...] = ()
     groups: tuple[SmallerGroup, ...] = ()
-    """Of node 0: the NCCL groups of fewer nodes, in the order in which they were tried."""
+    """In the order in which they were tried: of node 0, the NCCL groups of fewer nodes; of a node on which even its own
+    could not be made, those of its own ranks."""
     jobs: tuple[JobFacts, ...] = ()
     """Jobs that ran here while this was looked at; empty where none was looked for."""
     started_at: float = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import NodeFacts, SmallerGroup
-from tests.checks.row import BOTH, THREE, LookAlike, Row, found, left_alone
+from tests.checks.row import BOTH, THREE, LookAlike, Row, found, left_alone, root
 from tests.facts_builder import failing, healthy, with_gpus, with_plan
 
 CHECK = "nccl/init-failed"
@@ -20,6 +20,18 @@ def searched(*groups: tuple[str, bool], error: str = "NCCL error") -> tuple[Node
     return replace(nodes[0], groups=tuple(tried)), *nodes[1:]
 
 
+def of_one_node(*tried: tuple[tuple[int, ...], bool]) -> tuple[NodeFacts, ...]:
+    """Two nodes of four ranks, of which the second fails even alone, and then these groups of its ranks were tried."""
+    nodes = [failing(with_gpus(with_plan(one, backend="nccl"), 4), "nccl", "NCCL error") for one in healthy(2, nproc=4)]
+    first, second = nodes
+    own = [SmallerGroup((second.key,), good, "" if good else "NCCL error", ranks) for ranks, good in tried]
+    whole = [SmallerGroup((first.key,), True), SmallerGroup((second.key,), False, "NCCL error")]
+    return replace(first, groups=tuple(whole)), replace(second, groups=tuple(own))
+
+
+ONE_BY_ONE = tuple(((rank,), True) for rank in (4, 5, 6, 7))
+BAD_GPU = (((4, 5), True), ((6, 7), False), ((4, 6), True), ((5, 7), False))
+BAD_PAIR = (((4, 5), True), ((6, 7), False), ((4, 6), True), ((5, 7), True))
 GOOD_ALONE = (("0", True), ("1", True), ("2", True))
 ROWS = [
     Row("one fails alone", lambda: searched(("0", True), ("1", False), ("2", True)), ("host1",), together=True),
@@ -47,6 +59,10 @@ ROWS = [
         THREE,
         together=True,
     ),
+    Row("a GPU alone", lambda: of_one_node(*ONE_BY_ONE[:-1], ((7,), False)), ("host1",), together=True),
+    Row("a GPU with any other", lambda: of_one_node(*ONE_BY_ONE, *BAD_GPU), ("host1",), together=True),
+    Row("two GPUs together", lambda: of_one_node(*ONE_BY_ONE, *BAD_PAIR), ("host1",), together=True),
+    Row("no GPU can be named", lambda: of_one_node(*ONE_BY_ONE), ("host1",), together=True),
     Row(
         "nccl, planned",
         lambda: tuple(failing(with_gpus(one, 2), "nccl", "NCCL error") for one in healthy(2)),
@@ -73,6 +89,24 @@ LOOK_ALIKES = [
         "gloo/init-failed",
     ),
 ]
+
+
+def test_the_gpu_is_named() -> None:
+    for tried, ranks, words in (
+        ((*ONE_BY_ONE[:-1], ((7,), False)), (7,), "NCCL fails on device 3 (rank 7) of host1 by itself"),
+        ((*ONE_BY_ONE, *BAD_GPU), (7,), "No NCCL group can be made with device 3 (rank 7) of host1, and without can."),
+        (
+            (*ONE_BY_ONE, *BAD_PAIR),
+            (6, 7),
+            "device 2 (rank 6) and device 3 (rank 7) of host1 make no NCCL group together",
+        ),
+        (tuple(((rank,), False) for rank in (4, 5, 6, 7)), (4, 5, 6, 7), "NCCL fails on host1 even with each GPU"),
+    ):
+        one = root(*of_one_node(*tried))
+        assert one.ranks == ranks
+        assert words in one.summary
+        assert any("failed" in line for line in one.evidence)
+
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

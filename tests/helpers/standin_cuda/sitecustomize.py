@@ -2,7 +2,7 @@
 has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 
 ``STANDIN_NODE`` is what this node is called; ``STANDIN_BROKEN`` lists groups that cannot be made: ``b`` (any with b),
-``a+b`` (any with both).
+``a+b`` (any with both); a device is ``NODE/INDEX``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def _change(torch: Any) -> None:
         name="Stand-in", uuid=f"{node}-{index}", total_memory=80 << 30, major=9, minor=0
     )
     cuda.get_device_name = lambda index: "Stand-in"
-    cuda.set_device = cuda.synchronize = lambda *_: None
+    chosen = [0]
+    cuda.set_device = lambda device: chosen.__setitem__(0, device)
+    cuda.synchronize = lambda *_: None
     cuda.nccl = SimpleNamespace(version=lambda: (2, 27, 3))
     full, to = torch.full, torch.Tensor.to
     torch.full = lambda *args, **given: full(*args, **{k: v for k, v in given.items() if k != "device"})
@@ -72,8 +74,8 @@ def _change(torch: Any) -> None:
             say("NCCL version 2.27.3+cuda12.8")
             say(f"{node}:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<4>")
             say(f"{node}:1:1 [0] NCCL INFO Using network Socket")
-            store.set(f"standin/{rank}", node)
-            names = {store.get(f"standin/{peer}").decode() for peer in range(world_size)}
+            store.set(f"standin/{rank}", f"{node} {node}/{chosen[0]}")
+            names = {name for peer in range(world_size) for name in store.get(f"standin/{peer}").decode().split()}
             for broken in filter(None, os.environ.get("STANDIN_BROKEN", "").split(",")):
                 if set(broken.split("+")) <= names:
                     say(f"\n{node}:1:1 [0] stand-in.cc:1 NCCL WARN no group of {' '.join(sorted(names))}")
