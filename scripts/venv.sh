@@ -16,8 +16,21 @@ say() { printf '== %s\n' "$*" >&2; }
 # ONE_AFTER_ANOTHER=1.
 can_be_apart() { [ -z "${ONE_AFTER_ANOTHER:-}" ] && setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount-proc true 2>/dev/null; }
 
-# run_apart COMMAND...: it sees no processes but those that it starts, and none outlives it. The shell is process 1 there.
-run_apart() { setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount-proc bash -c '"$@"; exit $?' bash "$@"; }
+# run_apart NICENESS COMMAND...: it sees no processes but those that it starts, and none outlives it. The shell is process 1
+# there. Where a kernel shares the processors out by session first, nice counts within a session only, and the session
+# itself gets a niceness (man 7 sched, "The autogroup feature"): what is to be nice is a session of its own with that one.
+run_apart() {
+    local own=()
+    [ "$1" = 0 ] || own=(nice -n "$1" setsid)
+    setpriv --pdeathsig KILL unshare --pid --fork --kill-child --mount-proc ${own[@]+"${own[@]}"} bash -c '
+        group=/proc/self/autogroup
+        for again in 1 2 3; do # who is not root may write it ten times a second, all together
+            [ "$0" != 0 ] && [ -w $group ] && ! echo "$0" >$group || break
+            sleep 0.2
+        done 2>/dev/null
+        "$@"
+        exit $?' "$@"
+}
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi

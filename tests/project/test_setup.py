@@ -268,3 +268,17 @@ TORCH_INDEX= install_torch
         done = bash(script, tmp_path, {"PYTHONPATH": str(torch.parent), "PYTHONDONTWRITEBYTECODE": "1", **asked})
         assert done.returncode == 0, done.stderr
         assert ("pip_install" in done.stdout) is installed, (version, asked, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("niceness", [0, 5])
+def test_what_is_to_be_nice_is_nice_among_sessions_too(tmp_path: Path, niceness: int) -> None:
+    """A kernel that shares processors out by session first counts nice within one session only."""
+    own = "cut -d' ' -f2- /proc/self/autogroup 2>/dev/null || :; nice; ps -o sid= -p $$"
+    run = f'. "$CHECKOUT/scripts/venv.sh"; can_be_apart || exit 77; run_apart {niceness} sh -c "$OWN"'
+    done = bash(run, tmp_path, {"OWN": own})
+    if done.returncode == 77:
+        pytest.skip("no process namespaces here")
+    *group, nice, session = done.stdout.split("\n")[:-1]
+    assert (int(nice), session.strip() == "1") == (min(19, os.nice(0) + niceness), niceness > 0), done
+    if Path("/proc/self/autogroup").exists():
+        assert group == [f"nice {niceness}"]
