@@ -3,13 +3,15 @@
     python benchmarks/compare_commits.py BASE [HEAD] [--pairs 7] [--limit 1.10]          (HEAD)
 
 Each commit lies in a worktree of its own, below a temporary folder. They take turns, pair by pair, and each pair begins
-with the other one; the figure is the median of the pairs' ratios. The environment is bare, as on a machine on which
-nothing was set up. Exit status 1 where a median ratio is above the limit, 2 where a commit or the lab is not there.
+with the other one; the figure is the median of the pairs' ratios. The processor time of all hosts together is told too:
+on a machine that others load, it says more than the clock. The environment is bare, as on a machine on which nothing
+was set up. Exit status 1 where a median ratio of the time is above the limit, 2 where a commit or the lab is not there.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
@@ -59,32 +61,51 @@ def git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def seconds(cluster: Cluster, checkout: Path, nproc: int) -> float:
-    """One check on all hosts, from the first start to the last end. Raises Unfinished where one does not pass."""
+def seconds(cluster: Cluster, checkout: Path, nproc: int) -> tuple[float, float]:
+    """One check on all hosts, from the first start to the last end, and its processor time.
+
+    Raises Unfinished where one does not pass.
+    """
     shape = ["--nnodes", str(len(cluster)), "--nproc-per-node", str(nproc), "--master-port", str(PORT)]
     env = {**BARE, "PYTHONPATH": str(checkout)}
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), processor()
     running = []
     for host in cluster:
         here = ["--node-rank", str(host.index), "--master-addr", cluster[0].name]
         running.append(host.popen([sys.executable, "-m", "distdoctor", "check", *shape, *here], env=env))
     said = [process.communicate(timeout=120) for process in running]
-    taken = time.perf_counter() - began
+    taken = time.perf_counter() - began, processor() - busy
     if any(process.returncode for process in running):
         raise Unfinished(f"the check of {checkout.name} did not pass: {said}")
     return taken
 
 
-def compare(checkouts: list[Path], hosts: int, nproc: int, pairs: int) -> tuple[list[float], list[float]]:
+def processor() -> float:
+    """Seconds that a processor spent on what this process started and saw end."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+Seconds = list[tuple[float, float]]
+
+
+def compare(checkouts: list[Path], hosts: int, nproc: int, pairs: int) -> tuple[Seconds, Seconds]:
     """The seconds of each commit, pair by pair, after one run of each that does not count (compiled files, caches)."""
-    measured: list[list[float]] = [[], []]
+    measured: tuple[Seconds, Seconds] = ([], [])
     with Cluster(hosts, shown=checkouts) as cluster:
         for pair in range(-1, pairs):
             for which in (0, 1) if pair % 2 else (1, 0):
                 taken = seconds(cluster, checkouts[which], nproc)
                 if pair >= 0:
                     measured[which].append(taken)
-    return measured[0], measured[1]
+    return measured
+
+
+def medians(base: Seconds, head: Seconds, which: int) -> tuple[float, float, float]:
+    """Those of both commits, and that of the pairs' ratios, HEAD to BASE; ``which``: 0 the time, 1 the processor's."""
+    pairs = [(b[which], h[which]) for b, h in zip(base, head, strict=True)]
+    ratio = statistics.median(h / b for b, h in pairs)
+    return statistics.median(b for b, _ in pairs), statistics.median(h for _, h in pairs), ratio
 
 
 def main(words: list[str]) -> int:
@@ -103,13 +124,14 @@ def main(words: list[str]) -> int:
         commits = [git("rev-parse", "--short", f"{name}^{{commit}}") for name in (flags.base, flags.head)]
         with worktrees(commits) as checkouts:
             for hosts, nproc in SHAPES:
-                base, head = compare(checkouts, hosts, nproc, flags.pairs)
-                ratio = statistics.median(h / b for b, h in zip(base, head, strict=True))
+                measured = compare(checkouts, hosts, nproc, flags.pairs)
+                base, head, ratio = medians(*measured, 0)
+                busy_base, busy_head, busy = medians(*measured, 1)
                 too_slow |= ratio > flags.limit
                 sys.stdout.write(
-                    f"{hosts} host(s) x {nproc} ranks: {commits[0]} {statistics.median(base):.2f} s, "
-                    f"{commits[1]} {statistics.median(head):.2f} s, "
-                    f"median ratio of {flags.pairs} pairs {ratio:.2f} (at most {flags.limit})\n"
+                    f"{hosts} host(s) x {nproc} ranks: {commits[0]} {base:.2f} s, {commits[1]} {head:.2f} s, "
+                    f"median ratio of {flags.pairs} pairs {ratio:.2f} (at most {flags.limit}); "
+                    f"of the processor {busy_base:.2f} s, {busy_head:.2f} s, {busy:.2f}\n"
                 )
                 sys.stdout.flush()
     except Unfinished as err:
