@@ -212,19 +212,13 @@ def missing_ranks(
     if zero.plan.tasks:
         return short_of(cluster, zero, arrived), ranks
     per_node = zero.plan.nproc_per_node
-    places = {rank // per_node: rank % per_node for rank in claimed} if per_node else {}
+    places = {rank // per_node for rank in claimed} if per_node else set()
     names = []
     for rank in ranks:
         owner = next((n for n in strangers if rank in n.ranks or n.plan.rank == rank), None)
         number = rank // per_node if per_node else rank
-        local = next(
-            (
-                n
-                for n in cluster.nodes
-                if per_node and number in places and any(r // per_node == number for r in n.ranks)
-            ),
-            None,
-        )
+        others = (n for n in cluster.nodes if per_node and any(r // per_node == number for r in n.ranks))
+        local = next(others, None) if number in places else None
         names.append(owner.name if owner else local.name if local else f"node{number}")
     return list(dict.fromkeys(names)), ranks
 

@@ -20,9 +20,13 @@ PORTS = (
     ("LSB_JOBID", 10_000, 1_000),
     ("PBS_JOBID", 10_000, 10_000),
     ("JOB_ID", 10_000, 10_000),
+    ("OAR_JOB_ID", 10_000, 10_000),
 )
 SLURM_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 PBS_FILE, SGE_FILE, LSF_FILE, LSF_HOSTS = "PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_RANKFILE", "LSB_MCPU_HOSTS"
+OAR_FILE = "OAR_NODEFILE"
+AZURE = "AZ_BATCH_MASTER_NODE"
+"""Azure Batch, and Azure ML below it: ADDRESS:PORT of the node that mpirun runs on, and no list of the nodes."""
 
 
 def port(env: Mapping[str, str]) -> dict[str, Found]:
@@ -40,8 +44,9 @@ def slots(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
     for name in SLURM_LISTS:
         if nodes := expand(env.get(name, "")):
             return nodes, name
-    if lines := _lines(env, PBS_FILE):
-        return tuple(line.split()[0] for line in lines), PBS_FILE
+    for name in (PBS_FILE, OAR_FILE):
+        if lines := _lines(env, name):
+            return tuple(line.split()[0] for line in lines), name
     if lines := _lines(env, LSF_FILE):
         return tuple(line.split()[0] for line in lines[1:]), LSF_FILE  # the first is where the job was launched
     words = env.get(LSF_HOSTS, "").split()
@@ -59,7 +64,8 @@ def nodes(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 def first_node(env: Mapping[str, str]) -> Found | None:
     """Where a launcher in the job places its first process, unless it is told otherwise."""
     names, source = nodes(env)
-    return Found(names[0], source) if names else None
+    address = env.get(AZURE, "").rpartition(":")[0]
+    return Found(names[0], source) if names else Found(address, AZURE) if address else None
 
 
 def _lines(env: Mapping[str, str], name: str) -> list[str]:

@@ -49,6 +49,40 @@ def volcano(env: Mapping[str, str]) -> Launched | None:
     )
 
 
+def volcano_hosts(env: Mapping[str, str]) -> Launched | None:
+    """A pod of several that are all of one task, with Volcano's plugin svc and without that for PyTorch."""
+    tasks, number = _volcano_tasks(env), next((number_of(env[name]) for name in _VOLCANO if name in env), None)
+    if _RANK in env or len(tasks) != 1 or number is None:
+        return None
+    ((source, hosts),) = tasks.items()
+    if len(hosts) < 2 or number >= len(hosts):
+        return None
+    found = {
+        "nnodes": Found(len(hosts), source),
+        "node_rank": Found(number, _VOLCANO[0]),
+        "master_addr": Found(hosts[0], source),
+    }
+    return Launched("Volcano", {}, found, (), hosts, per_node=True)
+
+
+def refuse_volcano(env: Mapping[str, str]) -> None:
+    """Raises UsageError in a pod of a job of several tasks, which knows its number in its task alone."""
+    tasks = _volcano_tasks(env)
+    if _RANK in env or len(tasks) < 2 or not any(name in env for name in _VOLCANO):
+        return
+    raise UsageError(
+        f"Volcano tells a pod its number in its task, and this job has {len(tasks)} tasks: `distdoctor check "
+        f"{NNODES.flag} {sum(map(len, tasks.values()))} {NPROC_PER_NODE.flag} M {NODE_RANK.flag} R {MASTER_ADDR.flag} "
+        "HOST`, or give the job the plugin pytorch"
+    )
+
+
+def _volcano_tasks(env: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The pods of each task, by the variable that lists them (pkg/controllers/job/plugins/svc/svc.go)."""
+    names = (name for name in env if name.startswith("VC_") and name.endswith("_HOSTS"))
+    return {name: tuple(filter(None, env[name].split(","))) for name in names}
+
+
 def pytorch_job(env: Mapping[str, str]) -> Launched | None:
     """A pod of a PyTorchJob without nprocPerNode: WORLD_SIZE is pods times ranks of each, RANK the pod's number."""
     pods, world = number_of(env.get(NNODES.pet)), number_of(env.get(_WORLD))

@@ -21,6 +21,7 @@ from distdoctor.launch import (
     lost,
     lsf,
     mvapich,
+    oar,
     openmpi,
     pbs,
     pods,
@@ -40,13 +41,14 @@ from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
     lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, pbs.detect, slurm.prolog,
-    deepspeed.detect, ray.detect, pods.volcano, pods.pytorch_job, each_node.detect,
+    deepspeed.detect, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job, each_node.detect,
 )  # fmt: skip
 """In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
 `srun --mpi=pmi2` sets PMI_RANK."""
 REFUSALS = (
-    slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside,
-    accelerate.refuse_without_ranks, pods.refuse_jobset, pods.refuse_mpi_job, lost.refuse_lost_variables,
+    slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
+    accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset, pods.refuse_mpi_job,
+    lost.refuse_lost_variables,
 )  # fmt: skip
 
 

@@ -39,8 +39,10 @@ def with_master(options: Options) -> Options:
     if choice is None or choice.address is None:
         raise UsageError("this host has no address that another host could reach; name one with " + MASTER_ADDR.flag)
     sources = {**plan.sources, "master_addr": f"{choice.reason}, {choice.interface}"}
-    token = options.token or secrets.token_hex(TOKEN_BYTES)
-    return replace(options, plan=replace(plan, master_addr=choice.address, sources=sources), token=token)
+    plan = replace(plan, master_addr=choice.address, sources=sources)
+    if plan.launcher:  # it starts the others, and tells them where node 0 is: nobody has to be told here
+        return replace(options, plan=replace(plan, announce=False))
+    return replace(options, plan=plan, token=options.token or secrets.token_hex(TOKEN_BYTES))
 
 
 def _insist_on_rank0(plan: Plan) -> None:

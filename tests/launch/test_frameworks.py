@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from distdoctor.model.errors import UsageError
+from distdoctor.session.join_line import with_master
+from distdoctor.session.options import Options
 from tests.launch.recorded import env_of, plan_in, values
 
 RANKED = env_of("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=n0 MASTER_PORT=29500")
@@ -25,6 +27,19 @@ JOBSET = env_of("JOB_COMPLETION_INDEX=1 RANK=1 MASTER_ADDR=pytorch-workers-0-0.p
 SKYPILOT = {"SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2\n", "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2"}
 DSTACK = {"DSTACK_NODES_IPS": "10.0.0.1\n10.0.0.2", "DSTACK_NODE_RANK": "1", "DSTACK_MASTER_NODE_IP": "10.0.0.1"}
 SAGEMAKER = {"SM_HOSTS": '["algo-1","algo-2"]', "SM_CURRENT_HOST": "algo-2", "SM_NUM_GPUS": "8"}
+AWS_BATCH = env_of("AWS_BATCH_JOB_NUM_NODES=2 AWS_BATCH_JOB_NODE_INDEX=1 AWS_BATCH_JOB_MAIN_NODE_INDEX=0") | env_of(
+    "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1"
+)
+RUNPOD = env_of(
+    "PRIMARY_ADDR=10.0.0.1 MASTER_ADDR=10.0.0.1 PRIMARY_PORT=29400 MASTER_PORT=29400 NODE_ADDR=10.0.0.2 NODE_RANK=1 "
+    "NUM_NODES=2 NUM_TRAINERS=8 WORLD_SIZE=16"
+)
+VERTEX = {
+    "CLUSTER_SPEC": '{"cluster": {"workerpool0": ["job-0-0:2222"], "workerpool1": ["job-1-0:2222", "job-1-1:2222"]}, '
+    '"task": {"type": "workerpool1", "index": 1}, "environment": "cloud"}'
+}
+CONDOR = env_of("_CONDOR_PROCNO=1 _CONDOR_NPROCS=2")
+VOLCANO_HOSTS = env_of("VC_TASK_INDEX=1 VK_TASK_INDEX=1 VC_WORKER_NUM=2 VC_WORKER_HOSTS=j-worker-0.j,j-worker-1.j")
 SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size")
 
 
@@ -46,6 +61,25 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (DSTACK, {}, "dstack", ("node", 2, 2, 1, None, 4)),
         (SAGEMAKER, {}, "SageMaker", ("node", 2, 2, 1, None, 4)),
         (SAGEMAKER | RANKED, {}, "env", ("rank", None, None, None, 3, 4)),
+        (AWS_BATCH, {}, "AWS Batch", ("node", 2, 2, 1, None, 4)),
+        (
+            AWS_BATCH | {"AWS_BATCH_JOB_NUM_NODES": "1", "AWS_BATCH_JOB_NODE_INDEX": "0"},
+            {},
+            "",
+            ("node", 1, 2, 0, None, 2),
+        ),
+        (RUNPOD, {}, "RunPod", ("node", 2, 8, 1, None, 16)),
+        (RUNPOD | RANKED, {}, "env", ("rank", None, None, 1, 3, 4)),
+        (VERTEX, {}, "Vertex AI", ("node", 3, 2, 2, None, 6)),
+        (
+            VERTEX | {"CLUSTER_SPEC": VERTEX["CLUSTER_SPEC"].replace('workerpool1", "index', 'workerpool2", "index')},
+            {},
+            "",
+            ("node", 1, 2, 0, None, 2),
+        ),
+        ({"CLUSTER_SPEC": "[1]"}, {}, "", ("node", 1, 2, 0, None, 2)),
+        (VOLCANO_HOSTS, {}, "Volcano", ("node", 2, 2, 1, None, 4)),
+        (CONDOR, {"master_addr": "n0"}, "HTCondor", ("node", 2, 2, 1, None, 4)),
         (TRAIN_JOB, {}, "", ("node", 2, 4, 1, None, 8)),
         (ACCELERATE | env_of("RANK=3 WORLD_SIZE=4"), {}, "env", ("rank", None, None, None, 3, 4)),
         (JOBSET, {"nnodes": "4", "nproc_per_node": "1", "node_rank": 1}, "", ("node", 4, 1, 1, None, 4)),
@@ -65,6 +99,8 @@ def test_volcano_counts_pods_and_that_is_said() -> None:
     [
         (ACCELERATE, "add --multi_gpu"),
         (JOBSET, r"--nnodes N --nproc-per-node M --node-rank \$RANK"),
+        (CONDOR, r"--nnodes 2 --nproc-per-node M --node-rank \$_CONDOR_PROCNO --master-addr HOST"),
+        (VOLCANO_HOSTS | env_of("VC_MASTER_HOSTS=j-master-0.j"), "this job has 2 tasks: `distdoctor check --nnodes 3"),
         (env_of("K_MPI_JOB_ROLE=launcher"), "in this pod type `mpirun distdoctor check`"),
         (env_of("K_MPI_JOB_ROLE=worker"), "in the launcher's pod type `mpirun distdoctor check`"),
     ],
@@ -81,6 +117,22 @@ def test_accelerate_with_mpirun_and_an_mpi_job_are_mpirun() -> None:
     for env in (ACCELERATE, env_of("K_MPI_JOB_ROLE=worker")):
         plan = plan_in(env | ranks)
         assert values(plan, "launcher", "rank", "world_size", "nnodes") == ("Open MPI", 1, 2, 1)
+
+
+def test_the_main_node_of_aws_batch_takes_its_own_address_and_asks_nobody_to_start_the_others() -> None:
+    main = {name: value for name, value in AWS_BATCH.items() if "ADDRESS" not in name} | {
+        "AWS_BATCH_JOB_NODE_INDEX": "0"
+    }
+    options = with_master(Options(plan_in(main), ()))
+    assert (options.plan.announce, options.token, options.plan.node_rank) == (False, None, 0)
+    assert options.plan.master_addr
+
+
+@pytest.mark.parametrize("env", [AWS_BATCH, RUNPOD, VERTEX, VOLCANO_HOSTS])
+def test_where_node_0_is(env: dict[str, str]) -> None:
+    plan = plan_in(env)
+    assert plan.master_addr in ("10.0.0.1", "job-0-0", "j-worker-0.j")
+    assert plan.master_port == (29400 if env is RUNPOD else 29500)
 
 
 @pytest.mark.parametrize("env", [SKYPILOT, DSTACK, SAGEMAKER])

@@ -48,6 +48,12 @@ def without(env: dict[str, str], *names: str) -> dict[str, str]:
             "Open MPI",
             (3, 4, 1, 2, None, "sn3", 15012),
         ),
+        # Azure ML
+        (
+            without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri") | {"AZ_BATCH_MASTER_NODE": "10.0.0.4:6000"},
+            "Open MPI",
+            (3, 4, 1, 2, 2, "10.0.0.4", 29500),
+        ),
         (HYDRA | {"MASTER_ADDR": "host0"}, "hydra", (3, 4, 1, 2, None, "host0", 29500)),
         (HYDRA | {"MPI_LOCALNRANKS": "4"}, "hydra", (3, 4, 1, 4, 1, "127.0.0.1", 29500)),
         (MVAPICH | {"MASTER_ADDR": "host0"}, "MVAPICH2", (3, 4, 1, 2, None, "host0", 29500)),

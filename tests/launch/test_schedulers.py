@@ -55,14 +55,15 @@ def test_mpirun_in_a_job_takes_its_first_host(tmp_path: Path) -> None:
     assert values(plan, *SHAPE) == ("rank", "hydra", 1, 2, 0, None, "n0", 10077)
 
 
-@pytest.mark.parametrize("scheduler", ["PBS", "LSF", "SGE"])
+@pytest.mark.parametrize("scheduler", ["PBS", "LSF", "SGE", "OAR"])
 def test_a_batch_script_of_several_nodes_is_refused(tmp_path: Path, scheduler: str) -> None:
     env = {
         "PBS": pbs(tmp_path, 1, 0, "n0", "n0", "n1"),
         "LSF": {"LSB_JOBID": "5", "LSB_MCPU_HOSTS": "n0 2 n1 2"},
         "SGE": {"PE_HOSTFILE": file(tmp_path, "n0 2 all.q@n0 UNDEFINED", "n1 2 all.q@n1 UNDEFINED")},
+        "OAR": {"OAR_JOB_ID": "5", "OAR_NODEFILE": file(tmp_path, "n0", "n0", "n1")},
     }[scheduler]
-    with pytest.raises(UsageError, match=rf"this {scheduler} job has 2 nodes, .* `mpirun distdoctor check`"):
+    with pytest.raises(UsageError, match=rf"this {scheduler} job has 2 nodes, .* `mpirun .*distdoctor check`"):
         plan_in(env)
     assert plan_in(env, standalone=True).nnodes == 1
     assert plan_in(env, nnodes="2", master_addr="n0", node_rank=0).nnodes == 2
