@@ -93,7 +93,7 @@ def test_a_signal_ends_it_with_a_partial_report(pair: Cluster, number: signal.Si
     assert leftovers_after(pair, 1) == []
 
 
-@pytest.mark.parametrize("delay", [0, 0.3, 0.8])
+@pytest.mark.parametrize("delay", [0.3, *(pytest.param(n, marks=pytest.mark.scoreboard) for n in (0, 0.8))])
 def test_a_signal_before_the_nodes_can_meet_ends_it_too(pair: Cluster, delay: float) -> None:
     process = node(pair, 0, "--wait", "60")
     assert process.stderr is not None and "environment" in process.stderr.readline()
@@ -150,7 +150,7 @@ def test_kill_9_of_a_rank(pair: Cluster, on: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("turns", [2, pytest.param(20, marks=pytest.mark.scoreboard)])
+@pytest.mark.parametrize("turns", [1, pytest.param(20, marks=pytest.mark.scoreboard)])
 def test_the_job_starts_on_the_same_port_right_after(pair: Cluster, turns: int) -> None:
     """``distdoctor check && torchrun ...`` on two nodes, many times in a row."""
     job = pair.put("job.py", JOB)

@@ -16,8 +16,7 @@ from tests.lab.harness.case import Case
 from tests.lab.harness.examine import check_case, unfit
 
 LIVE = {
-    "127.0.1.1 on both": "names, and a fix of each kind: variables, commands",
-    "127.0.1.1 on both, under torchrun": "started by torchrun",
+    "127.0.1.1 on both, under torchrun": "names; started by torchrun",
     "PET_NNODES is no number": "started by variables of torchrun",
     "two rank 1 of 3": "started once per rank",
     "node 1 is not started, ranks unset": "who does not come, and ranks that node 0 gives",

@@ -149,6 +149,7 @@ def test_nothing_outlives_the_process_that_built_it(number: signal.Signals) -> N
     assert left == []
 
 
+@pytest.mark.scoreboard
 @pytest.mark.long
 @pytest.mark.timeout(90)
 def test_a_real_job_runs_and_127_0_1_1_breaks_it() -> None:

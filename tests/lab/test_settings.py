@@ -57,7 +57,7 @@ def verdicts(fault: Fault) -> tuple[bool, set[str], set[str]]:
     return truth, {report["verdict"] for report in reports}, checks
 
 
-@pytest.mark.parametrize("name", chosen(FATAL, "DETAIL", "two interfaces"))
+@pytest.mark.parametrize("name", chosen(FATAL, "DETAIL"))
 def test_what_breaks_a_job_is_a_failure(name: str) -> None:
     truth, said, checks = verdicts(FATAL[name])
     assert not truth

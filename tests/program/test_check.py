@@ -32,7 +32,7 @@ def test_eight_ranks_on_this_machine() -> None:
 
 @pytest.mark.parametrize(
     "until",
-    [stage if stage in ("network", "store", "gloo") else pytest.param(stage, marks=FURTHER) for stage in STAGES],
+    [stage if stage in ("network", "store") else pytest.param(stage, marks=FURTHER) for stage in STAGES],
 )
 def test_until_each_stage(until: str) -> None:
     """Nothing beyond it is climbed, nothing up to it is left out."""
@@ -178,7 +178,9 @@ def test_a_timeout_too_short_for_the_ranks_blames_nobody() -> None:
     assert any("--timeout" in note for note in report["notes"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(n, marks=FURTHER) for n in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_a_signal_ends_it_with_a_report_of_what_is_known(number: signal.Signals) -> None:
     port = unused_port()
     with started(*node(0, port, "--wait", "60")) as process:

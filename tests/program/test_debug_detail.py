@@ -54,7 +54,9 @@ def test_plain_torch_with_a_barrier_in_the_group(group: str, statuses: set[int])
     assert {int(word) for word in done.stdout.split()} == statuses, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("level", ["OFF", "DETAIL", pytest.param("INFO", marks=pytest.mark.scoreboard)])
+@pytest.mark.parametrize(
+    "level", ["DETAIL", *(pytest.param(level, marks=pytest.mark.scoreboard) for level in ("OFF", "INFO"))]
+)
 def test_four_ranks_pass(level: str) -> None:
     status, report = check("--nproc-per-node", "4", TORCH_DISTRIBUTED_DEBUG=level)
     assert (status, failures(report), stages(report)["collective"]) == (0, [], "pass")

@@ -19,6 +19,7 @@ from tests.helpers.hostile import (
     BACKENDS,
     BACKENDS_AND_TOKENS,
     FORGED,
+    FURTHER,
     RUN,
     USUAL_BACKEND,
     Intruder,
@@ -56,13 +57,12 @@ def joined(libuv: str, *commands: Command, marker: object = None, **variables: s
 @pytest.mark.parametrize(
     "commands",
     [
-        (opening("store", world=10**18),),
-        (opening("store", ranks={"0": (0,), "1": tuple(range(5000))}),),
-        tuple(opening("store") for _ in range(500)),
-        (Command("report", parts=10**9, digest="0", met={}),),
-        (opening("store", seconds=1e17),),
+        pytest.param((opening("store", world=10**18),), id="world", marks=FURTHER),
+        pytest.param((opening("store", ranks={"0": (0,), "1": tuple(range(5000))}),), id="ranks"),
+        pytest.param(tuple(opening("store") for _ in range(500)), id="again-and-again", marks=FURTHER),
+        pytest.param((Command("report", parts=10**9, digest="0", met={}),), id="parts"),
+        pytest.param((opening("store", seconds=1e17),), id="seconds", marks=FURTHER),
     ],
-    ids=["world", "ranks", "again-and-again", "parts", "seconds"],
 )
 def test_numbers_beyond_all_bounds_end_the_run_at_once(libuv: str, commands: tuple[Command, ...]) -> None:
     began = time.monotonic()
@@ -98,8 +98,10 @@ def test_a_trial_sets_no_variable_that_it_has_not_to_set(libuv: str, tmp_path: P
 @USUAL_BACKEND
 @pytest.mark.parametrize(
     "marker",
-    [Marker(RUN, "no hexadecimal digits at all", "1"), Marker("../../etc/passwd", "ab" * 32, "1")],
-    ids=["token", "run"],
+    [
+        pytest.param(Marker(RUN, "no hexadecimal digits at all", "1"), id="token", marks=FURTHER),
+        pytest.param(Marker("../../etc/passwd", "ab" * 32, "1"), id="run"),
+    ],
 )
 def test_a_mark_that_no_node_0_writes_is_named(libuv: str, marker: Marker) -> None:
     status, report, _ = joined(libuv, marker=marker)

@@ -29,7 +29,7 @@ def taken(report: dict[str, Any]) -> dict[str, Any]:
     "tokens",
     [
         pytest.param(("", ""), id="no tokens"),
-        pytest.param((TOKEN, OTHER), id="two"),
+        pytest.param((TOKEN, OTHER), id="two", marks=FURTHER),
         pytest.param((TOKEN, ""), id="theirs", marks=FURTHER),
         pytest.param(("", TOKEN), id="ours", marks=FURTHER),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from distdoctor.model.facts import encode
 from distdoctor.session.protocol import Command
-from tests.helpers.hostile import RUN, USUAL_BACKEND, forged_report, hostile_node_0
+from tests.helpers.hostile import FURTHER, RUN, USUAL_BACKEND, forged_report, hostile_node_0
 from tests.helpers.runs import ended, environment, started
 from tests.helpers.servers import unused_port
 
@@ -31,8 +31,8 @@ def flags(port: int, nnodes: int = 2) -> tuple[str, ...]:
     )
 
 
-def test_the_third_of_two_nodes_is_found_as_torchrun_has_no_use_for_it(tmp_path: Path) -> None:
-    """One of the three launchers fails; three checks of the same plan say who may be too many."""
+@FURTHER
+def test_of_three_nodes_that_say_two_torchrun_has_no_use_for_one(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(_JOB)
     rendezvous = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{unused_port()}", "--rdzv-id", "x")
@@ -61,14 +61,24 @@ def test_the_third_of_two_nodes_is_found_as_torchrun_has_no_use_for_it(tmp_path:
         for launcher in launchers:
             launcher.kill()
             launcher.wait()
+
+
+def test_the_third_of_two_nodes_is_found() -> None:
+    """Three checks of the same plan say who may be too many."""
     port = unused_port()
     with started(*flags(port)) as one, started(*flags(port)) as two, started(*flags(port)) as three:
         results = [ended(process) for process in (one, two, three)]
     assert [status for status, _ in results] == [1, 1, 1]
     for _, report in results:
         assert [f["id"] for f in report["findings"] if f["because_of"] is None and f["severity"] == "fail"] == [MANY]
+
+
+@FURTHER
+def test_the_second_option_cures_it() -> None:
+    """Of the fix that is printed: all three are told of three nodes."""
+    port = unused_port()
     with started(*flags(port, 3)) as one, started(*flags(port, 3)) as two, started(*flags(port, 3)) as three:
-        assert [ended(process)[0] for process in (one, two, three)] == [0, 0, 0], "the second option cures it"
+        assert [ended(process)[0] for process in (one, two, three)] == [0, 0, 0]
 
 
 @USUAL_BACKEND

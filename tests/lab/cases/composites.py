@@ -96,6 +96,8 @@ FURTHER = {
     "two nodes on one host, by name",
     "two nodes on each of two hosts + gloo on two networks",
     "IPv6 only, master by number",
+    "torch.distributed.launch + host names with dots + IPv4 and IPv6",
+    "one rendezvous id, c10d + two cards in one network, and a second address",
     "a busy machine + a busy machine, 4 nodes",
 }
 """Those of which another one has the most: only run where all are asked for."""
