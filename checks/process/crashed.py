@@ -188,4 +188,9 @@ LOG = (
         r"\.(?:mm?|c|cpp|swift):\d{1,7}: failed assertion [`']",
         shows="end",
     ),
+    Line(
+        "Program received signal SIGABRT",  # gfortran's and gdb's
+        shows="symptom",
+        why="who called abort() says why above it",
+    ),
 )

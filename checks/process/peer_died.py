@@ -205,4 +205,16 @@ LOG = (
         shows="symptom",
         why="the store's host ended, or its connection was lost",
     ),
+    Line(
+        "Fatal error in ",  # MPICH's, and Cray's and Intel's MPI that come of it
+        r"(?:MPICH ERROR \[Rank (?P<rank>\d{1,7})\] .{0,200}\[(?P<host>[\w.-]{1,64})\] - |^)Abort\(\d{1,12}\) "
+        r"(?:on node \d{1,7} )?\(rank (?P<ranks>\d{1,7}) in comm ",
+        shows="symptom",
+        why="MPI tells which call failed: a peer that died, a message that was lost, and a wrong call show the same",
+    ),
+    Line(
+        "fatal signal from worker process",  # vLLM's
+        shows="symptom",
+        why="the reason is above it, or in the log of the worker",
+    ),
 )

@@ -200,4 +200,18 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "process/killed-by-oom",
         "RuntimeError: unable to mmap 1024 bytes from file </torch_1_2_3>: Cannot allocate memory (12)",
     ),
+    (
+        "process/peer-died",
+        "MPICH ERROR [Rank 8281] [job id 1410467.0] [Wed Aug 23 06:05:55 2023] [frontier01982] - "
+        "Abort(136982671) (rank 8281 in comm 0): Fatal error in PMPI_Waitall: Other MPI error, error stack:",
+    ),
+    (
+        "process/peer-died",
+        "Abort(1090831) on node 3 (rank 3 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:",
+    ),
+    (
+        "process/peer-died",
+        "CRITICAL 04-16 11:53:49 [core_client.py:359] Got fatal signal from worker processes, shutting down.",
+    ),
+    ("process/crashed", " 135: Program received signal SIGABRT: Process abort signal."),
 )
