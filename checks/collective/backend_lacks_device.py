@@ -35,4 +35,7 @@ LOG = (
     Line(
         "requires backend supporting cpu tensors",
     ),
+    Line(
+        ("NCCL only supports CUDA tensors", "NCCL requires CUDA tensors"),
+    ),
 )

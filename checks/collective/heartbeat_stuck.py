@@ -36,4 +36,9 @@ LOG = (
         shows="symptom",
         why="it tells that something stands still, not what",
     ),
+    Line(
+        "Terminating the process after attempting to dump debug info",
+        shows="symptom",
+        why="the reason is above it: a time-out as a rule",
+    ),
 )

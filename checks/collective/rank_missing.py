@@ -128,6 +128,17 @@ LOG = (
         shows="symptom",
         why="one that is slow, and one that is gone, show the same to torch.distributed.rpc",
     ),
+    Line(
+        (
+            "NCCL operation timed out",
+            "Timeout watchdog caught",
+            "Work timed out during finalize",
+            "timed out in blocking wait",
+            "remote error detected from rank",
+        ),
+        shows="symptom",
+        why="a slow rank, and one that is gone, show the same",
+    ),
 )
 
 

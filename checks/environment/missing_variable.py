@@ -77,6 +77,9 @@ LOG = (
         "is not in the environment",
         r"(?P<variable>(?:LOCAL_)?RANK) is not in the environment",
     ),
+    Line(
+        "Unable to determine rank and size from environment variables",
+    ),
 )
 PREVENTS = "plan agreed"
 

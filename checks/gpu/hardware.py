@@ -60,7 +60,7 @@ LOG = (
         "GPU requires reset",
     ),
     Line(
-        "CUDA error: unknown error",
+        ("CUDA error: unknown error", "CUDA driver error: unknown error"),
         shows="end",
     ),
     Line(

@@ -37,4 +37,15 @@ LOG = (
         "reableHandle",
         shows="end",
     ),
+    Line(
+        "cuMemCreate",  # of memory for other nodes, without an IMEX channel in /dev: NVIDIA's IMEX guide, IMEX Channels
+        "cuMemCreate.{0,200}operation not permitted|operation not permitted.{0,200}cuMemCreate",
+        shows="end",
+    ),
+    Line(
+        "operation not permitted",
+        r"[Cc]uda failure.{0,10}'operation not permitted'",
+        shows="symptom",
+        why="memory that another user's process has shared shows the same",
+    ),
 )

@@ -115,10 +115,26 @@ LOG = (
         why="NCCL_DEBUG=INFO says what each rank tried",
     ),
     Line(
-        "nonblocking NCCL communicator",
-        "timed out",
+        ("nonblocking NCCL communicator", "NCCL timeout when waiting for nonblocking call"),
+        "timed out|NCCL timeout",
         shows="symptom",
         why="a rank that does not come, and one that cannot be reached, show the same",
+    ),
+    Line(
+        (
+            "NCCL AllReduce failed",
+            "NCCL AllGather failed",
+            "NCCL ReduceScatter failed",
+            "NCCL Broadcast failed",
+            "NCCL AllToAll failed",
+            "NCCL Barrier failed",
+            "NCCL Send failed",
+            "NCCL Recv failed",
+            "NCCL GroupEnd failed",
+            "NCCL commInit",
+        ),
+        shows="symptom",
+        why="NCCL tells only which call failed: with NCCL_DEBUG=INFO it says why",
     ),
 )
 MATTERS = "the job as planned does not use NCCL; one that does would fail"

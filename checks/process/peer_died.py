@@ -217,4 +217,9 @@ LOG = (
         shows="symptom",
         why="the reason is above it, or in the log of the worker",
     ),
+    Line(
+        ("Aborting process on rank", "encountered error set by ProcessGroupNCCL"),
+        shows="symptom",
+        why="the reason is above it, or in the log of another rank",
+    ),
 )

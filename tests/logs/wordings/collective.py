@@ -48,6 +48,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "collective/device-not-set",
         "ValueError: Inconsistent compute device and `device_id` on rank 1: cuda:0 vs cuda:1",
     ),
+    ("collective/backend-lacks-device", "RuntimeError: NCCL only supports CUDA tensors, but got a tensor on cpu"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -88,5 +89,16 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
         "collective/rank-missing",
         "RuntimeError: RPCErr:1:RPC ran for more than set timeout (60000 ms) and will now be marked with an error",
+    ),
+    ("collective/rank-missing", "RuntimeError: NCCL operation timed out"),
+    (
+        "collective/rank-missing",
+        "[rank2]:[E ProcessGroupNCCL.cpp:700] [PG ID 0 PG GUID 0(default_pg) Rank 2]  remote error detected "
+        "from rank: 1",
+    ),
+    (
+        "collective/heartbeat-stuck",
+        "[F1122 10:00:00.1 ProcessGroupNCCL.cpp:1601] [PG ID 0 PG GUID 0 Rank 0] Terminating the process "
+        "after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.",
     ),
 )

@@ -76,6 +76,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RuntimeError: LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
         "`get_node_local_rank` to work",
     ),
+    (
+        "environment/missing-variable",
+        "RuntimeError: Unable to determine rank and size from environment variables. Please set "
+        "TORCHCOMM_RANK and TORCHCOMM_SIZE",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = ()

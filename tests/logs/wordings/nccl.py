@@ -38,6 +38,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "n1:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with "
         "status=IBV_WC_LOC_PROT_ERR(4) opcode=IBV_WC_SEND(0) vendor_err=81 (Send) hca mlx5_0",
     ),
+    (
+        "nccl/imex",
+        "mscclpp._mscclpp.CuError: (800, 'Call to cuMemCreate(&memHandle, nbytes, &prop, 0) failed (Cu "
+        "failure: operation not permitted)')",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -64,4 +69,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("nccl/init-failed", "EI0006: 2024-08-05-18:15:21.270.506 Getting socket times out. Reason: Remote Rank did not"),
     ("nccl/init-failed", "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64"),
     ("nccl/init-failed", "RuntimeError: nonblocking NCCL communicator: ncclCommInitRankConfig timed out after 1800 s"),
+    ("nccl/imex", "node1:1:2 [0] NCCL WARN Cuda failure 800 'operation not permitted'"),
+    ("nccl/init-failed", "RuntimeError: NCCL AllReduce failed"),
+    ("nccl/init-failed", "RuntimeError: NCCL timeout when waiting for nonblocking call to become successful."),
 )

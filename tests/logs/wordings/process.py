@@ -214,4 +214,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "CRITICAL 04-16 11:53:49 [core_client.py:359] Got fatal signal from worker processes, shutting down.",
     ),
     ("process/crashed", " 135: Program received signal SIGABRT: Process abort signal."),
+    (
+        "process/peer-died",
+        "RuntimeError: NCCL communicator encountered error set by ProcessGroupNCCL: remote process exited",
+    ),
 )
