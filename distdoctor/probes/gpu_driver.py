@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +33,8 @@ async def probe(root: Path = Path("/")) -> DriverFacts | None:
     module, files, on_bus = module_version(root), device_files(root), devices_on_bus(root)
     if not (module or files or on_bus):
         return None
-    facts = DriverFacts(module=module, files=files, on_bus=on_bus, unusable=tuple(unusable(root, files)))
+    closed = tuple(unusable(root, files))
+    facts = DriverFacts(module=module, files=files, on_bus=on_bus, unusable=closed, iommu=iommu(root))
     return await _asked(facts) if module or files else facts
 
 
@@ -56,14 +57,27 @@ def device_files(root: Path) -> tuple[str, ...]:
 
 def devices_on_bus(root: Path) -> int:
     """How many NVIDIA GPUs are on the PCI bus, whether or not there is a driver for them."""
-    count = 0
+    return sum(1 for _ in _on_bus(root))
+
+
+def iommu(root: Path) -> tuple[str, ...]:
+    """How the IOMMU treats them: the types of the groups that they are in."""
+    types = set()
+    for device in _on_bus(root):
+        try:
+            types.add((device / "iommu_group/type").read_text().strip()[:16])
+        except OSError:
+            continue  # there is none, or an older kernel
+    return tuple(sorted(types))
+
+
+def _on_bus(root: Path) -> Iterator[Path]:
     for vendor in (root / "sys/bus/pci/devices").glob("*/vendor"):
         try:
-            if vendor.read_text().strip() == NVIDIA:
-                count += vendor.with_name("class").read_text().startswith(DISPLAYS)
+            if vendor.read_text().strip() == NVIDIA and vendor.with_name("class").read_text().startswith(DISPLAYS):
+                yield vendor.parent
         except OSError:
             continue
-    return count
 
 
 def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:

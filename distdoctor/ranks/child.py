@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from distdoctor.model.error_text import shortened
-from distdoctor.ranks import collectives, devices, groups, stores
+from distdoctor.ranks import collectives, devices, groups, peer_copies, stores
 from distdoctor.ranks.state import State
 
 MAX_MESSAGE = 1 << 17
@@ -29,6 +29,7 @@ OPS: dict[str, Callable[..., dict[str, Any]]] = {
     "barrier": groups.barrier,
     "collective": collectives.run,
     "gpu": devices.visible,
+    "peers": peer_copies.copies,
 }
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from distdoctor.knowledge.nccl_rdma import gid_index
 from distdoctor.knowledge.torchrun import may_announce
-from distdoctor.model.facts import Gpu, GpuFacts, Limits, StageStatus
+from distdoctor.model.facts import Gpu, GpuFacts, Limits, PeerCopies, StageStatus
 from distdoctor.model.stages import GPU
 from distdoctor.probes import (
     account,
@@ -24,13 +25,16 @@ from distdoctor.probes import (
     topology_file,
 )
 from distdoctor.probes.threads import in_time
-from distdoctor.ranks.supervisor import Died, Zygote
+from distdoctor.ranks.peer_copies import TRYING
+from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.session import kernel_lines
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.torch_import import wait_for_torch
 
 Ended = tuple[StageStatus, str]
 """How a stage's work ended, and why."""
+COPY_SECONDS = 8.0
+"""For what the devices of a node copy to each other, which stops by itself long before."""
 ANOTHER_PROCESS = "another process of this node does it"
 
 
@@ -80,6 +84,22 @@ async def look_for_files(recorder: Recorder, marks: Mapping[str, str]) -> None:
         recorder.update(host=replace(recorder.facts.host or host, shared=shared))
 
 
+async def _copied(child: Child) -> PeerCopies | None:
+    """What the devices copy to each other; the process is ended where that does not end."""
+    try:
+        answer = await asyncio.wait_for(child.call("peers"), COPY_SECONDS)
+    except asyncio.TimeoutError:
+        child.kill()
+        trying = re.findall(rf"^{TRYING} (\d+) (\d+)$", child.output(), re.MULTILINE)
+        return PeerCopies(tried=len(trying) - 1, endless=(int(trying[-1][0]), int(trying[-1][1]))) if trying else None
+    except Died:
+        return None
+    if not answer["ok"]:
+        return None
+    wrong = tuple((pair[0], pair[1]) for pair in answer["wrong"])
+    return PeerCopies(answer["devices"], answer["able"], answer["tried"], wrong, None, answer["error"])
+
+
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
     """The driver and what else NCCL finds, once per node; the devices this process's ranks see, asked in processes of
     their own."""
@@ -105,6 +125,8 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
         mine = None if plan.started == "node" else plan.local_rank or 0
         compute = "nccl" in plan.backends(gpus=True)
         answer = await asyncio.wait_for(child.call("gpu", mine=mine, compute=compute), GPU.seconds)
+        if compute and mine is None and len(answer.get("visible", ())) > 1:
+            recorder.update(peers=await _copied(child))
     except (asyncio.TimeoutError, Died) as err:
         child.kill()
         error = (

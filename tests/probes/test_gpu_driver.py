@@ -184,3 +184,13 @@ class TestCommand:
         facts = asyncio.run(gpu_driver.probe(tmp_path))
         assert facts is not None
         assert (facts.source, facts.error, facts.cuda, len(facts.devices)) == ("nvidia-smi", "", "12.5", 1)
+
+
+def test_how_the_iommu_treats_the_gpus(tmp_path: Path) -> None:
+    lay_out(tmp_path, 3)
+    assert gpu_driver.iommu(tmp_path) == ()
+    for number, kind in enumerate(("DMA-FQ", "identity", "DMA-FQ")):
+        group = tmp_path / f"sys/bus/pci/devices/0000:{0x10 + number:02x}:00.0/iommu_group"
+        group.mkdir()
+        (group / "type").write_text(f"{kind}\n")
+    assert gpu_driver.iommu(tmp_path) == ("DMA-FQ", "identity")

@@ -80,6 +80,24 @@ def test_the_gpus_of_one_node_are_tried_apart(broken: str, ranks: int, blamed: l
     assert any("passed" in line for line in root["evidence"])
 
 
+@pytest.mark.parametrize(
+    ("copies", "said"),
+    [
+        pytest.param("0>1=zeros", "1 of 2 copies arrived wrong", marks=pytest.mark.scoreboard),
+        ("1>0=endless", "the copy from device 1 to 0 did not end, after 1"),
+    ],
+)
+def test_what_devices_copy_to_each_other(copies: str, said: str) -> None:
+    argv, env = (
+        node(0, unused_port(), "--nproc-per-node", "2", "--until", "store", nnodes=1),
+        {"STANDIN_COPIES": copies},
+    )
+    with started(*argv, PYTHONPATH=STANDIN, STANDIN_GPUS="2", STANDIN_NODE="node0", **env) as run:
+        _, report = ended(run)
+    (found,) = (finding for finding in report["findings"] if finding["check"] == "nccl/p2p-broken")
+    assert any(said in line for line in found["evidence"])
+
+
 @pytest.mark.scoreboard
 def test_healthy() -> None:
     status, report = nodes("", 2)

@@ -68,6 +68,23 @@ class Device:
 
 
 @dataclass(frozen=True)
+class PeerCopies:
+    """What arrived of what each of a node's devices copied to each other one, by their numbers as torch counts them."""
+
+    devices: int = 0
+    able: int = 0
+    """Pairs, each in one direction, of which the driver says that the one can reach the other's memory."""
+    tried: int = 0
+    """Of these, as many as there was time for."""
+    wrong: tuple[tuple[int, int], ...] = ()
+    """From, to: what arrived was something else."""
+    endless: tuple[int, int] | None = None
+    """From, to: the copy did not end."""
+    error: str = ""
+    """What the first raised that did; that pair is not among the tried ones."""
+
+
+@dataclass(frozen=True)
 class DriverFile:
     """A device file of the driver that this user cannot use."""
 
@@ -96,4 +113,8 @@ class DriverFacts:
     on_bus: int = 0
     """How many GPUs are on the PCI bus, whether or not they are given to this container."""
     unusable: tuple[DriverFile, ...] = ()
+    iommu: tuple[str, ...] = ()
+    """How the IOMMU treats the GPUs, each kind once: ``DMA``, ``DMA-FQ`` (it translates), ``identity`` (it lets all
+    through), as in ABI/testing/sysfs-kernel-iommu_groups of the kernel. Empty where there is none, or it is not told.
+    """
     devices: tuple[Device, ...] = ()

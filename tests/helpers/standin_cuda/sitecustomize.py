@@ -2,7 +2,8 @@
 has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 
 ``STANDIN_NODE`` is what this node is called; ``STANDIN_BROKEN`` lists groups that cannot be made: ``b`` (any with b),
-``a+b`` (any with both); a device is ``NODE/INDEX``.
+``a+b`` (any with both); a device is ``NODE/INDEX``. ``STANDIN_COPIES``:
+``0>1=zeros,1>2=endless``, what becomes of copies from device to device.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
+import time
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -61,7 +63,22 @@ def _change(torch: Any) -> None:
     cuda.nccl = SimpleNamespace(version=lambda: (2, 27, 3))
     full, to = torch.full, torch.Tensor.to
     torch.full = lambda *args, **given: full(*args, **{k: v for k, v in given.items() if k != "device"})
-    torch.Tensor.to = lambda self, *args: self if str(args[0]).startswith("cuda") else to(self, *args)
+    broken_copies = dict(pair.split("=") for pair in os.environ.get("STANDIN_COPIES", "").split(",") if pair)
+    cuda.can_device_access_peer = lambda source, target: True
+
+    def copied(tensor: Any, *args: Any) -> Any:
+        """To a device, which is kept beside the numbers, for one that copies to another."""
+        if not str(args[0]).startswith("cuda"):
+            return to(tensor, *args)
+        target = str(args[0]).partition(":")[2]
+        how = broken_copies.get(f"{getattr(tensor, 'standin', '')}>{target}")
+        while how == "endless":
+            time.sleep(1)
+        there = torch.zeros_like(tensor) if how == "zeros" else tensor.clone()
+        there.standin = target
+        return there
+
+    torch.Tensor.to = copied
     init = dist.init_process_group
 
     def say(text: str) -> None:
