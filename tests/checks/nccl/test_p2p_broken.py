@@ -11,7 +11,7 @@ from tests.clusters.gpu_nodes import one
 from tests.facts_builder import failing, with_plan, with_variables
 
 CHECK = "nccl/p2p-broken"
-WRONG = {"wrong": ((0, 1), (1, 0))}
+WRONG: dict[str, Any] = {"wrong": ((0, 1), (1, 0))}
 
 
 def copied(
