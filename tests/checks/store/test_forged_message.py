@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.trust import FORGED, forged_marker, without_token
-from tests.facts_builder import healthy, with_meeting
+from tests.facts_builder import failing, healthy, judged, with_meeting
 
 CHECK = "store/forged-message"
 
@@ -19,6 +19,17 @@ def forged_for_a_member() -> Facts:
     return a, with_meeting(b, forged=("report/0 is not the report that node 0 announced",))
 
 
+def damaged_report() -> Facts:
+    """What `report/0` is on a node that gets damaged data: too long for one packet, it is as damaged."""
+    a, b = forged_for_a_member()
+    return a, failing(b, "collective", "wrong results: send_recv", wrong=["send_recv"])
+
+
+def forged_beside_damage() -> Facts:
+    a, b = damaged_report()
+    return with_meeting(a, forged=FORGED), b
+
+
 ROWS = [
     Row("written before node 0", forged_for_node_0, ("host0",), together=True),
     Row("another report", forged_for_a_member, ("host0",), together=True),
@@ -26,8 +37,16 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("a report damaged on the way", damaged_report, "collective/wrong-result"),
     LookAlike("another token", lambda: without_token("different"), "store/token-mismatch"),
 ]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_what_stands_there_too_early_is_nobodys_damage() -> None:
+    roots = judged(*forged_beside_damage()).roots
+    assert {finding.id for finding in roots} == {CHECK, "collective/wrong-result"}
+    (finding,) = (finding for finding in roots if finding.id == CHECK)
+    assert finding.evidence == (f"host0: {FORGED[0]}",)
