@@ -14,6 +14,7 @@ from distdoctor.model.bounds import MAX_RANKS, count
 from distdoctor.model.facts import BadFacts, NodeFacts, encode
 from distdoctor.model.report import Report
 from distdoctor.session.orders import SURPLUS
+from distdoctor.session.packing import pack
 from distdoctor.session.participant import OWN, Participant, of_another
 from distdoctor.session.protocol import Command, Event, Keys, Transcript, read_event, read_facts
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal
@@ -111,14 +112,14 @@ class Inbox:
     async def publish(self, report: Report) -> None:
         """Let everyone have the report, but for its line of each check: that is as long as all the rest."""
         self.report = report
-        data = encode(replace(report, checks=()))
+        data = pack(encode(replace(report, checks=())))
         parts = [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
         for place, part in enumerate(parts):
             key = self.keys.report(place)
             await self.client.set(key, self.seal.close(key, part))
         met = {str(m.number): m.nonce for m in self.participants.values() if m.number != OWN}
         digest = hashlib.sha256(data).hexdigest()
-        await self.send(Command("report", parts=len(parts), digest=digest, met=met, port=self.listens_on))
+        await self.send(Command("report", parts=len(parts), digest=digest, met=met, port=self.listens_on, packed=True))
 
     async def verify(self) -> None:
         """Note where somebody else wrote under the keys that are the leader's alone."""

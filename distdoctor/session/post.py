@@ -14,6 +14,7 @@ from distdoctor.model.bounds import MAX_RANKS, within
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.report import Report
 from distdoctor.session.inbox import Inbox
+from distdoctor.session.packing import unpack
 from distdoctor.session.participant import OWN
 from distdoctor.session.protocol import Command, Event, Keys, Transcript
 from distdoctor.session.seal import NotAuthentic, Seal
@@ -145,7 +146,7 @@ class StorePost:
         if command.met.get(str(self.number)) != self._nonce:
             raise TooLate(len(command.met) + 1)
         try:
-            return decode(data, Report)
+            return decode(unpack(data) if command.packed else data, Report)
         except BadFacts as err:
             raise Untrusted(f"{self.keys.place(self.keys.report(0))} cannot be read: {str(err)[:200]}") from None
 

@@ -154,7 +154,9 @@ class Command:
     parts: int = 0
     """Of a report: how many values it is stored in."""
     digest: str = ""
-    """Of a report: its SHA-256."""
+    """Of a report: the SHA-256 of what is stored."""
+    packed: bool = False
+    """Of a report: it is stored as zlib makes it small."""
     met: dict[str, str] = field(default_factory=dict)
     """Of a report: number of a participant -> its hello's nonce, of those it is about."""
     port: int | None = None
