@@ -29,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_c
 SEVERITY = "fail"
 MATTERS = "it computes now, and may fail under the job"
 PREVENTS = "nccl group formed"
+HELPED_BY = ("host.kernel_log",)
 RESTART = "other-nodes"
 NEXT = (
     "the Xid in the kernel's log",
@@ -100,6 +101,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             continue
         grave = [*wrong(node), *lost(node)]
         mild = [f"GPU {device.index} {text}" for device in gpus.used_devices(node) if (text := worn(device))]
+        mild += [f"the driver reported {text}" for text in reported(node)] if gpus.driver(node).devices else []
         if not grave and not mild:
             continue
         fatal = bool(wrong(node)) or (bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node))
@@ -111,6 +113,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=[f"{node.name}: {text}" for text in (*grave, *mild)],
             fixes=[Fix.on(node, "Take the node out of use, and reset the GPU or reboot; look for its Xid in dmesg.")],
         )
+
+
+def reported(node: Node) -> list[str]:
+    """The faults that the driver wrote to the kernel's log of late, each once; not what programs do wrong."""
+    lines = [line for line in node.system.kernel_log or () if line.check == "gpu/hardware" and line.shows == "cause"]
+    return list(dict.fromkeys(f"Xid {line.values['xid']}" for line in lines if "xid" in line.values))
 
 
 def wrong(node: Node) -> list[str]:

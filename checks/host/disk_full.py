@@ -31,6 +31,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Folder, Line, Node, name
 SEVERITY = "fail"
 MATTERS = "what the job writes there fails: checkpoints, compile caches, temporary files"
 LOOKS_AT = ("host.folders",)
+HELPED_BY = ("host.kernel_log",)
 FULL = {
     "ENOSPC": "no space is left, or no inode",
     "EDQUOT": "this user's quota is used up",
@@ -57,7 +58,7 @@ LOG = (
     ),
     Line(
         "emounting filesystem read-only",
-        "[Rr]emounting filesystem read-only",
+        r"(?:\((?P<device>[\w.-]{1,64})\).{0,80})?[Rr]emounting filesystem read-only",
     ),
     Line(
         "PytorchStreamWriter failed writing",
@@ -91,7 +92,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         found,
         f"Nothing can be written to {' and '.join(places)} on {names_of(list(found))}.",
         severity="warn",
-        evidence=(f"{node.name}: {said(folder)}" for node, folders in found.items() for folder in folders),
+        evidence=(f"{node.name}: {line}" for node, all_ in found.items() for one in all_ for line in seen(node, one)),
         fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
     )
 
@@ -100,8 +101,24 @@ def unusable(node: Node) -> tuple[Folder, ...]:
     return tuple(
         folder
         for folder in node.system.folders or ()
-        if folder.error in FULL or (folder.error == READ_ONLY and folder.use not in COMMONLY_READ_ONLY)
+        if folder.error in FULL
+        or (folder.error == READ_ONLY and (folder.use not in COMMONLY_READ_ONLY or remounted(node, folder)))
     )
+
+
+def remounted(node: Node, folder: Folder) -> str:
+    """The kernel's own word that it has made the disk of this folder read-only; nothing where it has said none."""
+    for line in node.system.kernel_log or ():
+        device = line.values.get("device") if line.check == "host/disk-full" else None
+        if device and folder.error == READ_ONLY and folder.source.rpartition("/")[2] == device:
+            return line.text
+    return ""
+
+
+def seen(node: Node, folder: Folder) -> Iterator[str]:
+    yield said(folder)
+    if text := remounted(node, folder):
+        yield f"the kernel's log: {text}"
 
 
 def said(folder: Folder) -> str:
@@ -113,6 +130,9 @@ def said(folder: Folder) -> str:
 
 
 def fix(node: Node, folder: Folder) -> Fix:
+    if remounted(node, folder):
+        text = "Take the node out of use: its disk fails. Look at what the kernel said before it."
+        return Fix.on(node, text, commands=("dmesg -T | grep -i -B20 'remounting filesystem read-only'",))
     other = node.system.temporary.path if node.system.temporary else None
     if folder.use in ("TMPDIR", "/tmp") and other not in (None, folder.path):
         return Fix.on(node, "Have temporary files elsewhere, or free space there.", env={"TMPDIR": other})

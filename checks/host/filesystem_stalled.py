@@ -71,26 +71,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     """A folder that the job uses does not answer, and the kernel says the same of its server."""
     silent = {node: lines for node in cluster.nodes if (lines := list(waits(node)))}
     if silent:
+        servers = any("nfs: server" in line for lines in silent.values() for line in lines)
+        text = "Look at the server, and at the way to it." if servers else "Look at the disk, or at what serves it."
+        command = "dmesg -T | grep nfs:" if servers else "dmesg -T | grep -A20 'blocked for more than'"
         yield Finding.about(
             silent,
-            f"A file server does not answer {names_of(list(silent))}, which {'has' if len(silent) == 1 else 'have'} "
-            "folders of the job on it.",
+            f"A {'file server' if servers else 'file system'} does not answer {names_of(list(silent))}, which "
+            f"{'has' if len(silent) == 1 else 'have'} folders of the job on it.",
             severity="warn",
             evidence=(f"{node.name}: {line}" for node, lines in silent.items() for line in lines),
-            fixes=(Fix.on(silent, "Look at the server, and at the way to it.", commands=("dmesg -T | grep nfs:",)),),
+            fixes=(Fix.on(silent, text, commands=(command,)),),
         )
 
 
 def waits(node: Node) -> Iterator[str]:
-    """The folders whose server answers neither this check nor the kernel, which said nothing better since."""
+    """The folders whose server answers neither this check nor the kernel, which said nothing better since; and of other
+    file systems those that do not answer while the kernel says that processes wait for longer than two minutes."""
     last: dict[str, tuple[bool, str]] = {}
+    hung = ""
     for line in node.system.kernel_log or ():
         if line.check == "host/filesystem-stalled" and "server" in line.values:
             last[line.values["server"]] = line.shows != "noise", line.text
+        elif line.check == "host/filesystem-stalled" and "pid" in line.values:
+            hung = line.text
     folders = [(one.path, one.source, one.error) for one in node.system.folders or ()]
     folders += [(one.path, one.source, one.error) for one in node.system.shared or ()]
     for path, source, error in folders:
-        bad, text = last.get(source.partition(":")[0], (False, ""))
+        bad, text = last.get(source.partition(":")[0], (bool(hung), hung))
         if bad and error == "timeout":
             yield f"{path} ({source}) did not answer; the kernel's log: {text}"
 

@@ -32,6 +32,8 @@ SEVERITY = "warn"
 MATTERS = "what is compiled there cannot be loaded, and its rank ends"
 LOOKS_AT = ("host.folders",)
 OF_CODE = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+TEMPORARY, INSTEAD = "TMPDIR", "TORCHINDUCTOR_CACHE_DIR"
+"""torch/_inductor/runtime/cache_dir_utils.py: a folder below the first, unless the second names one."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -42,18 +44,27 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             found,
             f"Nothing can be loaded from {' and '.join(names)} on {names_of(list(found))}: mounted with noexec.",
             evidence=(
-                f"{node.name}: {folder.use}={folder.path} is on {folder.source or folder.filesystem}, with noexec"
+                f"{node.name}: {folder.use}={folder.path} is on {folder.source or folder.filesystem or 'a disk'}, with "
+                "noexec"
                 for node, folders in found.items()
                 for folder in folders
             ),
-            fixes=(
-                Fix.on(node, "Leave it out, or name a folder on another file system.", env={folder.use: None})
-                for node, folders in found.items()
-                for folder in folders
-            ),
+            fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
         )
 
 
 def closed(node: Node) -> tuple[Folder, ...]:
-    """Those that a variable names for compiled code. Of /tmp nothing is said: most jobs build nothing there."""
-    return tuple(one for one in node.system.folders or () if one.noexec and one.use in OF_CODE)
+    """Those that a variable names where code is compiled. Of /tmp without one nothing is said: most jobs build nothing
+    there."""
+    folders = node.system.folders or ()
+    uses = OF_CODE if any(one.use == INSTEAD for one in folders) else (*OF_CODE, TEMPORARY)
+    return tuple(one for one in folders if one.noexec and one.use in uses)
+
+
+def fix(node: Node, folder: Folder) -> Fix:
+    if folder.use != TEMPORARY:
+        return Fix.on(node, "Leave it out, or name a folder on another file system.", env={folder.use: None})
+    home = next((one for one in node.system.folders or () if one.use == "HOME"), None)
+    free = home is not None and not home.noexec and not home.error
+    env: dict[str, str | None] = {INSTEAD: f"{home.path}/.cache/torchinductor"} if home is not None and free else {}
+    return Fix.on(node, f"Name a folder on another file system in {INSTEAD}.", env=env)

@@ -21,6 +21,7 @@ The file holds everything known about one failure:
 * ``LOOKS_AT`` (optional): what it needs to have seen, so that nothing found means that nothing is wrong (see
   ``distdoctor.judge.coverage``): parts of the facts such as ``("host.limits", "ranks.gloo")``; by default what its own
   stage sees;
+* ``HELPED_BY`` (optional): further parts of the facts that it takes for evidence where they were seen;
 * ``INCOMPLETE`` (optional): True where the failure is that something was not seen, as a node that never came: the
   verdict is then incomplete and not fail, where nothing else is wrong.
 
@@ -81,6 +82,8 @@ class Check:
     incomplete: bool = False
     looks_at: tuple[str, ...] = ()
     """What it needs to have seen."""
+    helped_by: tuple[str, ...] = ()
+    """What it takes for evidence where it was seen."""
     log: tuple[Line, ...] = ()
     """How a log shows it."""
     restart: str = "no"
@@ -200,6 +203,9 @@ def _declared(module: ModuleType, path: Path) -> Check:
     looks_at = getattr(module, "LOOKS_AT", seen_by(stage) if stage in STAGES else ())
     if not isinstance(looks_at, (tuple, list)) or not all(is_part(part) for part in looks_at):
         raise _Wrong(f"LOOKS_AT {looks_at!r} is no list of parts of the facts")
+    helped_by = getattr(module, "HELPED_BY", ())
+    if not isinstance(helped_by, tuple) or not all(is_part(part) for part in helped_by):
+        raise _Wrong(f"HELPED_BY {helped_by!r} is no list of parts of the facts")
     restart, following = str(getattr(module, "RESTART", RESTARTS[0])), getattr(module, "NEXT", ("", ""))
     if restart not in RESTARTS or not (isinstance(following, tuple) and len(following) == 2):
         raise _Wrong(f"RESTART is one of {', '.join(RESTARTS)}; NEXT is a text and a command")
@@ -217,6 +223,7 @@ def _declared(module: ModuleType, path: Path) -> Check:
         symptom_of=_milestone(module, "SYMPTOM_OF"),
         incomplete=bool(getattr(module, "INCOMPLETE", False)),
         looks_at=tuple(looks_at),
+        helped_by=helped_by,
         log=tuple(log),
         restart=restart,
         next=(str(following[0]), str(following[1])),

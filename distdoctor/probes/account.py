@@ -28,15 +28,17 @@ def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
     """``root``: where the files of the host lie."""
     uid, home = os.getuid(), env.get("HOME")
     try:
-        name = pwd.getpwuid(uid).pw_name
+        entry = pwd.getpwuid(uid)
+        name, of_entry = entry.pw_name, entry.pw_dir
     except KeyError:
-        name = ""
+        name = of_entry = ""
     return Account(
         uid,
         known=bool(name),
         named=next((variable for variable in NAMES if env.get(variable)), ""),
         home=home,
         home_error=_error(home) if home else "",
+        home_of_entry=of_entry,
         remove_ipc=_remove_ipc(root),
         lingers=bool(name) and (root / "var/lib/systemd/linger" / name).exists(),
         in_session=f"/user-{uid}.slice/" in _text(root / "proc/self/cgroup"),

@@ -23,6 +23,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -61,11 +62,19 @@ def announced(hostname: str) -> list[str]:
 
 def folder(path: str) -> list[str]:
     """Whether a file can be written in ``path``: the errno's name or nothing, then free bytes and files of its disk,
-    and whether nothing on it can be run.
+    and whether nothing on it can be run. Where it is not there, whether it could be made, and then also the nearest
+    path that is, and where that leads if it is a link to nothing.
 
     A whole block is written and brought to the disk: a quota, or a server, says no only then.
     """
-    disk = os.statvfs(path)
+    near, said = _nearest(path)
+    leads = os.readlink(near) if said == "EEXIST" and os.path.islink(near) else ""
+    disk = os.statvfs(os.path.dirname(near) if leads else near)
+    numbers = [str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1)]
+    noexec = "noexec" if disk.f_flag & os.ST_NOEXEC else ""
+    if near != path or said:
+        said = "EROFS" if said == "EACCES" and disk.f_flag & os.ST_RDONLY else said
+        return [said, *numbers, noexec, near, leads]
     try:
         descriptor = _new_file(path)
         try:
@@ -76,8 +85,25 @@ def folder(path: str) -> list[str]:
             os.close(descriptor)
     except OSError as err:
         said = errno.errorcode.get(err.errno or 0, "")
-    noexec = "noexec" if disk.f_flag & os.ST_NOEXEC else ""
-    return [said, str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1), noexec]
+    return [said, *numbers, noexec, "", ""]
+
+
+def _nearest(path: str) -> tuple[str, str]:
+    """``path`` or the nearest above it that is there, and as what os.makedirs() would fail, if it would."""
+    place = path
+    while True:
+        try:
+            folder = stat.S_ISDIR(os.stat(place).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            if os.path.islink(place):  # to nothing
+                return place, "EEXIST"
+            place = os.path.dirname(place)
+            continue
+        except PermissionError:
+            return place, "EACCES"
+        if not folder:
+            return place, "EEXIST" if place == path else "ENOTDIR"
+        return place, "" if place == path or os.access(place, os.W_OK | os.X_OK) else "EACCES"
 
 
 def lock(path: str) -> list[str]:

@@ -22,6 +22,8 @@ USES = (
     "TORCH_EXTENSIONS_DIR",
 )
 """Variables that name a folder in which torch, Triton, Hugging Face's libraries or Python write."""
+BELOW_HOME = {".cache": "XDG_CACHE_HOME", ".triton": "TRITON_CACHE_DIR"}
+"""Folders in HOME that are used where no such variable names another."""
 TEMPORARY = "/tmp"
 """What TMPDIR is where it is not set; also the use told of it then."""
 SECONDS = 1.0
@@ -30,7 +32,7 @@ SECONDS = 1.0
 
 async def probe(env: Mapping[str, str]) -> tuple[Folder, ...]:
     """Each folder that there is, once: of several uses of one, the first."""
-    uses = list(named(env))
+    uses = await in_time(lambda: list(named(env)), SECONDS) or list(_by_variables(env))
     real = await in_time(lambda: [os.path.realpath(path) for _, path in uses], SECONDS) or [path for _, path in uses]
     unique = dict(zip(reversed(real), reversed(uses), strict=True))
     return tuple(await asyncio.gather(*(_look(use, path, place) for place, (use, path) in reversed(unique.items()))))
@@ -38,10 +40,13 @@ async def probe(env: Mapping[str, str]) -> tuple[Folder, ...]:
 
 def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Use and path of each folder that is looked at, whether or not it is there."""
-    for use in USES:
-        path = env.get(use, "")
-        if os.path.isabs(path):
-            yield use, path
+    yield from _by_variables(env)
+    home = env.get("HOME", "")
+    for name, instead in BELOW_HOME.items():
+        path = os.path.join(home, name)
+        # An ordinary one is as HOME is.
+        if os.path.isabs(home) and not env.get(instead) and (os.path.islink(path) or _closed(path)):
+            yield f"HOME/{name}", path
     if not env.get("TMPDIR"):
         yield TEMPORARY, TEMPORARY
     try:
@@ -50,10 +55,22 @@ def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         return
 
 
+def _by_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for use in USES:
+        path = env.get(use, "")
+        if os.path.isabs(path):
+            yield use, path
+
+
+def _closed(path: str) -> bool:
+    return os.path.lexists(path) and not os.access(path, os.W_OK | os.X_OK)
+
+
 async def _look(use: str, path: str, real: str) -> Folder:
     reply = await ASKER.ask("folder", path, SECONDS)
     kind, source = mount(real)
-    if len(reply.found) != 4:
+    if len(reply.found) != 6:
         return Folder(use, path, "timeout" if reply.timed_out else "", filesystem=kind, source=source)
-    said, free, files, noexec = reply.found
-    return Folder(use, path, said, int(free), None if int(files) < 0 else int(files), kind, source, bool(noexec))
+    said, free, files, noexec, near, leads = reply.found
+    left = None if int(files) < 0 else int(files)
+    return Folder(use, path, said, int(free), left, kind, source, bool(noexec), near, leads)

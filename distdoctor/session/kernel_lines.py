@@ -18,7 +18,7 @@ MOST, TEXT = 100, 300
 
 async def known(checks: Iterable[Check]) -> tuple[KernelLine, ...] | None:
     """The known ones of late, the last of them; None where the log may not be read."""
-    wordings = {check.id: tuple(check.log) for check in checks if PART in check.looks_at}
+    wordings = {check.id: tuple(check.log) for check in checks if PART in (*check.looks_at, *check.helped_by)}
     records = await in_time(kernel_log.read, kernel_log.SECONDS) if wordings else None
     return None if records is None else tuple(_known(records, wordings))[-MOST:]
 

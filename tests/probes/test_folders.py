@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.probes import asker, folders
 from distdoctor.probes.look_up import ASKER
 from tests.helpers.namespaces import lines_of
 
@@ -83,3 +84,25 @@ def test_a_folder_that_does_not_answer_costs_no_more_than_its_time(tmp_path: Pat
         assert asyncio.run(asked()) < 5
     finally:
         ASKER.stop()
+
+
+def test_what_keeps_a_folder_from_being_made(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/scratch/cleared")
+    (tmp_path / "file").write_text("")
+    cleared, file, hub = (str(tmp_path / name) for name in ("link", "file", "new/hub"))
+    for path in (cleared, f"{cleared}/hub"):
+        assert asker.folder(path)[0] == "EEXIST" and asker.folder(path)[4:] == [cleared, "/scratch/cleared"]
+    assert (asker.folder(file)[0], asker.folder(f"{file}/hub")[0]) == ("EEXIST", "ENOTDIR")
+    assert (asker.folder(hub)[0], asker.folder(hub)[4:]) == ("", [str(tmp_path), ""])
+    assert not (tmp_path / "new").exists()
+    for path, error in ((cleared, FileExistsError), (file, FileExistsError), (f"{file}/hub", NotADirectoryError)):
+        with pytest.raises(error):
+            os.makedirs(path, exist_ok=True)
+
+
+def test_a_cache_below_the_home_is_told_where_it_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / ".triton").mkdir()
+    (tmp_path / ".cache").symlink_to(tmp_path / "gone")
+    env = {"HOME": str(tmp_path), "TMPDIR": "/tmp"}
+    assert [use for use, _ in folders.named(env)] == ["TMPDIR", "HOME", "HOME/.cache", "."]
+    assert "HOME/.cache" not in [use for use, _ in folders.named({**env, "XDG_CACHE_HOME": "/x"})]

@@ -18,6 +18,8 @@ class Account:
     """HOME as it is set; None where it is not."""
     home_error: str = ""
     """The errno's name where nothing can be written there, as EACCES; ENOENT where there is no such folder."""
+    home_of_entry: str = ""
+    """The home that the user's entry names; empty: there is no entry, or it is not known."""
     remove_ipc: bool | None = None
     """RemoveIPC= of systemd-logind; None where it does not run here, or where its setting is not known."""
     lingers: bool = False

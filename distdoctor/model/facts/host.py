@@ -217,6 +217,11 @@ class Folder:
     """What is mounted there: a device, or of a network file system the server and its folder."""
     noexec: bool = False
     """Mounted so that nothing there can be run or loaded as a library."""
+    nearest: str = ""
+    """Where the folder is not there: the nearest path above it that is; ``error`` then is what making it would end
+    with. Empty: it is there, or that is not known."""
+    leads_to: str = ""
+    """Where that is a link to something that is not there: to what."""
 
 
 @dataclass(frozen=True)

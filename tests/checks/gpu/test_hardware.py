@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.checks.row import LookAlike, Row, found, left_alone
+from distdoctor.model.facts import KernelLine
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several
+from tests.facts_builder import with_host
 
 CHECK = "gpu/hardware"
 
@@ -21,7 +23,17 @@ ROWS = [
     Row("by auto", lambda: one("auto", devices=REMAP), ("host0",), severity="warn"),
 ]
 
+
+def xid(number: str, shows: str = "cause", backend: str = "nccl") -> Facts:
+    line = KernelLine(CHECK, shows, f"NVRM: Xid (PCI:0000:07:00): {number}, pid=9", 10.0, {"xid": number})
+    return tuple(with_host(node, kernel_log=(line,)) for node in one(backend))
+
+
+ROWS.append(Row("an Xid of late", lambda: xid("79"), ("host0",), severity="warn"))
+
 LOOK_ALIKES = [
+    LookAlike("an Xid of a program's own error", lambda: xid("31", "symptom")),
+    LookAlike("an Xid, and a job without GPUs", lambda: xid("79", backend="gloo")),
     LookAlike("a healthy node of eight", one),
     LookAlike("a job without GPUs on it", lambda: one("gloo", devices=REMAP)),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Folder, TemporaryFolder
+from distdoctor.model.facts import Folder, KernelLine, TemporaryFolder
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, with_host
 
@@ -20,17 +20,28 @@ def folders(*on_node_1: Folder) -> Facts:
     return with_host(first, folders=(ROOM,)), with_host(second, folders=(ROOM, *on_node_1))
 
 
+def remounted(device: str) -> Facts:
+    """The kernel made a disk read-only, and the home lies on /dev/sda2, which is."""
+    text = f"EXT4-fs ({device}): Remounting filesystem read-only"
+    first, second = folders(Folder("HOME", "/home/ann", "EROFS", 1 << 30, 9, "ext4", "/dev/sda2"))
+    return first, with_host(second, kernel_log=(KernelLine(CHECK, "cause", text, 10.0, {"device": device}),))
+
+
 ROWS = [
-    Row(name, lambda folder=folder: folders(folder), ("host1",), "warn", together=True)  # type: ignore[misc]
-    for name, folder in (
-        ("no space in /tmp", SPACE),
-        ("no inodes", INODES),
-        ("no quota", QUOTA),
-        ("a cache that is read-only", READ_ONLY),
-    )
+    Row("a home on a disk that failed", lambda: remounted("sda2"), ("host1",), "warn", together=True),
+    *(
+        Row(name, lambda folder=folder: folders(folder), ("host1",), "warn", together=True)  # type: ignore[misc]
+        for name, folder in (
+            ("no space in /tmp", SPACE),
+            ("no inodes", INODES),
+            ("no quota", QUOTA),
+            ("a cache that is read-only", READ_ONLY),
+        )
+    ),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("another disk failed, and the home is read-only", lambda: remounted("sdb1")),
     LookAlike(
         "a container's read-only root",
         lambda: folders(*(Folder(use, "/", "EROFS", 0, 0, "overlay") for use in ("HOME", ".", "/tmp"))),

@@ -9,6 +9,14 @@ from tests.facts_builder import healthy, with_host
 CHECK = "host/folder-noexec"
 
 
+HOME = Folder("HOME", "/home/ann", filesystem="ext4")
+
+
+def temporary(*more: Folder) -> Facts:
+    zero, one = healthy(2)
+    return zero, with_host(one, folders=(Folder("TMPDIR", "/scratch", noexec=True), *more))
+
+
 def folder(use: str, noexec: bool = True) -> Facts:
     zero, one = healthy(2)
     return zero, with_host(one, folders=(Folder(use, "/cache", filesystem="tmpfs", source="tmpfs", noexec=noexec),))
@@ -16,17 +24,24 @@ def folder(use: str, noexec: bool = True) -> Facts:
 
 ROWS = [
     Row("Triton's", lambda: folder("TRITON_CACHE_DIR"), ("host1",), "warn", together=True),
+    Row("where torch.compile has its own", lambda: temporary(HOME), ("host1",), "warn", together=True),
     Row("torch.compile's", lambda: folder("TORCHINDUCTOR_CACHE_DIR"), ("host1",), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("models, which are data", lambda: folder("HF_HOME")),
+    LookAlike("torch.compile's is elsewhere", lambda: temporary(Folder("TORCHINDUCTOR_CACHE_DIR", "/x"))),
     LookAlike("/tmp of a hardened host", lambda: folder("/tmp")),
     LookAlike("mounted with exec", lambda: folder("TRITON_CACHE_DIR", noexec=False)),
 ]
 
 CURES = [
-    Cure("left out", lambda: folder("TRITON_CACHE_DIR"), {"host1": {"env": {"TRITON_CACHE_DIR": None}}}, only=True)
+    Cure("left out", lambda: folder("TRITON_CACHE_DIR"), {"host1": {"env": {"TRITON_CACHE_DIR": None}}}, only=True),
+    Cure(
+        "below the home",
+        lambda: temporary(HOME),
+        {"host1": {"env": {"TORCHINDUCTOR_CACHE_DIR": "/home/ann/.cache/torchinductor"}}},
+    ),
 ]
 
 test_found = found(CHECK, ROWS)
