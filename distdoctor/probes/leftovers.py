@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
 import psutil
 
 from distdoctor.model.facts import Leftover
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
 from distdoctor.probes.proc import listening
 
 MAX_FOUND = 16
+TOGETHER_SECONDS = 60.0
+"""Between the starts of two ranks that somebody starts one by one, each by a line of its own (``docker exec``)."""
+_OF_THE_JOB = [setting.variables[0] for setting in (WORLD_SIZE, MASTER_ADDR, MASTER_PORT)]
 
 
 def probe(port: int) -> tuple[Leftover, ...]:
@@ -19,7 +24,8 @@ def probe(port: int) -> tuple[Leftover, ...]:
     found = []
     above = psutil.Process().parents()
     ours = {os.getpid(), *(p.pid for p in above)}
-    launcher = _launched_by_init([psutil.Process(), *above])
+    own = psutil.Process()
+    launcher = _launched_by_init([own, *above])
     namespace = _netns("self")
     for process in psutil.process_iter(["pid", "ppid", "name", "username", "create_time"]):
         if process.pid in ours or _netns(process.pid) != namespace:
@@ -28,7 +34,7 @@ def probe(port: int) -> tuple[Leftover, ...]:
             environ = process.environ()
             if "RANK" not in environ or "WORLD_SIZE" not in environ or not _orphan(process, launcher):
                 continue
-            if process.status() == psutil.STATUS_ZOMBIE:
+            if process.status() == psutil.STATUS_ZOMBIE or _beside(own, process, environ):
                 continue
         except (psutil.Error, OSError):
             continue
@@ -48,6 +54,16 @@ def _launched_by_init(chain: list[psutil.Process]) -> bool:
         return any("RANK" in process.environ() for process in chain if process.ppid() == 1)
     except psutil.Error:
         return False
+
+
+def _beside(own: psutil.Process, process: psutil.Process, environ: Mapping[str, str]) -> bool:
+    """Whether the process is another rank of this process's own job, started at the same time: without a common
+    launcher (each by hand in a container, by ssh and nohup) each looks like one that was left."""
+    rank = RANK.variables[0]
+    if rank not in os.environ or environ[rank] == os.environ[rank]:
+        return False
+    alike = all(environ.get(name) == os.environ.get(name) for name in _OF_THE_JOB)
+    return alike and abs(process.create_time() - own.create_time()) < TOGETHER_SECONDS
 
 
 def _orphan(process: psutil.Process, launched_by_init: bool) -> bool:

@@ -71,14 +71,19 @@ def test_a_rank_whose_launcher_lives_is_none() -> None:
         rank.wait()
 
 
-def seen_under_init(env: dict[str, str]) -> Any:
-    """What is found beside a rank by a process with ``env``, both started by process 1 of a namespace."""
+def seen_under_init(env: dict[str, str], shell: bool = False) -> Any:
+    """What is found beside a rank by a process with ``env``, both started by process 1 of a namespace, the latter by
+    a ``shell`` of its own."""
     code = f"""
 import os, subprocess, sys
 rank = {{"RANK": "1", "WORLD_SIZE": "2"}}
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={{**os.environ, **rank}})
 probe = "import json; from distdoctor.probes import leftovers as l; print(json.dumps([o.rank for o in l.probe(1)]))"
-subprocess.run([sys.executable, "-c", probe], env={{**os.environ, **{env!r}}}, check=True)
+if {shell}:
+    variables = [f"{{name}}={{value}}" for name, value in {env!r}.items()]
+    subprocess.run(["sh", "-c", 'env "$@"; exit $?', "sh", *variables, sys.executable, "-c", probe], check=True)
+else:
+    subprocess.run([sys.executable, "-c", probe], env={{**os.environ, **{env!r}}}, check=True)
 """
     return json.loads(lines_of(code, "--pid", "--fork", "--mount-proc", "--kill-child")[0])
 
@@ -90,3 +95,10 @@ def test_a_child_of_a_containers_init_is_left_over() -> None:
 def test_where_init_itself_is_the_launcher_its_ranks_are_not_left_over() -> None:
     """``docker run image torchrun ... -m distdoctor check``: the other ranks are this run's own."""
     assert seen_under_init({"RANK": "0", "WORLD_SIZE": "2"}) == []
+
+
+def test_ranks_that_were_started_one_by_one_are_not_left_over() -> None:
+    """``docker exec -e RANK=1 ...`` for each: nobody is their common launcher."""
+    assert seen_under_init({"RANK": "0", "WORLD_SIZE": "2"}, shell=True) == []
+    assert seen_under_init({"RANK": "0", "WORLD_SIZE": "4"}, shell=True) == ["1"], "of another job"
+    assert seen_under_init({"RANK": "1", "WORLD_SIZE": "2"}, shell=True) == ["1"], "this rank's own, of before"
