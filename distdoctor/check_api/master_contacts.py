@@ -124,7 +124,7 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
     found = {}
     for one in shut:
         zero = master_address_owner(cluster, [one])
-        its = route_obstacle(one.node, zero, one.contact.address) if zero is not None else None
+        its = route_obstacle(one.node, zero, one.contact.address, one.contact.port) if zero is not None else None
         if its is not None and not _filtered(one, zero):
             found[one.node] = its
     return found

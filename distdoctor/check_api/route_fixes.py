@@ -32,6 +32,9 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
             f"{who}: it sends to {where} by {one.route.interface} ({one.route.network}), though "
             f"{near.address}/{near.length} on {near.interface} has that in its own network"
         )
+    if one.route.rule:
+        way = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
+        return f"{who}: policy routing (ip rule: {one.route.rule}) sends what goes to {where} {way}"
     if one.kind == "reject":
         return f"{who}: its routing table rejects {one.route.network}, and so {where}"
     if one.kind == "gateway":
@@ -54,6 +57,9 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         setting = shlex.quote(f"net.ipv4.conf.{one.interface}.rp_filter=2")
         return Fix(text, names, option, commands=(f"sysctl -w {setting}",))
     family = "-6 " if ":" in one.address else ""
+    if one.route.rule:
+        text = f"On {who}, take the rule of policy routing away, or mend the table that it leads to."
+        return Fix(text, names, option, commands=(f"ip {family}rule del {one.route.rule}",))
     if one.kind == "reject":
         text = f"On {who}, take the route away that rejects it."
         return Fix(text, names, option, commands=(f"ip {family}route del {network}",))

@@ -8,13 +8,13 @@ packet filter does.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import Interface, TableRoute
+from distdoctor.model.facts import Interface, PolicyRule, TableRoute
 
 Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path"]
 NO_ENTRY = TableRoute("", None, None)
@@ -33,21 +33,25 @@ class RouteObstacle:
     """With ``reverse-path``: the interface that drops what comes from ``address``."""
 
 
-def route_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | None:
-    """What the nodes' own tables say why ``source`` has no connection to ``address`` of ``target``; None: nothing."""
+def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
+    """What the nodes' own tables say why ``source`` has no connection to ``address`` of ``target``; None: nothing.
+
+    ``port``: that of the target, which rules of policy routing may name.
+    """
     if source.host == target.host:
         return None
-    there = _way(source, target, address)
+    there = _way(source, target, address, Packet(source=_source_address(source, address) or "", target_port=port))
     if there is not None:
         return there
     mine = _source_address(source, address)
     if mine is None:
         return None
-    back = _way(target, source, mine)
+    answer = Packet(source=address, source_port=port)
+    back = _way(target, source, mine, answer)
     if back is not None and back.kind != "detour":
         return back
     network, arrives = target.network, target.interface_of(address)
-    entry = lookup(target, mine)
+    entry = lookup(target, mine, answer)
     if entry is None or arrives is None or entry.interface in (None, arrives):
         return back
     if arrives in network.strict and ":" not in mine:
@@ -55,8 +59,8 @@ def route_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | 
     return back
 
 
-def _way(node: Node, other: Node, address: str) -> RouteObstacle | None:
-    entry = lookup(node, address)
+def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle | None:
+    entry = lookup(node, address, packet)
     if entry is None:
         return None
     if sleeping(node, address) is not None:
@@ -68,7 +72,7 @@ def _way(node: Node, other: Node, address: str) -> RouteObstacle | None:
     # Sent to a gateway though it is a neighbour: by an entry that is narrower than the network both are in.
     if entry.gateway is not None and any(_holds(i, n, address) for i, _, n in networks(node)):
         return RouteObstacle(node, other, address, "gateway", entry)
-    if nearer(node, address) is not None:
+    if not entry.rule and nearer(node, address) is not None:
         return RouteObstacle(node, other, address, "detour", entry)
     return None
 
@@ -117,13 +121,62 @@ def _length(entry: TableRoute) -> int:
     return -1 if entry is NO_ENTRY else ipaddress.ip_network(entry.network).prefixlen
 
 
-def lookup(node: Node, address: str) -> TableRoute | None:
-    """The entry by which the node sends to ``address``; NO_ENTRY where it has none, None where that is not known."""
-    network, number = node.network, parse_address(address)
-    if network.routes is None or number is None or address in node.addresses:
+@dataclass(frozen=True)
+class Packet:
+    """What rules of policy routing may ask of a packet besides where it goes; empty and None: not known."""
+
+    source: str = ""
+    source_port: int | None = None
+    target_port: int | None = None
+
+
+def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | None:
+    """The entry by which the node sends to ``address``; NO_ENTRY where it has none, None where that is not known.
+
+    Rules of policy routing come first, as far as it is known of the packet that they are about it.
+    """
+    if node.network.routes is None or parse_address(address) is None or address in node.addresses:
         return None
+    for rule in node.network.policy:
+        if _about(rule, address, packet):
+            if rule.reject:
+                return TableRoute(
+                    rule.target or ("::/0" if ":" in address else "0.0.0.0/0"), None, None, True, rule.text
+                )
+            found = _longest(rule.routes, address)
+            if found is not NO_ENTRY:
+                return None if found is None else replace(found, rule=rule.text)
+    return _longest(node.network.routes, address)
+
+
+def _about(rule: PolicyRule, address: str, packet: Packet) -> bool:
+    """Whether the packet is known to be one of those that the rule is about."""
+
+    def within(network: str, its: str) -> bool:
+        number, wanted = parse_address(its), ipaddress.ip_network(network, strict=False)
+        return number is not None and number.version == wanted.version and number in wanted
+
+    def of(ports: tuple[int, int] | None, port: int | None) -> bool:
+        return ports is None or (port is not None and ports[0] <= port <= ports[1])
+
+    try:
+        return (
+            rule.version == (6 if ":" in address else 4)
+            and (not rule.source or within(rule.source, packet.source))
+            and (not rule.target or within(rule.target, address))
+            and of(rule.source_ports, packet.source_port)
+            and of(rule.target_ports, packet.target_port)
+        )
+    except ValueError:
+        return False
+
+
+def _longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:
+    number = parse_address(address)
     best, length = NO_ENTRY, -1
-    for entry in network.routes:
+    if number is None:
+        return None
+    for entry in table:
         try:
             its = ipaddress.ip_network(entry.network)
         except ValueError:

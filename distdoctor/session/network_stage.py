@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from distdoctor.probes import firewall, leftovers, routes
+from distdoctor.probes import firewall, leftovers, policy, routes
 from distdoctor.probes.connect import connect
 from distdoctor.probes.threads import in_thread
 from distdoctor.session.local_stages import Ended
@@ -59,6 +59,6 @@ class NetworkStage:
         rules, left = await asyncio.gather(
             in_thread(lambda: firewall.firewall(port, picked), 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
         )
-        recorder.update_network(firewall=rules, routes=routes.table(), strict=routes.strict())
+        recorder.update_network(firewall=rules, routes=routes.table(), policy=policy.rules(), strict=routes.strict())
         if recorder.facts.host is not None:
             recorder.update(host=replace(recorder.facts.host, leftovers=left))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Interface, Link, MeshFacts, NodeFacts, TableRoute
+from distdoctor.model.facts import Interface, Link, MeshFacts, NodeFacts, PolicyRule, TableRoute
 from tests.checks.row import Facts
 from tests.facts_builder import healthy, outside, waited_in_vain, with_host, with_network
 
@@ -18,6 +18,11 @@ def route(network: str, gateway: str | None = None, interface: str | None = "eth
 
 def routed(one: NodeFacts, *entries: TableRoute, strict: tuple[str, ...] = ()) -> NodeFacts:
     return with_network(one, routes=entries, strict=strict)
+
+
+def by_policy(one: NodeFacts, text: str, *entries: TableRoute, **about: Any) -> NodeFacts:
+    """The node with one more rule of policy routing, which leads to a table with these entries."""
+    return with_network(one, policy=(PolicyRule(4, text, routes=entries, **about),))
 
 
 def masked(one: NodeFacts, length: int) -> NodeFacts:

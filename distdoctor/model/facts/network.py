@@ -116,6 +116,30 @@ class TableRoute:
     interface: str | None
     reject: bool = False
     """Packets are not sent but refused, or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
+    rule: str = ""
+    """The rule of policy routing that leads to it, as ``ip rule`` takes it; empty where that is one of every host's."""
+
+
+@dataclass(frozen=True)
+class PolicyRule:
+    """A rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
+
+    Only what is known by a packet's addresses and ports: a rule for a mark, a user or an interface is not listed.
+    """
+
+    version: int
+    """Of IP: 4 or 6."""
+    text: str
+    """As ``ip rule`` takes it: ``from 10.77.0.11 ipproto tcp dport 29500 lookup 100``."""
+    source: str = ""
+    """The network that packets come from; empty: any."""
+    target: str = ""
+    source_ports: tuple[int, int] | None = None
+    target_ports: tuple[int, int] | None = None
+    reject: bool = False
+    """Packets are refused or dropped by the rule itself."""
+    routes: tuple[TableRoute, ...] = ()
+    """The table that it leads to, best metric first."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +149,8 @@ class HardwareAddress:
     address: str
     mac: str
     interface: str
+    permanent: bool = False
+    """Nobody answered: it was written there by hand, and stays (``ip neigh add ... nud permanent``, ``arp -s``)."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +246,8 @@ class NetworkFacts:
     """The reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
     routes: tuple[TableRoute, ...] | None = None
     """The main routing table; None where it was not read, or is too long for a node's."""
+    policy: tuple[PolicyRule, ...] = ()
+    """What comes before the main routing table, in the kernel's order."""
     strict: tuple[str, ...] = ()
     """The interfaces whose rp_filter is strict: they drop what would be answered by another interface."""
     intercepted: tuple[int, ...] = ()

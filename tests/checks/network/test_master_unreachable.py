@@ -5,7 +5,7 @@ from __future__ import annotations
 from distdoctor.model.facts import Contact, HostsLine, Neighbour
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.clusters.routes import LAN, NO_FILTER, reverse_path, route, routed, two
+from tests.clusters.routes import LAN, NO_FILTER, by_policy, reverse_path, route, routed, two
 from tests.facts_builder import PORT, healthy, judged, met, node, outside, waited_in_vain, with_master, with_network
 
 CHECK = "network/master-unreachable"
@@ -19,6 +19,13 @@ def host_down() -> Facts:
 def there_by_a_gateway() -> Facts:
     a, b = two("unreachable", errno=113)
     return a, routed(b, route(LAN), route("10.77.0.10/32", "10.77.0.99"))
+
+
+def there_by_policy(**about: object) -> Facts:
+    """host1's own address has a table of its own, in which all goes by a gateway that is none."""
+    a, b = two("unreachable", errno=113)
+    table = route("0.0.0.0/0", "10.77.0.99")
+    return a, by_policy(b, "from 10.77.0.11 lookup 100", table, **(about or {"source": "10.77.0.11"}))
 
 
 def shut_out_of_three() -> Facts:
@@ -42,6 +49,17 @@ ROWS = [
     Row("nobody is at the gateway", lambda: nobody("10.77.0.99", "10.88.0.10"), ("host1",)),
     Row("host down", host_down, ("host1", "host0"), blame="one-of"),
     Row("host1 sends by a gateway that is none", there_by_a_gateway, ("host1",), together=True),
+    Row("host1 sends by a rule of its own to such a gateway", there_by_policy, ("host1",), together=True),
+    Row(
+        "by a rule for the port",
+        lambda: there_by_policy(target="10.77.0.0/24", target_ports=(PORT, PORT)),
+        ("host1",),
+        together=True,
+    ),
+    Row("a rule for another port", lambda: there_by_policy(target_ports=(80, 81)), ("host1", "host0"), blame="one-of"),
+    Row(
+        "a rule for another source", lambda: there_by_policy(source="10.99.0.0/16"), ("host1", "host0"), blame="one-of"
+    ),
     Row("a reverse path filter that drops ARP, too", lambda: reverse_path("unreachable"), ("host0",), together=True),
 ]
 
@@ -54,6 +72,13 @@ CURES = [
         "a gateway, there",
         there_by_a_gateway,
         {"host1": {"commands": ("ip route del 10.77.0.10/32 via 10.77.0.99",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a rule, there",
+        there_by_policy,
+        {"host1": {"commands": ("ip rule del from 10.77.0.11 lookup 100",)}},
         only=True,
         unsaid=NO_FILTER,
     ),

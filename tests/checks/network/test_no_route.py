@@ -7,7 +7,7 @@ from dataclasses import replace
 from distdoctor.model.facts import Interface, Link, MeshFacts, Route
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import OPEN
-from tests.clusters.routes import LAN, NO_FILTER, asleep, masked, route, routed, three, two
+from tests.clusters.routes import LAN, NO_FILTER, asleep, by_policy, masked, route, routed, three, two
 from tests.facts_builder import (
     failing,
     healthy,
@@ -34,6 +34,13 @@ def no_route() -> Facts:
     a, b = healthy(2)
     b = with_network(outside(b, "error", errno=22), route=Route("10.77.0.10", error="Network is unreachable"))
     return waited_in_vain(a), b
+
+
+def prohibited() -> Facts:
+    """A rule of host1 lets nothing go to node 0: connect() says EACCES."""
+    a, b = two("error", errno=13)
+    b = with_network(b, route=Route("10.77.0.10", error="Permission denied"))
+    return a, by_policy(b, "from all to 10.77.0.10 prohibit", target="10.77.0.10", reject=True)
 
 
 def no_route_to_a_peer() -> Facts:
@@ -78,6 +85,7 @@ def routed_apart() -> Facts:
 ROWS = [
     Row("no route", no_way, ("host1",)),
     Row("no route, by the route", no_route, ("host1",)),
+    Row("a rule that prohibits it", prohibited, ("host1",), together=True),
     Row("no route to a peer", no_route_to_a_peer, ("host1",), together=True),
     Row("host1's netmask leaves node 0 out", mask_of_node_1, ("host1",), together=True),
     Row("one of three has another netmask", mask_of_one_of_three, ("host1",), together=True),
@@ -98,6 +106,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a rule that prohibits it",
+        prohibited,
+        {"host1": {"commands": ("ip rule del from all to 10.77.0.10 prohibit",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "host1's netmask",
         mask_of_node_1,

@@ -8,7 +8,7 @@ from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, Route
 from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
-from tests.clusters.routes import LAN, NO_FILTER, asleep, masked, reverse_path, route, routed, two
+from tests.clusters.routes import LAN, NO_FILTER, asleep, by_policy, masked, reverse_path, route, routed, two
 from tests.facts_builder import (
     PORT,
     UNREAD,
@@ -31,6 +31,13 @@ def shut_unread(*which: int) -> Facts:
     for number in which:
         facts[number] = with_network(facts[number], firewall=UNREAD)
     return tuple(facts)
+
+
+def back_by_policy() -> Facts:
+    """node 0 answers from MASTER_PORT by a table of its own, in which all goes by a gateway that is none."""
+    a, b = two()
+    table = route("0.0.0.0/0", "10.77.0.99")
+    return by_policy(a, f"from all sport {PORT} lookup 100", table, source_ports=(PORT, PORT)), b
 
 
 def shut_third() -> Facts:
@@ -135,6 +142,7 @@ ROWS = [
     Row("dropped for all of two", shut_all_of_three, ("host0",)),
     Row("node 0's netmask leaves host1 out", mask_of_node_0, ("host0",), together=True),
     Row("node 0 answers by a gateway that is none", back_by_a_gateway, ("host0",), together=True),
+    Row("node 0 answers by a rule of its own to such a gateway", back_by_policy, ("host0",), together=True),
     Row("node 0 answers into a hole", back_into_a_hole, ("host0",), together=True),
     Row("a reverse path filter on node 0", reverse_path, ("host0",), together=True),
     Row("no way back", no_way_back, ("host0",), together=True),

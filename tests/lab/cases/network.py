@@ -29,6 +29,7 @@ STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
 )
 """Answers to host 1 leave by eth1; what it sends to eth0 is dropped for that."""
+TABLE = "ip route add default via 10.77.0.99 dev eth0 table 100"
 CLONE = together(other_subnet(2, "10.77.0.11/24"), own_name_at("10.77.0.11", 2))
 VPN = together(second_network("", "10.16.0.19/16", interface="tun0"), inside(1, "ip route add 10.77.0.0/25 dev tun0"))
 DOWN = together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 down"))
@@ -70,6 +71,9 @@ CASES = [
         Case("one of 3 has another netmask", other_subnet(1, "10.77.0.11/31"), "network/no-route", ["host1"], hosts=3, within=20),
         Case("node 0 answers by a gateway that is none", inside(0, "ip route add {host1}/32 via 10.77.0.99"), "network/port-filtered", ["host0"], curable=True),
         Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True),
+        Case("node 1's rule for its own address leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add from {{host1}} lookup 100"), "network/master-unreachable", ["host1"], curable=True),
+        Case("node 0's rule for the port leads to a gateway that is none", inside(0, f"{TABLE} && ip rule add to {{host1}} ipproto tcp sport 29500 lookup 100"), "network/port-filtered", ["host0"], curable=True),
+        Case("a rule of node 1 prohibits what goes to node 0", inside(1, "ip rule add to {host0} prohibit"), "network/no-route", ["host1"], curable=True),
         Case("node 0 has no route back", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1), inside(1, "ip route add 10.77.0.0/24 dev eth0")), "network/port-filtered", ["host0"], curable=True),
         Case("a strict rp_filter, and another way back", together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(0, STRICT)), "network/master-unreachable", ["host0"], curable=True),
         Case("IPv4 and IPv6 mixed", together(own_name_at("10.77.0.10", 0), own_name_at("fd77::b", 1)), "network/ipv6-mismatch", ["host1"], subnets=["10.77.0.0/24", "fd77::/64"], master="10.77.0.10", torch="0.5 s, cryptic"),

@@ -1,0 +1,54 @@
+"""The kernel's tables of the network, dumped by rtnetlink (linux/rtnetlink.h, linux/netlink.h)."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+_DONE, _ERROR = 3, 2
+_REQUEST_DUMP = 0x001 | 0x300
+_SECONDS = 1.0
+_MOST = 4 * 1024 * 1024
+
+
+def dump(request: int, answer: int) -> Iterator[bytes]:
+    """The bodies of the messages of the kind ``answer`` that the kernel sends to the request; it stops where it does
+    not tell, takes too long, or has told more than any node's table holds."""
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asked:
+            asked.settimeout(_SECONDS)
+            header = struct.pack("=IHHII", 28, request, _REQUEST_DUMP, 1, 0)
+            asked.send(header + struct.pack("=B11x", socket.AF_UNSPEC))
+            read = 0
+            while read < _MOST:
+                data = asked.recv(65536)
+                read += len(data)
+                for kind, body in _messages(data):
+                    if kind in (_DONE, _ERROR):
+                        return
+                    if kind == answer:
+                        yield body
+    except (OSError, struct.error):
+        return
+
+
+def attributes(rest: bytes) -> dict[int, bytes]:
+    """The attributes behind a message's fixed part, by their numbers."""
+    found: dict[int, bytes] = {}
+    while len(rest) >= 4:
+        length, kind = struct.unpack_from("=HH", rest)
+        if length < 4:
+            break
+        found[kind] = rest[4:length]
+        rest = rest[(length + 3) & ~3 :]
+    return found
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= 16:
+        length, kind = struct.unpack_from("=IH", data)
+        if length < 16:
+            return
+        yield kind, data[16:length]
+        data = data[(length + 3) & ~3 :]

@@ -1,0 +1,118 @@
+"""Policy routing: the rules that choose a routing table by a packet's addresses and ports (``ip rule``)."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from collections import defaultdict
+
+from distdoctor.model.facts import PolicyRule, TableRoute
+from distdoctor.probes.netlink import attributes, dump
+
+MOST = 64
+"""Rules beyond which they are left alone: a router's, and no node's."""
+_GETRULE, _NEWRULE, _GETROUTE, _NEWROUTE = 34, 32, 26, 24
+_DST, _SRC, _PRIORITY, _SUPPRESS_LENGTH, _TABLE, _PROTOCOL = 1, 2, 6, 14, 15, 21
+_IP_PROTO, _SPORT, _DPORT, _PAD = 22, 23, 24, 18
+_SELECTORS = {_DST, _SRC, _IP_PROTO, _SPORT, _DPORT}
+_NOTHING = {_SUPPRESS_LENGTH: b"\xff" * 4, 28: b"\xff" * 2, 29: b"\xff" * 2}
+"""What the kernel tells where no route is passed over, and where no bit of a port is (Linux 6.15's masks)."""
+_KNOWN = {*_SELECTORS, *_NOTHING, _PRIORITY, _TABLE, _PROTOCOL, _PAD}
+"""FRA_*: the attributes of a rule that says nothing of a mark, a user, an interface or a tunnel."""
+_INVERT = 0x2
+_LOOKUP, _REJECTS = 1, {6: "blackhole", 7: "unreachable", 8: "prohibit"}
+"""FR_ACT_*; of a route's types (RTN_*) the same numbers mean the same (linux/fib_rules.h, linux/rtnetlink.h)."""
+_MAIN, _LOCAL = 254, 255
+_ROUTE_DST, _OIF, _GATEWAY, _METRIC, _ROUTE_TABLE = 1, 4, 5, 6, 15
+_UNICAST = 1
+_FAMILIES = {socket.AF_INET: 4, socket.AF_INET6: 6}
+
+
+def rules() -> tuple[PolicyRule, ...]:
+    """The rules before that of the main table, IPv4's and IPv6's; nothing where the kernel does not tell, or where
+    there are more than on any node."""
+    found, past = list[tuple[int, PolicyRule, int]](), set[int]()
+    for body in dump(_GETRULE, _NEWRULE):
+        family, dst_length, src_length, table, action, flags = struct.unpack_from("=BBBxBxxBI", body)
+        fields = attributes(body[12:])
+        if family not in _FAMILIES:
+            continue
+        version, table = _FAMILIES[family], _number(fields.get(_TABLE), table)
+        if version in past or table == _LOCAL or flags & _INVERT or not {*fields} <= _KNOWN:
+            continue
+        if any(fields.get(kind, nothing) != nothing for kind, nothing in _NOTHING.items()):
+            continue
+        if table == _MAIN and action == _LOOKUP and not _SELECTORS & {*fields}:
+            past.add(version)
+            continue
+        rule = _rule(version, fields, (src_length, dst_length), table, action)
+        if rule is not None:
+            found.append((_number(fields.get(_PRIORITY), 0), rule, table if action == _LOOKUP else 0))
+    if not found or len(found) > MOST:
+        return ()
+    tables = _tables()
+    return tuple(
+        PolicyRule(
+            rule.version,
+            rule.text,
+            rule.source,
+            rule.target,
+            rule.source_ports,
+            rule.target_ports,
+            rule.reject,
+            tables[rule.version, table] if table else (),
+        )
+        for _, rule, table in sorted(found, key=lambda one: one[0])
+    )
+
+
+def _rule(
+    version: int, fields: dict[int, bytes], lengths: tuple[int, int], table: int, action: int
+) -> PolicyRule | None:
+    """One rule without its routes; None for one that does neither look up nor reject, or is for UDP and the like."""
+    if action != _LOOKUP and action not in _REJECTS:
+        return None
+    source, target = (_network(fields.get(kind), length) for kind, length in zip((_SRC, _DST), lengths, strict=True))
+    protocol = fields.get(_IP_PROTO, b"")
+    if protocol and protocol[0] != socket.IPPROTO_TCP:
+        return None
+    ports = [struct.unpack("=HH", fields[kind]) if kind in fields else None for kind in (_SPORT, _DPORT)]
+    words = [f"from {source or 'all'}", f"to {target}" if target else "", "ipproto tcp" if protocol else ""]
+    for word, pair in zip(("sport", "dport"), ports, strict=True):
+        words.append(f"{word} {pair[0]}" + (f"-{pair[1]}" if pair[1] != pair[0] else "") if pair else "")
+    words.append(f"lookup {table}" if action == _LOOKUP else _REJECTS[action])
+    return PolicyRule(version, " ".join(filter(None, words)), source, target, ports[0], ports[1], action in _REJECTS)
+
+
+def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
+    """The routes of each table, by IP version and number."""
+    found: dict[tuple[int, int], list[tuple[int, TableRoute]]] = defaultdict(list)
+    for body in dump(_GETROUTE, _NEWROUTE):
+        family, length, table, kind = struct.unpack_from("=BBxxBxxB", body)
+        fields = attributes(body[12:])
+        if family not in _FAMILIES or (kind != _UNICAST and kind not in _REJECTS):
+            continue
+        version, number = _FAMILIES[family], _number(fields.get(_ROUTE_TABLE), table)
+        network = _network(fields.get(_ROUTE_DST), length) or ("0.0.0.0/0" if version == 4 else "::/0")
+        gateway = socket.inet_ntop(family, fields[_GATEWAY]) if _GATEWAY in fields else None
+        try:
+            interface = socket.if_indextoname(_number(fields.get(_OIF), 0)) if kind == _UNICAST else None
+        except OSError:
+            interface = None
+        entry = TableRoute(network if "/" in network else f"{network}/{length}", gateway, interface, kind in _REJECTS)
+        found[version, number].append((_number(fields.get(_METRIC), 0), entry))
+    tables = {place: tuple(one for _, one in sorted(its, key=lambda p: p[0])) for place, its in found.items()}
+    return defaultdict(tuple, tables)
+
+
+def _number(field: bytes | None, other: int) -> int:
+    return int(struct.unpack("=I", field)[0]) if field is not None and len(field) == 4 else other
+
+
+def _network(field: bytes | None, length: int) -> str:
+    """``10.77.0.0/24``, an address alone where it is one; empty for any."""
+    if field is None or length == 0:
+        return ""
+    number = ipaddress.ip_address(field)
+    return str(number) if length == number.max_prefixlen else f"{number}/{length}"

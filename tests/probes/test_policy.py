@@ -1,0 +1,45 @@
+"""Rules of policy routing, as a real kernel tells them."""
+
+from __future__ import annotations
+
+import json
+
+from tests.helpers.namespaces import lines_of
+
+PROGRAM = """
+import json, subprocess
+from distdoctor.model.facts import encode
+from distdoctor.probes import policy
+def say(): print(json.dumps([json.loads(encode(one)) for one in policy.rules()]))
+say()
+subprocess.run('''set -e
+ip link add card0 type bridge && ip address add 10.77.0.11/24 dev card0 && ip link set dev card0 up
+ip rule add from 10.77.0.11 lookup 300 && ip route add 10.0.0.0/8 dev card0 table 300 metric 5
+ip route add default via 10.77.0.99 dev card0 table 300
+ip rule add to 10.77.0.10 ipproto tcp dport 29500 prohibit
+ip rule add to 10.77.0.10 ipproto udp lookup 300
+ip rule add fwmark 1 lookup 300
+ip rule add not from 10.77.0.0/24 lookup 300
+ip rule add lookup main suppress_prefixlength 0
+ip -6 rule add from fd77::/64 sport 5000-6000 lookup 300
+''', shell=True, check=True)
+say()
+"""
+
+
+def test_rules_are_told_with_the_table_that_they_lead_to() -> None:
+    usual, told = (json.loads(line) for line in lines_of(PROGRAM, "--net", tools=("ip",)))
+    assert usual == [], "the three that every host has are none"
+    by_text = {one["text"]: one for one in told}
+    # What is for UDP, a mark, all others or the main table's longer routes alone is not told.
+    assert list(by_text) == [
+        "from all to 10.77.0.10 ipproto tcp dport 29500 prohibit",
+        "from 10.77.0.11 lookup 300",
+        "from fd77::/64 sport 5000-6000 lookup 300",
+    ]
+    prohibits, leads, six = told
+    assert prohibits["reject"] and prohibits["target"] == "10.77.0.10" and prohibits["target_ports"] == [29500, 29500]
+    assert leads["source"] == "10.77.0.11" and not leads["reject"]
+    entries = [(entry["network"], entry["gateway"], entry["interface"]) for entry in leads["routes"]]
+    assert entries == [("0.0.0.0/0", "10.77.0.99", "card0"), ("10.0.0.0/8", None, "card0")]
+    assert (six["version"], six["source_ports"], six["routes"]) == (6, [5000, 6000], [])
