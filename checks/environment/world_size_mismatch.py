@@ -34,6 +34,10 @@ LOG = (
         ("global rank", "Global rank"),
         r"[Gg]lobal rank \d+ (?:is )?(?:out of range|>=|must be less|exceeds).{0,40}world.?size",
     ),
+    Line(
+        "Bootstrap Root : mismatch in ",  # NCCL's, of ncclCommInitRank()
+        r"mismatch in rank count from procs|mismatch in info from procs, nranks (?P<one>\d{1,7}) vs (?!(?P=one),)\d",
+    ),
 )
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)

@@ -52,6 +52,12 @@ LOG = (
     Line(
         "No available memory for the cache blocks",
     ),
+    Line(
+        "Failed to CUDA ",
+        r"NCCL WARN Failed to CUDA (?:malloc|calloc|calloc async|host alloc) \d+ bytes",
+        shows="symptom",
+        why="the line above it tells what CUDA said",
+    ),
 )
 MUCH = 0.1
 """The share of a device's memory from which on it matters: a display, or a driver's reserve, has less."""

@@ -41,6 +41,10 @@ LOG = (
         "Requires NVIDIA Driver",
         "[Rr]equires NVIDIA [Dd]river",
     ),
+    Line(
+        "Minimum requirement is",
+        r"CUDA Driver version found is \d+\. Minimum requirement is \d+",
+    ),
 )
 
 

@@ -48,4 +48,8 @@ LOG = (
         shows="symptom",
         why="memory that another user's process has shared shows the same",
     ),
+    Line(
+        "is available but not working on this system",
+        r"MNNVL .{0,40}is available but not working on this system",
+    ),
 )

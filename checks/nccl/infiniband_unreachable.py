@@ -44,4 +44,9 @@ LOG = (
         shows="symptom",
         why="status 5 follows an earlier failure of the same connection",
     ),
+    Line(
+        ("ibv_post_send() failed", "ibv_post_recv() failed", "Call to ibv_poll_cq() returned"),
+        shows="symptom",
+        why="a connection that was lost before shows the same",
+    ),
 )

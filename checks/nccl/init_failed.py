@@ -136,6 +136,23 @@ LOG = (
         shows="symptom",
         why="NCCL tells only which call failed: with NCCL_DEBUG=INFO it says why",
     ),
+    Line(
+        ("init.cc:", "group.cc:", "enqueue.cc:", "transport.cc:", "bootstrap.cc:", "init.cu:", "group.cu:"),
+        r"NCCL INFO (?:\S{0,200}/)?(?:init|group|enqueue|transport|bootstrap)\.c[cu]:\d{1,5} -> [1-689]\b",
+        shows="symptom",
+        why="the call failed, and what NCCL said of it before says why",
+    ),
+    Line(
+        "NCCL WARN UDS: ",
+        "failed|fails",
+        shows="symptom",
+        why="ranks of one host that are in network namespaces of their own do not reach each other so",
+    ),
+    Line(
+        "local Net device counts across ranks",
+        shows="symptom",
+        why="which nodes lack adapters, NCCL_DEBUG=INFO says on each",
+    ),
 )
 MATTERS = "the job as planned does not use NCCL; one that does would fail"
 PREVENTS = "nccl group formed"

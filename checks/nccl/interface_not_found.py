@@ -45,4 +45,8 @@ LOG = (
         "(?:no|No|Could not find|not found).{0,80}NCCL_SOCKET_IFNAME|NCCL_SOCKET_IFNAME.{0,80}(?:not found|no "
         "interface)",
     ),
+    Line(
+        ("No usable listening interface found", "_NET_IFNAME"),
+        "No usable listening interface found|no device found (?:matching|after excluding) .{1,200}verify NCCL_OOB",
+    ),
 )

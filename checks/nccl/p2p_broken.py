@@ -50,6 +50,11 @@ LOG = (
         shows="symptom",
         why="a GPU's memory that cannot be handed to another process, for whatever reason, shows the same",
     ),
+    Line(
+        "P2P is disabled between NVLINK connected GPUs",
+        shows="symptom",
+        why="as a rule a fault of an NVLink, or a virtual machine without it",
+    ),
 )
 DISABLE = "NCCL_P2P_DISABLE"
 TRANSLATES = ("DMA", "DMA-FQ")

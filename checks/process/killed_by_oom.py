@@ -105,6 +105,12 @@ LOG = (
         why="a process with as many mappings as vm.max_map_count lets it have shows the same",
     ),
     Line(
+        ("Failed to malloc ", "Unrecoverable error detected: malloc"),
+        r"NCCL WARN (?:Failed to malloc \d+ bytes|Unrecoverable error detected: malloc)",
+        shows="symptom",
+        why="an address space that is limited (ulimit -v) shows the same",
+    ),
+    Line(
         "Unable to allocate",
         "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
     ),

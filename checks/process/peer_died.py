@@ -222,4 +222,10 @@ LOG = (
         shows="symptom",
         why="the reason is above it, or in the log of another rank",
     ),
+    Line(
+        ("[Proxy Service", "[Service thread]", "[Proxy service]", "failed while polling for opId"),
+        "Failed to execute operation|Could not receive type|Error encountered progressing|failed while polling",
+        shows="symptom",
+        why="a rank of the same node failed, or left: its own lines say why",
+    ),
 )

@@ -81,6 +81,15 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RuntimeError: Unable to determine rank and size from environment variables. Please set "
         "TORCHCOMM_RANK and TORCHCOMM_SIZE",
     ),
+    (
+        "environment/world-size-mismatch",
+        "node1:1234:1250 [0] bootstrap.cc:120 NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 16",
+    ),
+    (
+        "environment/world-size-mismatch",
+        "node1:1234:1250 [0] bootstrap.cc:120 NCCL WARN Bootstrap Root : mismatch in info from procs, nranks "
+        "8 vs 16, nroots 1 vs 1, iroot 0 vs 0, offset 0 vs 0",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = ()

@@ -52,4 +52,5 @@ CAUSES: tuple[tuple[str, str], ...] = (
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("gpu/hardware", "May 27 16:50:10 fedora kernel: NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x22:0x56:894)"),
     ("gpu/none-visible", "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu."),
+    ("gpu/out-of-memory", "node1:1234:1250 [0] include/alloc.h:180 NCCL WARN Failed to CUDA calloc async 4 bytes"),
 )

@@ -43,6 +43,24 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "mscclpp._mscclpp.CuError: (800, 'Call to cuMemCreate(&memHandle, nbytes, &prop, 0) failed (Cu "
         "failure: operation not permitted)')",
     ),
+    (
+        "nccl/imex",
+        "node1:1234:1250 [0] mnnvl.cc:60 NCCL WARN MNNVL (cliqueSize 8) is available but not working on this "
+        "system. Check the IMEX channel configuration",
+    ),
+    (
+        "nccl/driver-too-old",
+        "node1:1234:1250 [0] misc/cudawrap.cc:110 NCCL WARN CUDA Driver version found is 10020. Minimum "
+        "requirement is 11000",
+    ),
+    (
+        "nccl/interface-not-found",
+        "node1:1234:1250 [0] bootstrap.cc:80 NCCL WARN no device found matching =eth7, verify NCCL_OOB_NET_IFNAME",
+    ),
+    (
+        "nccl/interface-not-found",
+        "node1:1234:1250 [0] bootstrap.cc:90 NCCL WARN NET/Socket : No usable listening interface found",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -72,4 +90,19 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("nccl/imex", "node1:1:2 [0] NCCL WARN Cuda failure 800 'operation not permitted'"),
     ("nccl/init-failed", "RuntimeError: NCCL AllReduce failed"),
     ("nccl/init-failed", "RuntimeError: NCCL timeout when waiting for nonblocking call to become successful."),
+    ("nccl/init-failed", "node1:1234:1250 [0] NCCL INFO init.cc:1263 -> 2"),
+    (
+        "nccl/init-failed",
+        "node1:1234:1250 [0] os/linux_ipcsocket.cc:170 NCCL WARN UDS: Sending data over socket "
+        "/tmp/nccl-socket-0-1 failed : Connection refused (111)",
+    ),
+    (
+        "nccl/infiniband-unreachable",
+        "node1:1234:1250 [0] misc/ibvwrap.cc:200 NCCL WARN Call to ibv_poll_cq() returned -1",
+    ),
+    (
+        "nccl/p2p-broken",
+        "node1:1234:1250 [0] graph/paths.cc:300 NCCL WARN P2P is disabled between NVLINK connected GPUs 1 "
+        "and 0. This should not be the case",
+    ),
 )

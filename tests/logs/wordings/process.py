@@ -218,4 +218,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "process/peer-died",
         "RuntimeError: NCCL communicator encountered error set by ProcessGroupNCCL: remote process exited",
     ),
+    (
+        "process/peer-died",
+        "node1:1234:1250 [0] proxy.cc:1500 NCCL WARN [Service thread] Could not receive type from localRank "
+        "3, res=3, closed=0",
+    ),
+    ("process/killed-by-oom", "node1:1234:1250 [0] include/alloc.h:60 NCCL WARN Failed to malloc 8388608 bytes"),
 )
