@@ -26,7 +26,9 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from tests.lab.hang.mistakes import MISTAKES
 from tests.lab.hang.reports import REPORTS, SLOW, pause_in_steps
+from tests.lab.hang.slow_programs import STEPS, TAKE_LONG
 
 FOLDER = Path(sys.argv[1])
 
@@ -188,6 +190,7 @@ HOLDS: dict[str, Callable[[str], None]] = {
     "shard": read_shard,
     "alone": compute_alone,
     **SLOW,
+    **TAKE_LONG,
 }
 
 
@@ -424,6 +427,7 @@ TOGETHER: dict[str, Callable[[bool], None]] = {
     "saver": save_in_thread,
     "path": never_ready,
     **REPORTS,
+    **MISTAKES,
 }
 
 
@@ -450,6 +454,8 @@ def perform(step: str) -> None:
         count_steps(key)
     elif kind == "pauses":
         pause_in_steps(mine, key)
+    elif kind in STEPS:
+        STEPS[kind](mine, key)
     elif kind == "raise" and mine:
         raise ValueError("a label is out of range")
     elif kind in HOLDS and mine:

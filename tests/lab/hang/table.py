@@ -9,6 +9,7 @@ from tests.lab.faults.packet_filter import master_port, only_master_port
 from tests.lab.hang.acts import back, go_on, kill, late, link, start, stop, unfiltered
 from tests.lab.hang.reported import REPORTED
 from tests.lab.hang.reported_further import FURTHER
+from tests.lab.hang.reported_mistakes import ONCE_MORE
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import FILTERED, MISMATCH, MISSING, NODE_TWICE, PEERS, STOPPED, TWICE, USER_CODE
 
@@ -200,7 +201,7 @@ JOBS = (
     ),
 )  # fmt: skip
 """All of them. Each row is looked at 20 times before its job goes on."""
-ALL_JOBS = (*JOBS, *REPORTED, *FURTHER)
+ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE)
 """These, and those that people reported."""
 ROWS = [row for job in ALL_JOBS for row in job.rows if isinstance(row, Row)]
 """The rows of all of them."""
