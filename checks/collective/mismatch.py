@@ -80,7 +80,8 @@ SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "re
 """Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
 ONE_WAY = ({"send"}, {"recv"})
 FURTHER_GROUPS = ("new_group", "split_group")
-PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait"])
+PASSES = frozenset([live.places.FORWARD, live.places.BACKWARD])
+PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait", live.places.MESSAGE])
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -110,7 +111,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         call, usual = odd[0].place.said(), others[0].place.said()
         are = "is" if len(odd) == 1 else "are"
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
-        yield found(odd, summary, inside)
+        unsure = not whole and len(odd) * 2 == len(inside)
+        more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
+        yield found(odd, f"{summary}{more}", inside)
 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:
@@ -150,6 +153,9 @@ def those_apart(inside: list[live.LiveRank], whole: bool) -> list[live.LiveRank]
     by_call: dict[object, list[live.LiveRank]] = {}
     for rank in inside:
         by_call.setdefault(rank.place.call, []).append(rank)
+    if len(by_call) > 2 and {*by_call} >= PASSES:  # of one step of training: some are further in it than others
+        first, second = sorted(PASSES)
+        by_call[first] += by_call.pop(second)
     if len(by_call) < 2 and whole and {*by_call} <= SAME_CALL:
         by_call = {}
         for rank in inside:

@@ -17,8 +17,8 @@ the rank does.
 
 When it is harmless
 -------------------
-Where it is known to take long, and ends in its time. Who has stood still for less than 5 s is told as pausing, not as
-this: look again.
+Where it is known to take long, and ends in its time. Who sleeps for less than a minute yet, or has stood still for less
+than 5 s, is told as pausing, not as this: look again.
 
 See also
 --------
@@ -49,7 +49,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         held,
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
         f"and {'does' if one else 'do'} not move; the others wait for {'it' if one else 'them'}.",
-        evidence=(*live.where_ranks_are(held), *below(held), *live.others_wait(job, held)),
+        evidence=(*live.where_ranks_are(held), *asleep(held), *below(held), *live.others_wait(job, held)),
         fixes=(Fix.on(nodes, remedy(first)),),
     )
 
@@ -63,6 +63,13 @@ def is_held(rank: live.LiveRank) -> bool:
     return moved is not None and moved.seconds > 0
 
 
+def asleep(held: list[live.LiveRank]) -> Iterator[str]:
+    """For how long those sleep yet of which that is known."""
+    for rank in held:
+        if rank.asleep is not None:
+            yield f"{rank.node.name}: {rank.called} sleeps, or what it waits for, for {rank.asleep:.0f} s yet"
+
+
 def below(held: list[live.LiveRank]) -> Iterator[str]:
     """What runs below them, and does not move either."""
     for rank in held:
@@ -73,12 +80,16 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
             what = "a worker of its data loader" if one.role == "loader" else f"its child {one.name}"
             frame = next((frame for frame in main.frames if frame.own), None)
             at = f" at {frame.file}:{frame.line}" if frame else ""
-            yield (
-                f"{rank.node.name}: {what} (pid {one.pid}) is{at} in {main.call or main.waits_in or 'its own code'}"
-                + (f" on {main.reads}" if main.reads else "")
-            )
+            doing = f"in {main.call or main.waits_in or 'its own code'}" + (f" on {main.reads}" if main.reads else "")
+            if one.state in ("T", "t"):
+                doing = f"stopped: kill -CONT {one.pid} lets it go on"
+            elif one.state == "Z":
+                doing = "at its end, and was not waited for"
+            yield f"{rank.node.name}: {what} (pid {one.pid}) is{at} {doing}"
 
 
 def remedy(place: live.places.Place) -> str:
     line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
+    if place.why.endswith("which is full"):
+        return "Look who is to read that pipe (tee, a log collector): the job goes on as soon as it is read."
     return f"Look at what it waits for{line}: the job goes on as soon as the rank does."

@@ -13,8 +13,9 @@ from distdoctor.check_api.live_ranks import called, others_wait, overwritten, ra
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import looks_for_a_file
-from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
+from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Member, RendezvousView, StoreView
 
 __all__ = [

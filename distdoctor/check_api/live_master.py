@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from distdoctor.check_api.live_ranks import called, where_ranks_are
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.connect_text import contact_text
-from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Contact, Socket, StoreView
 from distdoctor.model.findings import Finding, Fix
 

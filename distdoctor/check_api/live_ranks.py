@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from distdoctor.check_api.text import ranks_said, together
 from distdoctor.knowledge import job_places as places
-from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Member
 from distdoctor.model.findings import Finding, Fix, Severity
 

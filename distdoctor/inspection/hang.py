@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from distdoctor.inspection import (
     candidates,
+    feeding,
     job_stores,
     jobs,
     looks,
@@ -102,12 +104,21 @@ def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Fo
         users = ", ".join(sorted({one.user for one in scan.unreadable}))
         pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
         raise NoJob(f"what looks like a job here belongs to {users} (pid {pids}): run this as that user or as root")
-    raise NoJob("no process of a PyTorch job is here; run this on one of its nodes, or give --pid")
+    more = f"; {_HIDDEN}" if _hides() else ""
+    raise NoJob(f"no process of a PyTorch job is here; run this on one of its nodes, or give --pid{more}")
+
+
+_HIDDEN = "/proc hides the processes of others from this user (hidepid): run this as that user or as root"
+
+
+def _hides() -> bool:
+    """Whether others' processes are hidden from this user (hidepid=invisible in proc(5)): the first is always there."""
+    return not os.path.exists("/proc/1")
 
 
 def _no_such_process(pid: int, scan: candidates.Scan) -> str:
     if pid not in scan.parents:
-        return "there is no such process here"
+        return f"no such process is to be seen here; {_HIDDEN}" if _hides() else "there is no such process here"
     if proc_files.environ(pid) is None:
         return "it belongs to another user: run this as that user or as root"
     return "it has not loaded torch, and belongs to no job"
@@ -150,7 +161,8 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
             before, after = first[pid], second[pid]
             if before is None or after is None:
                 continue
-            seen = replace(seen, moved=looks.moved(before, after), idle=idle[pid])
+            fed = feeding.fed(pid, before.others, after.others, apart)
+            seen = replace(seen, moved=replace(looks.moved(before, after), fed=fed), idle=idle[pid])
             if pid in numbers_of_others:
                 seen = replace(seen, rank=None, local_rank=None)
             processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ())))

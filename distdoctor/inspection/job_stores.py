@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,8 @@ _ARP_COMPLETE = 0x02
 """ATF_COM in include/uapi/linux/if_arp.h."""
 STORE_SECONDS = 1.4
 """How long the stores are asked at most, meanwhile."""
+CROWDED_SECONDS = 3.5
+"""The same on a host that has more to run than it has processors: there an answer, or its reading, may have to wait."""
 
 
 class _Known(TypedDict):
@@ -38,12 +41,18 @@ def ask(found: Found, given: str | None) -> tuple[tuple[StoreView, ...], list[st
     # With c10d the ranks meet at another store than their agents (rendezvous.py, ``_create_c10d_store``).
     told = found.variable("TORCHELASTIC_USE_AGENT_STORE")
     followed: store_view.HostedBy = "agent" if told == "True" else "rank 0" if told == "False" else ""
-    ask_one = partial(store_view.views, timeout=STORE_SECONDS, hosts=hosts, followed_by=followed, **_known(found))
+    ask_one = partial(store_view.views, timeout=patience(), hosts=hosts, followed_by=followed, **_known(found))
     views = ask_one(*place)
     seen = None if given or any(view.known for view in views) else found.seen_store()
     if seen is not None and seen[1] != place[1] and found.serves():  # the job's own code made another
         views = (*views, *ask_one(*seen))
     return tuple(map(_unreachable, views)), []
+
+
+def patience() -> float:
+    """Seconds that the stores may take."""
+    crowded = os.getloadavg()[0] > (os.cpu_count() or 1)
+    return CROWDED_SECONDS if crowded else STORE_SECONDS
 
 
 def _known(found: Found) -> _Known:
@@ -71,7 +80,7 @@ def _elsewhere(found: Found, place: tuple[str, int]) -> tuple[tuple[StoreView, .
             continue
         try:
             with namespaces.inside(pid):
-                found_there = store_view.view(address, number, timeout=STORE_SECONDS / len(places), **_known(found))
+                found_there = store_view.view(address, number, timeout=patience() / len(places), **_known(found))
         except OSError as err:
             why = f"which cannot be entered ({err.strerror}): run this inside it, or as root"
             return (), [f"its store was not asked: its processes are in another network namespace, {why}"]

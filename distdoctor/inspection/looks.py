@@ -7,14 +7,15 @@ import re
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from distdoctor.inspection import proc_files
+from distdoctor.inspection import feeding, proc_files
 from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.command_line import of_agent
+from distdoctor.inspection.sleeps import left
 from distdoctor.inspection.sockets import SocketTables
-from distdoctor.inspection.syscalls import FUTEX, WITH_FILE, name_of, restarted
+from distdoctor.inspection.syscalls import FUTEX, SLEEP, WITH_FILE, name_of, restarted
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
 from distdoctor.model.facts.job import Role
@@ -38,6 +39,9 @@ _SCHEDULERS = {
 """What other launchers call them."""
 
 
+_OUTPUT = {"0x1": "its standard output", "0x2": "its standard error"}
+
+
 @dataclass(frozen=True)
 class Look:
     """What is counted of one process at one time."""
@@ -50,6 +54,8 @@ class Look:
     switches: int = 0
     call: str = ""
     frames: tuple[Frame, ...] = ()
+    others: dict[int, int] = field(default_factory=dict)
+    """Of its other threads: how often each gave up the processor."""
 
 
 def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
@@ -67,6 +73,7 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
         status.get("voluntary_ctxt_switches", 0),
         (proc_files.text(pid, "syscall", 400) or "").partition(" 0x7")[0],
         frames,
+        feeding.switches(pid),
     )
 
 
@@ -155,7 +162,7 @@ def _thread(pid: int, tid: int, tables: SocketTables) -> JobThread:
     task = f"{pid}/task/{tid}"
     stat = proc_files.stat(task)
     words = (proc_files.text(task, "syscall", 400) or "").split()
-    call = name_of(words[0]) if words and words[0].lstrip("-").isdecimal() else ""
+    call = name_of(*words[:2]) if words and words[0].lstrip("-").isdecimal() else ""
     waits_in = (proc_files.text(task, "wchan", 200) or "").strip()
     timed = words[4] != "0x0" if call == FUTEX and len(words) > 4 else None
     if call == "restart_syscall":
@@ -166,8 +173,12 @@ def _thread(pid: int, tid: int, tables: SocketTables) -> JobThread:
         found = tables.at(pid, reads[len("socket:[") : -1]) if reads.startswith("socket:[") else None
         if found is not None and found.remote_port:
             reads = f"{reads} to {endpoint(found.remote, found.remote_port)}"
+        if reads.startswith("pipe:") and words[1] in _OUTPUT:
+            reads = f"{reads} ({_OUTPUT[words[1]]})"
     name = (proc_files.text(task, "comm", 64) or "").strip()
-    return JobThread(tid, name, stat.state if stat else "", waits_in.removeprefix("0"), call, timed, reads[:300])
+    asleep = left(pid, words, idle(pid)) if call == SLEEP and tid == pid else None
+    state = stat.state if stat else ""
+    return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)
 
 
 def _files(pid: int) -> tuple[str, ...]:

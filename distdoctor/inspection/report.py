@@ -13,7 +13,8 @@ from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.engine import OF_CALLS, judge
 from distdoctor.knowledge import job_places
-from distdoctor.knowledge.live_job import LiveJob, LiveRank, live_job
+from distdoctor.knowledge.live_job import LiveJob, live_job
+from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import HostCall, NodeFacts
 from distdoctor.model.report import Report, ReportNode

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 
-FUTEX = "futex"
+FUTEX, SLEEP = "futex", "clock_nanosleep"
 WITH_FILE = frozenset(
     {
         "read", "write", "readv", "writev", "pread64", "pwrite64", "fsync", "fdatasync", "flock", "fcntl", "getdents64",
@@ -34,10 +34,16 @@ _GENERIC = {
 _NAMES = _X86 if platform.machine() == "x86_64" else _GENERIC
 
 
-def name_of(number: str) -> str:
+def plain_name_of(number: str) -> str:
     """The name of the call, else its number; empty for -1, which is no call."""
-    value = int(number)
-    return "" if value < 0 else _NAMES.get(value, number)
+    return "" if int(number) < 0 else _NAMES.get(int(number), number)
+
+
+def name_of(number: str, first: str = "") -> str:
+    """The same, by what it does. ``first``: its first argument, in hex."""
+    name = plain_name_of(number)
+    # To wait for no file at all is to sleep: so does Python's time.sleep() until 3.10 (Modules/timemodule.c).
+    return SLEEP if name in ("select", "pselect6") and first == "0x0" else name
 
 
 def restarted(waits_in: str) -> tuple[str, bool | None]:
@@ -46,5 +52,5 @@ def restarted(waits_in: str) -> tuple[str, bool | None]:
     if waits_in.startswith("futex"):
         return FUTEX, True
     if "nanosleep" in waits_in:
-        return "clock_nanosleep", None
+        return SLEEP, None
     return ("poll", None) if "poll" in waits_in else ("restart_syscall", None)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import gets_about
-from distdoctor.knowledge.live_job import LiveJob, LiveRank
+from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.report import Verdict
 
 PATIENCE = 60.0
@@ -40,7 +41,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
     if lost and all(rank.pauses for rank in lost):
-        return "pauses", "warn", [*_pauses(lost)]
+        return _pauses(lost, still)
     if lost:
         return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
     if busy and not still:
@@ -54,8 +55,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
 
 def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
     """The same, where some work and the others wait for them."""
-    waits = [rank.waited for rank in still if rank.waited is not None]
-    since = max(waits, default=None)
+    since = _waited(still)
     said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
     if not all(rank.computes for rank in busy):
         return (
@@ -74,11 +74,31 @@ def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[s
     ]  # fmt: skip
 
 
-def _pauses(lost: Sequence[LiveRank]) -> Iterator[str]:
-    """That these stand still, and since when."""
-    since = max(rank.still or 0.0 for rank in lost)
-    yield f"it is slow so far: {_said(lost)}, and nothing moves there for {since:.0f} s at most; the others wait"
-    yield "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)"
+def _waited(still: Sequence[LiveRank]) -> float | None:
+    """For how many seconds at least the first of these has waited for the others."""
+    return max((rank.waited for rank in still if rank.waited is not None), default=None)
+
+
+def _pauses(lost: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+    """The same, where these stand still for a moment and the others wait for them."""
+    since, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
+    sleeps = max((seconds for seconds in asleep if seconds is not None), default=None)
+    now = f"that sleeps, for {sleeps:.0f} s yet" if sleeps is not None and None not in asleep else (
+        f"nothing moves there for {since:.0f} s at most"
+    )  # fmt: skip
+    if all(rank.gets_data for rank in lost):
+        now = "a thread or a process of it gets some data now and then"
+    waited = _waited(still)
+    if waited is not None and waited >= PATIENCE:
+        return "again", "incomplete", [
+            f"{_said(lost)}, and {now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
+            "and again",
+            "whether what it waits for will come cannot be known from outside: see at that line what it is",
+        ]  # fmt: skip
+    return "pauses", "warn", [
+        f"it is slow so far: {_said(lost)}, and {now}; the others wait",
+        "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
+    ]  # fmt: skip
 
 
 def _about(busy: Sequence[LiveRank]) -> str:

@@ -49,6 +49,11 @@ def gets_about(one: JobProcess) -> bool:
     return one.moved is not None and (one.moved.paths or 0) >= PATHS
 
 
+def gets_data(one: JobProcess) -> bool:
+    """Whether a thread of it beside its main one waits for data, and got some."""
+    return one.moved is not None and one.moved.fed > 0
+
+
 def still_for(one: JobProcess) -> float | None:
     """For how many seconds its main thread had not run when it was looked at last; None where that is not known."""
     if one.idle is None:

@@ -25,6 +25,8 @@ OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE)
 """Where a rank is by itself."""
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
+MESSAGE = "wait() for a message, or for a lock"
+"""Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
 TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
@@ -41,6 +43,9 @@ _PIECES: dict[str, tuple[str, ...]] = {
     LOADER: ("torch/utils/data/",),
 }
 """Parts of the names of files that tell what a rank does while it is in one of their functions."""
+_CALLS = {"pause": "waits for a signal"} | dict.fromkeys(
+    ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"), "waits for something to read"
+)
 _GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
 _STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
 _BARRIER = "_store_based_barrier"
@@ -111,11 +116,14 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(kind, name, own)
     if outer and outer not in _LEAVING:
         return Place(COLLECTIVE, outer, own)
+    # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
+    imports = max((i for i, frame in enumerate(frames) if frame.file.startswith("<frozen importlib")), default=-1)
     for kind, pieces in _PIECES.items():
-        if any(piece in frame.file for frame in frames for piece in pieces):
+        if any(piece in frame.file for frame in frames[imports + 1 :] for piece in pieces):
             return Place(kind, frame=own, why=waiting(main))
-    if any(frame.file.startswith("<frozen importlib") for frame in frames) and not threads_of(one, "pt_gloo_runloop"):
-        return Place(STARTING, frame=own, why="imports modules")
+    if imports >= 0:
+        kind = CODE if threads_of(one, "pt_gloo_runloop") else STARTING
+        return Place(kind, frame=own, why="imports modules")
     if _compiles(below):
         return Place(COMPILING, frame=own)
     if _is_futex(main) and in_flight(one):
@@ -125,6 +133,13 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
             return Place(COLLECTIVE, _call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
     if hosts_store(one) and sleeps(main) and switches_of(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
         return Place(HOSTING, "TCPStore", own, sure=False)  # made by the job's own code
+    if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop"):
+        # gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``).
+        return Place(COLLECTIVE, MESSAGE, own)
+    if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):
+        # Python ends once all threads have that are no daemons (Lib/threading.py).
+        thread = next((t for t in one.threads[1:] if own_frame(t)), None)
+        return Place(CODE, frame=own_frame(thread), why="its program has ended but for a thread")
     # Who sleeps for a moment again and again may wait for something, or work a little each time.
     return Place(CODE, frame=own, why=waiting(main), sure=not (sleeps(main) and switches_of(one) > 1))
 
@@ -255,6 +270,10 @@ def waiting(main: JobThread) -> str:
         return "sleeps"
     if main.reads.startswith("socket:") and " to " in main.reads:
         return f"{main.call} on a connection to {main.reads.partition(' to ')[2]}"
+    if main.reads.startswith(("/dev/pts/", "/dev/tty")) and main.call == "read":
+        return f"waits for somebody to type at {main.reads}"
+    if main.reads.startswith("pipe:") and main.call == "write":
+        return f"writes to {main.reads}, which is full"
     if main.reads and main.call:
         return f"{main.call} on {main.reads}"
     if main.call in ("wait4", "waitid"):
@@ -265,4 +284,4 @@ def waiting(main: JobThread) -> str:
         return "waits for a lock"
     if main.waits_in in ("pipe_read", "anon_pipe_read", "fifo_open", "wait_for_partner"):
         return "waits for a pipe"
-    return main.waits_in or main.call
+    return _CALLS.get(main.call) or main.waits_in or main.call

@@ -6,97 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from distdoctor.knowledge import job_movement, job_places
+from distdoctor.knowledge import job_places
 from distdoctor.knowledge.job_places import Place, place_of
+from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import JobFacts, JobProcess, StoreView, WorkerServer
 
-PAUSE, DEVICE_PAUSE = 5.0, 20.0
-"""Seconds for which a rank may stand still and be called slow: it sleeps, or waits for its data; for a disk, which a
-large checkpoint keeps busy for as long, some more."""
 YOUNG = 10.0
 """Seconds after the start of the ranks that are here before which others may just be late."""
-
-
-@dataclass(frozen=True, eq=False)
-class LiveRank:
-    """One rank whose process is here."""
-
-    node: Node
-    process: JobProcess
-    number: int | None
-    """Its global rank; None where neither its variables nor the store tell."""
-    place: Place
-    below: tuple[JobProcess, ...] = ()
-    """The processes below it."""
-
-    @cached_property
-    def works(self) -> bool:
-        """Whether anything moved in it, or in what runs below it."""
-        return job_movement.works(self.process) or any(job_movement.works(one) for one in self.below)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for others, and nothing moves meanwhile."""
-        return self.place.kind in job_places.TOGETHER and not self.moves_on
-
-    @property
-    def moves_on(self) -> bool:
-        """Whether it gets on with what it does together with others: what polls does not, however often it looks."""
-        moved = self.process.moved
-        if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
-            return False
-        return bool(moved.stack) or moved.main_cpu >= 0.02 or moved.cpu >= 0.05 or moved.switches > 5 * moved.seconds
-
-    @property
-    def computes(self) -> bool:
-        """Whether nothing but the processor moves in it: it reads and writes nothing, nothing below it works, and as
-        far as is seen it stays in a function or two. So does a long step, and so does a loop without an end."""
-        moved = self.process.moved
-        if moved is None or self.place.kind != job_places.CODE or not job_movement.works(self.process):
-            return False
-        if job_movement.gets_about(self.process):
-            return False
-        return moved.read + moved.written <= job_movement.MUCH and not any(
-            job_movement.works(one) for one in self.below
-        )
-
-    @property
-    def waited(self) -> float | None:
-        """For how many seconds at least it has waited for the others; None where that is not known."""
-        if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE):
-            return self.process.idle
-        return None
-
-    @cached_property
-    def still(self) -> float | None:
-        """For how many seconds it has stood still where it is; None where that is not known. Who waits for processes of
-        its own is as still as the one that ran last."""
-        main, kind = self.process.main, self.place.kind
-        mine = job_movement.still_for(self.process)
-        loaders = [one for one in self.below if one.role == "loader"]
-        # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py).
-        watched = loaders if kind == job_places.LOADER else []
-        if main is not None and main.call in ("wait4", "waitid"):
-            watched = list(self.below)
-        told = [seconds for one in watched if (seconds := job_movement.still_for(one)) is not None]
-        if kind == job_places.LOADER and told:
-            return min(told)
-        return min([mine, *told]) if mine is not None else None
-
-    @property
-    def pauses(self) -> bool:
-        """Whether it stands still for so short a time that it may only be slow."""
-        if self.works or self.waits or self.place.kind not in job_places.OWN or job_movement.polls(self.process):
-            return False
-        longest = DEVICE_PAUSE if self.place.kind == job_places.DEVICE else PAUSE
-        return self.still is not None and self.still < longest
-
-    @property
-    def called(self) -> str:
-        """``rank 3``, or its process where its number is not known."""
-        return f"rank {self.number}" if self.number is not None else f"pid {self.process.pid}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,7 @@ def process(rank: int | None, stack: tuple[Frame, ...], **changes: Any) -> JobPr
         timed=changes.pop("timed", None),
         reads=changes.pop("reads", ""),
         frames=stack,
+        left=changes.pop("left", None),
     )
     # gloo's thread waits for its peers with a time limit where it runs a collective.
     others = tuple(JobThread(pid + 1000, name, "S", call="futex", timed="in a" in name) for name in threads)

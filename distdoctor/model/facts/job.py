@@ -61,9 +61,11 @@ class JobThread:
     """Of a futex: whether it waits for a limited time. None for anything else."""
     reads: str = ""
     """What the file is that it reads, writes or polls, as the link in /proc/PID/fd says; of a TCP connection also where
-    it leads, as ``socket:[17] to 10.0.0.1:80``."""
+    it leads, as ``socket:[17] to 10.0.0.1:80``, and of a pipe that it is its output."""
     frames: tuple[Frame, ...] = ()
     """Python's frames (with py-spy --native also others), the innermost first; empty where they could not be had."""
+    left: float | None = None
+    """Of a main thread: seconds that it sleeps yet (/proc/PID/mem); None where it does not, or that is not known."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Moved:
     paths: int | None = None
     """At how many different paths, from function to function, the stack of its main thread was seen; None where it was
     not looked at so often."""
+    fed: int = 0
+    """How many of its other threads wait for data, and got some."""
 
 
 @dataclass(frozen=True)

@@ -123,19 +123,6 @@ def cannot_be_sent(mine: bool) -> None:
     dist.barrier()
 
 
-def skips_step(mine: bool) -> None:
-    """These ranks leave out a step of an optimizer that is shared among all."""
-    from torch.distributed.optim import ZeroRedundancyOptimizer  # takes a second
-
-    model = DistributedDataParallel(torch.nn.Linear(4, 4))
-    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
-    for step in range(2):
-        step_of(model)
-        if not (mine and step == 0):
-            optimizer.step()
-    dist.barrier()
-
-
 def fails_into_barrier(mine: bool) -> None:
     """These ranks fail, and at their end wait for all in a barrier (pith-train#31)."""
     if mine:
@@ -275,7 +262,6 @@ MISTAKES: dict[str, Callable[[bool], None]] = {
     "ring": ring_reversed,
     "reordered": groups_reordered,
     "unpicklable": cannot_be_sent,
-    "skips": skips_step,
     "fails": fails_into_barrier,
     "pool-killed": pool_killed,
     "output": output_full,

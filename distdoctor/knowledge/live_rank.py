@@ -1,0 +1,121 @@
+"""One rank of a job that runs now, as its checks see it: where it is, whether it works, waits, pauses or is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from distdoctor.knowledge import job_movement, job_places
+from distdoctor.knowledge.job_places import Place
+from distdoctor.model.cluster import Node
+from distdoctor.model.facts import JobProcess
+
+PAUSE, DEVICE_PAUSE = 5.0, 20.0
+"""Seconds for which a rank may stand still and be called slow: it waits for data, or for a service; for a disk, which
+a large checkpoint keeps busy for as long, some more."""
+SLEEP = 60.0
+"""Seconds for which it may sleep yet, where that is known, and be called slow."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRank:
+    """One rank whose process is here."""
+
+    node: Node
+    process: JobProcess
+    number: int | None
+    """Its global rank; None where neither its variables nor the store tell."""
+    place: Place
+    below: tuple[JobProcess, ...] = ()
+    """The processes below it."""
+
+    @cached_property
+    def works(self) -> bool:
+        """Whether anything moved in it, or in what runs below it."""
+        return job_movement.works(self.process) or any(job_movement.works(one) for one in self.below)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for others, and nothing moves meanwhile."""
+        return self.place.kind in job_places.TOGETHER and not self.moves_on
+
+    @property
+    def moves_on(self) -> bool:
+        """Whether it gets on with what it does together with others: what polls does not, however often it looks."""
+        moved = self.process.moved
+        if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
+            return False
+        return bool(moved.stack) or moved.main_cpu >= 0.02 or moved.cpu >= 0.05 or moved.switches > 5 * moved.seconds
+
+    @property
+    def computes(self) -> bool:
+        """Whether nothing but the processor moves in it: it reads and writes nothing, nothing below it works, and as
+        far as is seen it stays in a function or two. So does a long step, and so does a loop without an end."""
+        moved = self.process.moved
+        if moved is None or self.place.kind != job_places.CODE or not job_movement.works(self.process):
+            return False
+        if job_movement.gets_about(self.process):
+            return False
+        return moved.read + moved.written <= job_movement.MUCH and not any(
+            job_movement.works(one) for one in self.below
+        )
+
+    @property
+    def waited(self) -> float | None:
+        """For how many seconds at least it has waited for the others; None where that is not known."""
+        if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE):
+            return self.process.idle
+        return None
+
+    @cached_property
+    def still(self) -> float | None:
+        """For how many seconds it has stood still where it is; None where that is not known. Who waits for processes of
+        its own is as still as the one that ran last."""
+        mine = job_movement.still_for(self.process)
+        told = [seconds for one in self._watched if (seconds := job_movement.still_for(one)) is not None]
+        if self.place.kind == job_places.LOADER and told:
+            return min(told)
+        return min([mine, *told]) if mine is not None else None
+
+    @property
+    def _watched(self) -> list[JobProcess]:
+        """The processes below it for which it waits, as far as that is seen."""
+        main = self.process.main
+        if main is not None and main.call in ("wait4", "waitid"):
+            return list(self.below)
+        # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py).
+        return [one for one in self.below if one.role == "loader"] if self.place.kind == job_places.LOADER else []
+
+    @property
+    def asleep(self) -> float | None:
+        """For how many seconds it sleeps yet, or what it waits for does; None where none does, or it is not known."""
+        told = [one.main.left for one in (self.process, *self._watched) if one.main and one.main.left is not None]
+        return min(told, default=None)
+
+    @property
+    def gets_data(self) -> bool:
+        """Whether something comes for it, however slowly: for a thread of it, or for a process of its own."""
+        return any(job_movement.gets_data(one) for one in (self.process, *self.below)) or any(
+            one.main is not None
+            and one.main.reads.startswith("socket:")
+            and one.moved is not None
+            and one.moved.switches > 0
+            for one in self.below
+        )
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it stands still for so short a time that it may only be slow."""
+        if self.works or self.waits or self.place.kind not in job_places.OWN or job_movement.polls(self.process):
+            return False
+        if self.gets_data:
+            return True
+        if self.asleep is not None:
+            return self.asleep < SLEEP
+        longest = DEVICE_PAUSE if self.place.kind == job_places.DEVICE else PAUSE
+        return self.still is not None and self.still < longest
+
+    @property
+    def called(self) -> str:
+        """``rank 3``, or its process where its number is not known."""
+        return f"rank {self.number}" if self.number is not None else f"pid {self.process.pid}"

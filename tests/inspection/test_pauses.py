@@ -1,0 +1,233 @@
+"""Ranks that sleep, pause, import, or wait for one message: what is a hang, what is slow, and what cannot be known."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from subprocess import PIPE, Popen
+from typing import Any
+
+import pytest
+
+from distdoctor.inspection import feeding, looks
+from distdoctor.inspection.report import report_on_jobs
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.model.facts import Frame, JobThread, Moved, NodeFacts
+from distdoctor.model.report import Report
+from tests.facts_builder import CHECKS
+from tests.inspection.live_facts import WORKS, call, frames, node, process, store
+
+ALL, REDUCE, CODE = store((0, 1, 2, 3)), call("all_reduce"), frames()
+RUNS = ("gloo_tcp_loop", "pt_gloo_runloop in a collective")
+IMPORT = "<frozen importlib._bootstrap>:_call_with_frames_removed"
+DDP_IMPORT = frames("torch/_dynamo/utils.py:<module>", IMPORT, "torch/nn/parallel/distributed.py:<module>", IMPORT)
+COMPILES = frames("triton/runtime/jit.py:<module>", IMPORT, "torch/_inductor/compile_fx.py:compile_fx")
+BACKWARD = frames("torch/autograd/graph.py:_engine_run_backward", "torch/_tensor.py:backward")
+FORWARD = frames("torch/nn/parallel/distributed.py:_pre_forward", "torch/nn/parallel/distributed.py:forward")
+USER_CODE, MISMATCH = "process/waiting-in-user-code", "collective/mismatch"
+
+
+def sleeps(rank: int, left: float | None, idle: float = 1.0, **more: Any) -> Any:
+    """A rank that sleeps in its own code."""
+    return process(rank, CODE, call="clock_nanosleep", left=left, idle=idle, **more)
+
+
+def local(*ranks: Any, waited: float = 9.0, children: Any = ()) -> NodeFacts:
+    """A whole job of four on one host: the stack of each, or its process; who is in a collective has waited so long."""
+    made = [process(n, one, idle=waited) if isinstance(one, tuple) else one for n, one in enumerate(ranks)]
+    return node(*made, *children, stores=(ALL,))
+
+
+def judged(*facts: NodeFacts) -> Report:
+    return report_on_jobs(facts, CHECKS, (), started_at="", seconds=0.0)
+
+
+def child(rank: int, left: float) -> Any:
+    """What runs below that rank: it sleeps, too."""
+    return process(
+        None, (), pid=300, parent=100 + rank, role="child", idle=9.0, call="clock_nanosleep", left=left, threads=()
+    )
+
+
+LEFT = {
+    "ten seconds of sleep in each step": (
+        local(REDUCE, REDUCE, REDUCE, sleeps(3, 2.0, 8.0)),
+        "warn",
+        "slow so far: rank 3 is in its own code at train.py:8 (sleeps), and that sleeps, for 2 s yet; the others wait",
+    ),
+    "a program of its own that sleeps": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0), children=[child(3, 11.0)]),
+        "warn",
+        "sleeps, for 11 s yet",
+    ),
+    "tries again and again": (
+        local(REDUCE, REDUCE, REDUCE, sleeps(3, 3.0), waited=300.0),
+        "incomplete",
+        "rank 3 is in its own code at train.py:8 (sleeps), and that sleeps, for 3 s yet; the others wait, for 300 s",
+    ),
+    "a service that answers after some seconds, for long": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="recvfrom", idle=2.0), waited=300.0),
+        "incomplete",
+        "it stands still, or tries, again and again",
+    ),
+    "a thread of it fetches data slowly": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, idle=90.0, moved=Moved(1.5, fed=1))),
+        "warn",
+        "slow so far: rank 3 is in its own code at train.py:8 (waits for a lock), and a thread or a process of it gets",
+    ),
+    "imports DistributedDataParallel": (
+        local(REDUCE, REDUCE, REDUCE, process(3, DDP_IMPORT, moved=WORKS)),
+        "pass",
+        "rank 3 is in its own code at train.py:8 (imports modules)",
+    ),
+    "imports it before it meets the others": (
+        node(process(0, DDP_IMPORT, threads=(), moved=WORKS, age=5.0), stores=()),
+        "pass",
+        "",
+    ),
+    "imports what it compiles with": (
+        local(REDUCE, REDUCE, REDUCE, process(3, COMPILES, moved=WORKS)),
+        "pass",
+        "rank 3 is compiling",
+    ),
+    "all wait for a message": (
+        local(*(process(rank, CODE, timed=True) for rank in range(4))),
+        "incomplete",
+        "all ranks wait in the same place (in wait() for a message, or for a lock at train.py:8)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_no_failure(name: str) -> None:
+    facts, verdict, said = LEFT[name]
+    report = judged(facts)
+    assert [f.check for f in report.findings if f.severity == "fail"] == []
+    assert report.verdict == verdict
+    assert any(said in note for note in report.notes) or not said
+
+
+LEAVES = frames("/usr/lib/python3.11/threading.py:_shutdown")[:1]
+SENDER = JobThread(1300, "python", "S", call="futex", frames=(Frame("send_metrics", "metrics.py", 7, own=True),))
+LEAVING = process(3, LEAVES)
+FOUND = {
+    "a night of sleep, seen at once": (local(REDUCE, REDUCE, REDUCE, sleeps(3, 30_000.0, 0.3)), "is in its own code"),
+    "a program of its own that sleeps for an hour": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=0.3), children=[child(3, 3600.0)]),
+        "waits for a process",
+    ),
+    "a lock, without a time limit": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, timed=False)),
+        "waits for a lock",
+    ),
+    "a pipe that is full": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="write", reads="pipe:[7] (its standard error)")),
+        "writes to pipe:[7] (its standard error), which is full",
+    ),
+    "a question": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="read", reads="/dev/pts/3")),
+        "waits for somebody to type at /dev/pts/3",
+    ),
+    "a thread that is left": (
+        local(REDUCE, REDUCE, REDUCE, replace(LEAVING, threads=(*LEAVING.threads, SENDER))),
+        "at metrics.py:7, its program has ended but for a thread,",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_found(name: str) -> None:
+    facts, said = FOUND[name]
+    report = judged(facts)
+    assert [(f.check, f.ranks) for f in report.findings if f.because_of is None] == [(USER_CODE, (3,))]
+    assert said in report.findings[0].summary
+
+
+def test_a_worker_that_is_stopped_is_told_with_how_it_goes_on() -> None:
+    loading = process(3, frames("torch/utils/data/dataloader.py:_get_data"), call="poll", idle=3.0)
+    worker = process(None, (), pid=300, parent=103, role="loader", idle=90.0, state="T", threads=())
+    report = judged(local(REDUCE, REDUCE, REDUCE, loading, children=[worker]))
+    assert report.findings[0].check == USER_CODE
+    assert any("stopped: kill -CONT 300 lets it go on" in line for line in report.findings[0].evidence)
+
+
+def in_pass(rank: int, stack: tuple[Frame, ...]) -> Any:
+    return process(rank, stack, threads=RUNS)
+
+
+def test_ranks_that_are_further_in_a_step_are_not_apart() -> None:
+    """DistributedDataParallel has collectives in both passes, and who stops early leaves ranks in either."""
+    passes = (in_pass(0, FORWARD), in_pass(1, FORWARD), in_pass(2, BACKWARD))
+    report = judged(local(*passes, process(3, call("barrier"))))
+    assert [(f.check, f.ranks) for f in report.findings] == [(MISMATCH, (3,))]
+
+
+def test_of_two_ranks_of_four_none_is_told_to_be_the_wrong_one() -> None:
+    report = judged(node(in_pass(2, BACKWARD), process(3, call("barrier")), stores=(ALL,), name="host1"))
+    assert [f.check for f in report.findings] == [MISMATCH]
+    assert "Which of them is wrong, the other nodes tell" in report.findings[0].summary
+
+
+RECEIVES = """
+import socket, sys, threading, time
+near, far = socket.socketpair()
+near.settimeout(float(sys.argv[1]) or None)
+def receive():
+    while True:
+        try: near.recv(100)
+        except TimeoutError: pass
+def send():
+    while True:
+        time.sleep(0.05)
+        if sys.argv[2] == "feed": far.send(b"x")
+for target in (receive, send): threading.Thread(target=target, daemon=True).start()
+print(1, flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "what", "count"), [("0", "feed", 1), ("9", "feed", 1), ("0", "none", 0), ("0.1", "none", 0)]
+)
+def test_a_thread_that_gets_data_is_seen(limit: str, what: str, count: int) -> None:
+    with Popen([sys.executable, "-c", RECEIVES, limit, what], stdout=PIPE) as started:
+        try:
+            assert started.stdout is not None and started.stdout.readline()
+            deadline = time.monotonic() + 20
+            while True:
+                before, began = feeding.switches(started.pid), time.monotonic()
+                time.sleep(0.4)
+                after = feeding.switches(started.pid)
+                found = feeding.fed(started.pid, before, after, time.monotonic() - began)
+                if found or not count or time.monotonic() > deadline:
+                    break
+        finally:
+            started.kill()
+    assert found == count
+
+
+PROGRAMS = {
+    "time.sleep": ([sys.executable, "-Sc", "import time; print(1, flush=True); time.sleep(50)"], 50),
+    "select": ([sys.executable, "-Sc", "import select; print(1, flush=True); select.select([], [], [], 50)"], 50),
+    "sleep": (["sh", "-c", "echo 1; exec sleep 5000"], 5000),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_how_long_a_process_sleeps_yet_is_read_without_waking_it(name: str) -> None:
+    command, seconds = PROGRAMS[name]
+    with Popen(command, stdout=PIPE) as started:
+        try:
+            assert started.stdout is not None and started.stdout.readline()
+            deadline = time.monotonic() + 20
+            while (main := looks.threads(started.pid, SocketTables())[0]).call != "clock_nanosleep":
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            before = looks.look(started.pid, 0.0)
+            left = looks.threads(started.pid, SocketTables())[0].left
+            after = looks.look(started.pid, 1.0)
+        finally:
+            started.kill()
+    assert left is not None and main.left is not None and seconds - 30 < left <= main.left <= seconds
+    assert before and after and looks.moved(before, after).switches == 0
