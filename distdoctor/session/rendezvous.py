@@ -129,6 +129,7 @@ class Rendezvous:
                 self.recorder.update_network(resolved_after=round(time.monotonic() - self.started, 2))
             elif self._nameless():
                 return None
+        self.hosting.let_the_dead_go()
         if self._must_host() and self.hosting.child is None and not await self.hosting.host():
             return None
         await self.hosting.mark()

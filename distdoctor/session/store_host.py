@@ -79,6 +79,11 @@ class StoreHost:
         self.child = self.marker = None
         self._marked = False
 
+    def let_the_dead_go(self) -> None:
+        """Where the store's process has been killed: another is to be opened, as nobody has joined this one yet."""
+        if self.child is not None and self.child.exited.is_set():
+            self.close()
+
     def new_marker(self) -> Marker:
         """The mark of a new run. With a token, what the listeners ask for is made from it and not told."""
         token = "" if self.seal.keyed else secrets.token_hex(TOKEN_BYTES)

@@ -21,6 +21,7 @@ from distdoctor.session.rendezvous import JoinedStore, Rendezvous
 from distdoctor.session.store_host import StoreHost
 from distdoctor.store.client import StoreClient, StoreGone
 from tests.facts_builder import CHECKS
+from tests.helpers.running import Running
 from tests.helpers.servers import RealStore, serving, unused_port
 from tests.helpers.told import Told
 
@@ -170,7 +171,9 @@ def test_an_attempt_that_takes_seconds_does_not_keep_so_far_from_being_told(monk
     assert told and 3.4 < told[0] - started < 5.0, [at - started for at in told]
 
 
-def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The marker was there, and its own store's host took it for nobody's: the nodes met and nobody led."""
     own_client, tries = StoreHost._own_client, []
 
@@ -188,17 +191,41 @@ def test_node_0_leads_also_where_its_store_was_slow_to_take_the_marker(monkeypat
     plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=0)
 
     async def meet() -> bool:
-        zygote = Zygote()
-        try:
-            zygote.listen()
-            seat = await way_in(Recorder(Options(plan, CHECKS, wait=20), Told()), zygote).join()
-            assert seat is not None
-            seat.client.close()
-            return seat.leads
-        finally:
-            zygote.stop()
+        seat = await way_in(Recorder(Options(plan, CHECKS, wait=20), Told()), shared.zygote).join()
+        assert seat is not None and seat.host is not None
+        seat.client.close()
+        seat.host.close()
+        return seat.leads
 
-    assert asyncio.run(meet())
+    assert shared.do(meet())
+
+
+def test_a_store_that_is_killed_before_anybody_came_is_opened_anew(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel kills for want of memory: node 0 waited until the end of ``--wait`` for a store that was gone."""
+    own_client, killed = StoreHost._own_client, []
+
+    async def killed_at_first(self: StoreHost) -> StoreClient:
+        assert self.child is not None
+        if not killed:
+            killed.append(self.child)
+            self.child.kill()
+            await asyncio.wait_for(self.child.exited.wait(), 10)
+        return await own_client(self)
+
+    monkeypatch.setattr(StoreHost, "_own_client", killed_at_first)
+    plan = Plan(nnodes=1, node_rank=0, world_size=2, master_addr="127.0.0.1", master_port=unused_port())
+
+    async def meet() -> tuple[bool, bool]:
+        seat = await way_in(Recorder(Options(plan, CHECKS, wait=10), Told()), shared.zygote).join()
+        assert seat is not None and seat.host is not None
+        anew = seat.host.child not in killed
+        seat.client.close()
+        seat.host.close()
+        return seat.leads, anew
+
+    assert shared.do(meet()) == (True, True)
 
 
 def test_waiting_for_node_0_is_no_time_of_the_networks(store: RealStore) -> None:
