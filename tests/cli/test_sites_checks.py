@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.endings import one_document, site
+from tests.cli.endings import one_document, site, started
 from tests.helpers.commands import doctor
 
 
@@ -56,13 +56,17 @@ class TestSitesChecks:
 
     def test_one_that_cannot_be_stopped_meets_the_deadline_of_the_run(self, tmp_path: Path) -> None:
         block = "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN)"
-        folder, began = site(tmp_path, f"{block}\n    while True: pass"), time.monotonic()
-        done = doctor("check", "--until", "host", "--json", "--checks", str(folder), "--wait", "1", "--timeout", "1")
-        document = one_document(done.stdout)
-        assert (done.returncode, document["verdict"]) == (3, "incomplete")
+        folder = site(tmp_path, f"{block}\n    while True: pass")
+        flags = ("--until", "host", "--json", "--checks", str(folder), "--wait", "1", "--timeout", "1")
+        with started("check", *flags) as process:
+            assert process.stderr is not None
+            err, began = process.stderr.readline(), time.monotonic()  # the run has begun
+            out, rest = process.communicate(timeout=100)
+        document = one_document(out)
+        assert (process.returncode, document["verdict"]) == (3, "incomplete")
         assert "not finished within --wait and --timeout" in document["notes"][0]
         assert [(s["stage"], s["status"]) for s in document["stages"]] == [("environment", "pass"), ("host", "pass")]
-        assert "could not finish within --wait + --timeout" in done.stderr
+        assert "could not finish within --wait + --timeout" in err + rest
         assert time.monotonic() - began < 1 + 1 + 5 + 3
 
     @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from distdoctor.inspection import stacks
+from distdoctor.inspection import looks, stacks
+from distdoctor.knowledge.live_job import PAUSE
 from tests.helpers.commands import doctor, environment
 from tests.helpers.report_schema import report_in
 
@@ -161,7 +162,16 @@ def test_from_elsewhere_by_its_store_alone(job: Job) -> None:
     assert json.loads(done.stdout)["details"]["job"]["world_size"] == RANKS
 
 
+def is_no_pause(job: Job) -> None:
+    """Return once the rank that reads has stood still for longer than a pause: it runs for who reads stacks."""
+    deadline = time.monotonic() + 60
+    while (still := looks.idle(job.ranks[1].pid)) is not None and still < PAUSE:
+        assert time.monotonic() < deadline, "it runs again and again"
+        time.sleep(0.2)
+
+
 def test_the_page_of_text_fits_a_screen_and_names_the_place_first(job: Job) -> None:
+    is_no_pause(job)
     text = doctor("hang", "--pid", str(job.ranks[0].pid)).stdout
     assert len(text.splitlines()) < 40
     assert text.splitlines()[1].startswith("HANGS: ")
@@ -184,6 +194,7 @@ def test_what_there_is_not_is_said_in_a_line(job: Job) -> None:
 
 
 def test_who_has_started_it_is_asked_for_it_too(job: Job) -> None:
+    is_no_pause(job)
     done = doctor("hang", "--pid", str(os.getpid()), "--stacks", "off")
     assert done.stdout.splitlines()[1].startswith("HANGS: ")
 
