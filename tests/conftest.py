@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is marked ``scoreboard``, but where it is asked for by -m or -k."""
     if "scoreboard" not in str(config.option.markexpr) and not config.option.keyword:
         items[:] = [item for item in items if item.get_closest_marker("scoreboard") is None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--cpu-times FILE``: what each test costs."""
+    parser.addoption("--cpu-times", metavar="FILE", help="write each test's seconds of processor time and of waiting")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A line of the test in that file: its own seconds of processor time with those of all that it started and waited
+    for, and how long it took, its set-up and end with it."""
+    file, began, before = item.config.getoption("--cpu-times"), time.monotonic(), sum(os.times()[:4])
+    try:
+        return (yield)
+    finally:
+        if file:
+            with open(file, "a") as lines:
+                lines.write(f"{sum(os.times()[:4]) - before:.2f}\t{time.monotonic() - began:.2f}\t{item.nodeid}\n")
 
 
 def pytest_configure() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from distdoctor.model.facts import Answer, Contact, MeetingFacts, NetworkFacts, StageStatus, encode
 from distdoctor.model.plan import Plan
-from distdoctor.ranks.supervisor import Zygote
+from distdoctor.ranks.supervisor import Child, Zygote
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.options import Options
 from distdoctor.session.protocol import Keys, Marker
@@ -204,7 +204,8 @@ def test_a_store_that_is_killed_before_anybody_came_is_opened_anew(
     shared: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the kernel kills for want of memory: node 0 waited until the end of ``--wait`` for a store that was gone."""
-    own_client, killed = StoreHost._own_client, []
+    own_client = StoreHost._own_client
+    killed: list[Child] = []
 
     async def killed_at_first(self: StoreHost) -> StoreClient:
         assert self.child is not None
