@@ -20,7 +20,7 @@ _ARP_COMPLETE = 0x02
 """ATF_COM in include/uapi/linux/if_arp.h."""
 STORE_SECONDS = 1.4
 """How long the stores are asked at most, meanwhile."""
-CROWDED_SECONDS = 3.5
+CROWDED_SECONDS = 4.0
 """The same on a host that has more to run than it has processors: there an answer, or its reading, may have to wait."""
 
 

@@ -8,21 +8,26 @@ import time
 
 import pytest
 
+from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.job_stores import ask
 from distdoctor.inspection.jobs import Found
 from tests.helpers.servers import serving
 from tests.inspection.test_old_stores import ENV, NEW, Server, ranks
+
+RANK = Candidate(7, 1, 0.0, "S", "python", ("python", "train.py"), {"WORLD_SIZE": "2"})
 
 
 @pytest.mark.parametrize(("load", "state"), [(50.0, "read"), (0.0, "silent")])
 def test_on_a_crowded_host_an_answer_may_come_late(monkeypatch: pytest.MonkeyPatch, load: float, state: str) -> None:
     serve = Server(NEW, {"init/": b"2", **ranks(ENV, (0, 1), 2)})
 
+    waits = [1.5]
+
     def late(opened: socket.socket) -> None:
-        time.sleep(1.1)
+        time.sleep(waits.pop() if waits else 0.0)
         serve(opened)
 
     monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
     with serving(late) as port:
-        (view,), _ = ask(Found("job", ""), f"127.0.0.1:{port}")
-    assert view.state == state
+        (view,), _ = ask(Found("job", "", {7: (RANK, "rank")}), f"127.0.0.1:{port}")
+    assert view.state == state, view
