@@ -30,6 +30,7 @@ See also
 environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 """
 
+import re
 from collections.abc import Collection, Iterator
 
 from distdoctor.check_api import (
@@ -48,6 +49,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LIST = "SLURM_JOB_NODELIST"
 LOG = (
     Line(
         ("failed to bind to", "failed to listen on"),
@@ -223,6 +225,9 @@ def evidence(node: Node) -> Iterator[str]:
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
     if apart_from_its_host(node):
         yield f"{node.name}: SLURM started this on {node.plan.master_addr}, whose address is on no interface here"
+    if master_means_itself(node) and first_of_job(node) is not None:
+        listed = node.variables[LIST]
+        yield f"{node.name}: {LIST}={listed}; launch scripts that ask scontrol take localhost where it is missing"
     if claims_node0(node):
         yield f"{node.name} is node 0 and has {addresses or 'no address'}"
     if contact and contact.outcome != "open":
@@ -237,11 +242,21 @@ def apart_from_its_host(node: Node) -> bool:
     return named and claims_node0(node) and not (set(node.master_addresses) & set(node.addresses))
 
 
+def first_of_job(node: Node) -> str | None:
+    """The first node of the SLURM job that this is in, where that has several: ``gpu01`` of ``gpu[01-16],extra7``."""
+    listed = node.variables.get(LIST, "")
+    match = re.match(r"([\w.-]+)(?:\[(\d+)([^\]]*)\])?", listed)
+    return match[1] + (match[2] or "") if match and (match[3] or match.end() < len(listed)) else None
+
+
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     zero = right_node(cluster)
     if zero is not None and zero in bad and apart_from_its_host(zero):
         text = "Give the container the network of its host (docker, podman: --network=host), on every node."
         return (Fix(text),)
+    first, declared = first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
+    if first is not None and len(cluster.nodes) == 1 and master_means_itself(bad[0]) and not declared:
+        return set_master_fixes(bad, f"Name {first}, the first node of the SLURM job.", address=first)
     address = reachable_address(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."

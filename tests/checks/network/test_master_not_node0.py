@@ -22,6 +22,7 @@ from tests.facts_builder import (
     with_meeting,
     with_network,
     with_plan,
+    with_variables,
 )
 
 CHECK = "network/master-not-node0"
@@ -141,3 +142,18 @@ def test_a_name_that_means_just_its_own_host_on_one_node_is_right_on_the_others(
 def test_a_container_without_the_host_s_network_is_to_have_it() -> None:
     assert "--network=host" in fixes(*in_a_container())[0].text
     assert not any("--network=host" in fix.text for fix in fixes(*in_a_container("host7")))
+
+
+@pytest.mark.parametrize(
+    ("listed", "address"),
+    [("gpu[01-16],extra7", "gpu01"), ("gpu07,gpu09", "gpu07"), ("gpu-3-[2,5]", "gpu-3-2"), ("gpu07", None), ("", None)],
+)
+def test_a_launch_script_fell_back_to_localhost(listed: str, address: str | None) -> None:
+    """scontrol is not in the container; the job's own list of nodes says which one it should have named."""
+    nodes = [with_variables(one, SLURM_JOB_NODELIST=listed) for one in localhost(False)]
+    for one in nodes:
+        (root,) = judged(one).roots
+        assert root.check == CHECK
+        told = {value for fix in root.fixes for value in (*fix.env.values(), *fix.flags.values())}
+        assert (address in told) == (address is not None) and not told & {"gpu07", "extra7"} - {address}
+        assert any("scontrol" in line for line in root.evidence) == (address is not None)
