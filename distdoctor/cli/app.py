@@ -6,14 +6,12 @@ them.
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -32,6 +30,7 @@ from distdoctor.cli.flags import (
     by_flags,
 )
 from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP, RUN_HELP
+from distdoctor.cli.parsing import complaint_of, parser_of, without_value
 from distdoctor.interrupts import Interrupted
 from distdoctor.job.own_process import INSIDE
 from distdoctor.launch.flags import Flags
@@ -55,7 +54,7 @@ def _start(
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, hidden=True)] = 0,
 ) -> None:
     if version:
-        from distdoctor.cli.catalog import versions
+        from distdoctor.cli.installed import versions
 
         streams.write(versions(verbose=verbose > 0))
         raise typer.Exit(OK)
@@ -225,16 +224,16 @@ def run(arguments: Sequence[str]) -> int:
         if words and not words[0].startswith("-") and words[0] not in (*COMMANDS, *HIDDEN):
             hint = did_you_mean(words[0], COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
             return _bad_usage(f"no command {words[0]!r}{hint}", words)
-        parser = typer.main.get_command(app)
+        parser = parser_of(app, words)
         own = words[: words.index("--")] if "--" in words else words
         if words[:1] == ["run"] and own == words and not {"-h", "--help"} & set(words):
             return _bad_usage("run needs -- before the line that starts the job: distdoctor run -- torchrun ...", words)
-        if problem := _without_value(parser, own):
+        if problem := without_value(parser, own):
             return _bad_usage(problem, words)
         status = parser.main(args=words, prog_name="distdoctor", standalone_mode=False)
         return status if isinstance(status, int) else OK
     except typer.TyperException as err:
-        return _bad_usage(with_empty(_one_line(err), words), words)
+        return _bad_usage(with_empty(complaint_of(err), words), words)
     except (Interrupted, KeyboardInterrupt, typer.Abort) as err:
         number = err.number if isinstance(err, Interrupted) else signal.SIGINT
         text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
@@ -249,32 +248,6 @@ def run(arguments: Sequence[str]) -> int:
         return _crashed(err, words)
     finally:
         interrupts.hold()
-
-
-def _without_value(parser: Any, words: Sequence[str]) -> str | None:
-    """What is wrong where an option took the next option for its value: the parser would complain of the rest."""
-    command = getattr(parser, "commands", {}).get(words[0]) if words else None
-    options = [param for param in command.params if param.param_type_name == "option"] if command is not None else []
-    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
-    valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
-    for name, following in itertools.pairwise(words):
-        if name in valued and following in known:
-            return f"{name} needs a value, and {following} stands there"
-    return None
-
-
-def _one_line(err: Exception) -> str:
-    """The parser's own complaint as one line, in the style of the others."""
-    possible = getattr(err, "possibilities", None)
-    if possible:
-        wrong = str(getattr(err, "option_name", ""))
-        return f"no option {wrong!r}{did_you_mean(wrong, possible)}"
-    formatted = getattr(err, "format_message", None)
-    text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
-    extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
-    if extra:
-        return f"{extra[1]!r} belongs to no flag here (the job's own script is not run: leave it out)"
-    return text[:1].lower() + text[1:]
 
 
 def _bad_usage(text: str, words: Sequence[str], here: bool = False) -> int:

@@ -1,22 +1,19 @@
-"""What is known, to be looked up: the checks' pages and their list, and what is installed here."""
+"""What is known, to be looked up: the checks' pages and their list."""
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from importlib.machinery import PathFinder
 from pathlib import Path
 
-from distdoctor import __version__, streams
+from distdoctor import streams
 from distdoctor.cli.argv import did_you_mean, nearest
 from distdoctor.cli.words import program
-from distdoctor.judge.catalog import BadCheck, Check, built_in_folder, load
+from distdoctor.judge.catalog import BadCheck, Check, load
 from distdoctor.model.errors import UsageError
 from distdoctor.model.stages import LOG_STAGES, STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK
@@ -144,38 +141,6 @@ def print_schema() -> int:
 
     streams.write(json.dumps(schema(), indent=2) + "\n")
     return OK
-
-
-def versions(*, verbose: bool) -> str:
-    """What is installed here; ``verbose``: also the Python and the torch that a job started here would get.
-
-    torch is looked for and not imported.
-    """
-    if not verbose:
-        return f"distdoctor {__version__}\n"
-    return (
-        f"distdoctor {__version__}  {Path(__file__).resolve().parents[1]}\n"
-        f"checks  {built_in_folder()}\n"
-        f"Python {platform.python_version()}  {sys.executable}\n"
-        f"{_torch()}\n"
-    )
-
-
-def _torch() -> str:
-    # A script finds what PYTHONPATH names before what is installed; distdoctor's own sys.path is another.
-    first = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    try:
-        spec = PathFinder.find_spec("torch", [*first, *sys.path])
-    except (OSError, ValueError):
-        spec = None
-    if spec is None or spec.origin is None:
-        return "torch is not installed for this Python"
-    folder = Path(spec.origin).parent
-    try:
-        found = re.search(r"""^__version__\s*=\s*['"]([^'"]+)""", (folder / "version.py").read_text(), re.MULTILINE)
-    except (OSError, ValueError):
-        found = None
-    return f"torch {found[1] if found else 'of unknown version'}  {folder}"
 
 
 def _width() -> int:

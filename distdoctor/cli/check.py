@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distdoctor import streams
-from distdoctor.cli.catalog import known_ids, load_checks
 from distdoctor.cli.error_file import leave_cause
 from distdoctor.cli.fanout_progress import observer_of
 from distdoctor.cli.flags import HostFlags, ReportFlags, RunFlags
@@ -115,12 +114,12 @@ class CheckCommand:
 
     def options(self) -> Options:
         """The run these flags ask for. Raises UsageError."""
-        from distdoctor.probes.devices import count_cpus, count_gpus
-        from distdoctor.session.options import Options
-
         how = self.how
         self.check_times()
         until = one_of("--until", how.until, STAGES)
+        from distdoctor.probes.devices import count_cpus, count_gpus
+        from distdoctor.session.options import Options  # what takes its time comes after what may be wrong
+
         save = None if how.save is None else Path(how.save) if how.dry_run else save_path(how.save)
         checks, ignore = self.judging()
         try:
@@ -153,6 +152,8 @@ class CheckCommand:
 
     def judging(self) -> tuple[tuple[Check, ...], tuple[str, ...]]:
         """The checks, and the patterns of those that are set aside. Raises UsageError."""
+        from distdoctor.cli.catalog import known_ids, load_checks
+
         checks = load_checks(self.report.checks or ())
         return checks, known_ids(self.report.ignore or (), checks)
 

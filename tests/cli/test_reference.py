@@ -14,7 +14,8 @@ import pytest
 from distdoctor import __version__
 from distdoctor.cli.app import run
 from distdoctor.cli.argv import nearest
-from distdoctor.cli.catalog import versions, write_page
+from distdoctor.cli.catalog import write_page
+from distdoctor.cli.installed import versions
 from distdoctor.judge.catalog import Check
 from distdoctor.model.stages import STAGES
 from distdoctor.render.formats import FORMATS
