@@ -27,7 +27,7 @@ process/stopped, host/filesystem-stalled, host/extension-lock-stale, collective/
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, age_said, live, names_of
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
@@ -67,7 +67,9 @@ def asleep(held: list[live.LiveRank]) -> Iterator[str]:
     """For how long those sleep yet of which that is known."""
     for rank in held:
         if rank.asleep is not None:
-            yield f"{rank.node.name}: {rank.called} sleeps, or what it waits for, for {rank.asleep:.0f} s yet"
+            main = rank.process.main
+            who = rank.called if main and main.left is not None else f"what {rank.called} waits for"
+            yield f"{rank.node.name}: {who} sleeps for {age_said(rank.asleep)} yet"
 
 
 def below(held: list[live.LiveRank]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
+from distdoctor.model.durations import age_said as age_said
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import PortHolder, Resolution
 
@@ -35,14 +36,6 @@ def some_of(names: Iterable[str], limit: int = 8) -> str:
 def ranks_said(ranks: Sequence[int], none: str = "A rank") -> str:
     """``Rank 1`` or ``Ranks 1 and 2``, to begin a sentence with; ``none`` where their numbers are not known."""
     return f"Rank{'s' if len(ranks) > 1 else ''} {together(map(str, ranks))}" if ranks else none
-
-
-def age_said(seconds: float) -> str:
-    """How long ago, in the unit that people would use."""
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def links_to(sources: Iterable[Node], name: str) -> tuple[tuple[str, str], ...]:

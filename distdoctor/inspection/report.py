@@ -102,6 +102,7 @@ def _details(job: LiveJob, state: str) -> dict[str, Any]:
         "state": state,
         "world_size": job.world,
         "apart": first.seconds,
+        "waited": job.waited,
         "groups": [*_groups(job)],
         "processes": [*_processes(job)],
         "stores": [*_stores(job)],

@@ -41,21 +41,20 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
     if lost and all(rank.pauses for rank in lost):
-        return _pauses(lost, still)
+        return _pauses(lost, job.waited)
     if lost:
         return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
     if busy and not still:
         return "moves", "pass", []
     if busy:
-        return _others_wait(busy, still)
+        return _others_wait(busy, job.waited)
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
     return "unknown", "incomplete", _ask(job)
 
 
-def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+def _others_wait(busy: Sequence[LiveRank], since: float | None) -> tuple[str, Verdict, list[str]]:
     """The same, where some work and the others wait for them."""
-    since = _waited(still)
     said = f"for {since:.0f} s at least" if since is not None else "since when, the kernel does not tell"
     if not all(rank.computes for rank in busy):
         return (
@@ -74,29 +73,24 @@ def _others_wait(busy: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[s
     ]  # fmt: skip
 
 
-def _waited(still: Sequence[LiveRank]) -> float | None:
-    """For how many seconds at least the first of these has waited for the others."""
-    return max((rank.waited for rank in still if rank.waited is not None), default=None)
-
-
-def _pauses(lost: Sequence[LiveRank], still: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+def _pauses(lost: Sequence[LiveRank], waited: float | None) -> tuple[str, Verdict, list[str]]:
     """The same, where these stand still for a moment and the others wait for them."""
-    since, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
-    sleeps = max((seconds for seconds in asleep if seconds is not None), default=None)
-    now = f"that sleeps, for {sleeps:.0f} s yet" if sleeps is not None and None not in asleep else (
-        f"nothing moves there for {since:.0f} s at most"
-    )  # fmt: skip
+    still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
+    now = f", and nothing moves there for {still:.0f} s at most"
+    if None not in asleep:
+        yet = max(seconds for seconds in asleep if seconds is not None)
+        itself = all(rank.process.main is not None and rank.process.main.left is not None for rank in lost)
+        now = f"{'' if itself else ', and what it waits for sleeps'} for {yet:.0f} s yet"
     if all(rank.gets_data for rank in lost):
-        now = "a thread or a process of it gets some data now and then"
-    waited = _waited(still)
+        now = ", and a thread or a process of it gets some data now and then"
     if waited is not None and waited >= PATIENCE:
         return "again", "incomplete", [
-            f"{_said(lost)}, and {now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
+            f"{_said(lost)}{now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
             "and again",
             "whether what it waits for will come cannot be known from outside: see at that line what it is",
         ]  # fmt: skip
     return "pauses", "warn", [
-        f"it is slow so far: {_said(lost)}, and {now}; the others wait",
+        f"it is slow so far: {_said(lost)}{now}; the others wait",
         "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
     ]  # fmt: skip
 

@@ -98,6 +98,11 @@ class LiveJob:
         return [rank for rank in self.ranks if rank.waits]
 
     @property
+    def waited(self) -> float | None:
+        """For how many seconds at least the first of these has waited; None where that is not known."""
+        return max((rank.waited for rank in self.waiting if rank.waited is not None), default=None)
+
+    @property
     def age(self) -> float:
         """Seconds since the last of its processes here was started."""
         ages = [rank.process.age for rank in self.ranks] or [one.age for _, one in self.agents]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from distdoctor.model.durations import age_said
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 from distdoctor.render.marks import STYLES
@@ -61,9 +62,13 @@ def write_head(page: Page, report: Report, dot: str) -> None:
     if report.torch:
         parts.append(f"torch {clean(report.torch)}")
     page.prose((dot.join(parts), "bold"), hang=2)
-    page.line((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"))
+    waited = job.get("waited") if job.get("state") in _HELD else None
+    since = f"; ranks wait for {age_said(waited)} at least" if waited else ""
+    page.line((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"), since)
 
 
+_HELD = ("hangs", "again", "computes", "unknown")
+"""States of which one asks since when."""
 _LAUNCHERS = {"env": "by variables", "fork": "forked"}
 
 
@@ -102,6 +107,13 @@ def _write_stacks(page: Page, job: dict[str, Any]) -> None:
             page.line((f"    {clean(frame)}", "dim"))
 
 
+def _all_seen(report: Report) -> bool:
+    """Whether each of the job's ranks was looked at."""
+    job = report.details["job"]
+    seen = {number for group in job.get("groups") or () if group.get("pids") for number in group.get("ranks") or ()}
+    return bool(job.get("world_size")) and len(seen) >= job["world_size"]
+
+
 def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
     """The one thing to do now, and the line for it."""
     program, state = style.program, report.details["job"].get("state")
@@ -114,8 +126,12 @@ def next_step(report: Report, style: Style) -> tuple[str, list[str]]:
         return "do what is said above; the job goes on, or has to be started again", []
     if state == "outside":
         return "look on its nodes", [again]
+    if state == "again" or (state == "unknown" and _all_seen(report)):
+        return "see the stack of each rank, and what it waits for at its line", [f"{again} -v"]
     if state == "unknown":
-        return "look on the other nodes, too; save each (--save DIR/) and diagnose them together", [
-            f"{again} --save DIR/"
-        ]
+        text = "look on the other nodes, too; save each (--save DIR/) and diagnose them together"
+        names = [node.name for node in report.nodes]
+        if len(names) > 1:
+            return f"{text}; or from here over ssh", [f"{again} --hosts {shlex.quote(fold(names).replace(', ', ','))}"]
+        return text, [f"{again} --save DIR/"]
     return "look again where it lasts", [again]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from distdoctor.inspection import looks, stacks
-from distdoctor.knowledge.live_job import PAUSE
+from distdoctor.knowledge.live_rank import PAUSE
 from tests.helpers.commands import doctor, environment
 from tests.helpers.report_schema import report_in
 

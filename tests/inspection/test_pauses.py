@@ -15,6 +15,7 @@ from distdoctor.inspection.report import report_on_jobs
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.model.facts import Frame, JobThread, Moved, NodeFacts
 from distdoctor.model.report import Report
+from distdoctor.render.text import render
 from tests.facts_builder import CHECKS
 from tests.inspection.live_facts import WORKS, call, frames, node, process, store
 
@@ -54,17 +55,17 @@ LEFT = {
     "ten seconds of sleep in each step": (
         local(REDUCE, REDUCE, REDUCE, sleeps(3, 2.0, 8.0)),
         "warn",
-        "slow so far: rank 3 is in its own code at train.py:8 (sleeps), and that sleeps, for 2 s yet; the others wait",
+        "slow so far: rank 3 is in its own code at train.py:8 (sleeps) for 2 s yet; the others wait",
     ),
     "a program of its own that sleeps": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0), children=[child(3, 11.0)]),
         "warn",
-        "sleeps, for 11 s yet",
+        "and what it waits for sleeps for 11 s yet; the others wait",
     ),
     "tries again and again": (
         local(REDUCE, REDUCE, REDUCE, sleeps(3, 3.0), waited=300.0),
         "incomplete",
-        "rank 3 is in its own code at train.py:8 (sleeps), and that sleeps, for 3 s yet; the others wait, for 300 s",
+        "rank 3 is in its own code at train.py:8 (sleeps) for 3 s yet; the others wait, for 300 s",
     ),
     "a service that answers after some seconds, for long": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="recvfrom", idle=2.0), waited=300.0),
@@ -231,3 +232,13 @@ def test_how_long_a_process_sleeps_yet_is_read_without_waking_it(name: str) -> N
             started.kill()
     assert left is not None and main.left is not None and seconds - 30 < left <= main.left <= seconds
     assert before and after and looks.moved(before, after).switches == 0
+
+
+def test_the_page_tells_since_when_and_where_to_look_next() -> None:
+    held = render(judged(local(REDUCE, REDUCE, REDUCE, process(3, CODE), waited=1500.0)))
+    assert held.splitlines()[1] == "HANGS: the job hangs; ranks wait for 25 minutes at least"
+    elsewhere = render(judged(node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,))))
+    assert "distdoctor hang --hosts 'host[0-1]'" in elsewhere.splitlines()[-1]
+    all_here = render(judged(LEFT["all wait for a message"][0])).splitlines()
+    assert all_here[-2].startswith("next: see the stack of each rank") and all_here[-1].strip() == "distdoctor hang -v"
+    assert render(judged(LEFT["tries again and again"][0])).splitlines()[-1].strip() == "distdoctor hang -v"
