@@ -221,6 +221,23 @@ def test_what_killed_it_is_told_below_its_output(tmp_path: Path) -> None:
     assert '"id": "gloo/loopback-address"' in (tmp_path / "report.json").read_text()
 
 
+@pytest.mark.scoreboard
+def test_what_torchrun_keeps_of_the_ranks_alone_is_read_where_it_died(tmp_path: Path) -> None:
+    """With -r 3 what a rank says comes to no console; an older file there is not of this job."""
+    logs, script, old = tmp_path / "logs", tmp_path / "train.py", tmp_path / "logs/earlier/stderr.log"
+    script.write_text("import os\nif os.environ['RANK'] == '1':\n    raise MemoryError('the second rank has no room')\n")
+    old.parent.mkdir(parents=True)
+    old.write_text("ValueError: of another day\n")
+    os.utime(old, (time.time() - 3600,) * 2)
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-r", "3")
+    done = run(*torchrun, "--log-dir", str(logs), str(script))
+    assert done.returncode == 1
+    assert b"the second rank has no room" not in done.stdout
+    job, _, told = done.stderr.decode().partition("distdoctor 0")
+    assert "the second rank has no room" not in job
+    assert "MemoryError" in told and "the second rank has no room" in told and "of another day" not in told
+
+
 def test_of_many_tasks_one_tells_whole_and_another_a_line_of_its_cause() -> None:
     """With what srun sets for the second task of two on this host."""
     task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0"}

@@ -70,9 +70,10 @@ def test_who_it_is_is_found_in_smaller_groups(broken: str, ranks: int, blamed: l
     ("broken", "ranks", "blamed"),
     [
         ("node0/1+node0/2", 4, [1, 2]),
-        pytest.param("node0/2", 4, [2], marks=pytest.mark.scoreboard),
+        ("node0/2", 4, [2]),
     ],
 )
+@pytest.mark.scoreboard
 def test_the_gpus_of_one_node_are_tried_apart(broken: str, ranks: int, blamed: list[int]) -> None:
     status, report = nodes(broken, ranks, count=1)
     (root,) = (finding for finding in report["findings"] if finding["because_of"] is None and fails(finding))
