@@ -111,3 +111,14 @@ def test_mkdocs_has_nothing_to_say_against_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert (site.SITE / "search/search_index.json").stat().st_size > 100_000
     assert not re.findall(r'(?:src=|<link[^>]*href=)"(?:https?:)?//', (site.SITE / "index.html").read_text())
+
+
+@pytest.mark.scoreboard
+def test_the_site_is_built_without_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mkdocs", reason="pip install '.[docs]'")
+    monkeypatch.setattr(site, "PAGES", tmp_path / "pages")
+    monkeypatch.setattr(site, "SITE", tmp_path / "site")
+    monkeypatch.setattr(sys, "argv", ["site.py"])
+    assert site.main() == 0
+    page = (tmp_path / "site/checks/gloo/init-failed.html").read_text()
+    assert "The NCCL process group cannot be made" in page
