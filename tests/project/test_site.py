@@ -120,5 +120,5 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(site, "SITE", tmp_path / "site")
     monkeypatch.setattr(sys, "argv", ["site.py"])
     assert site.main() == 0
-    page = (tmp_path / "site/checks/gloo/init-failed.html").read_text()
+    page = (tmp_path / "site/checks/nccl/init-failed.html").read_text()
     assert "The NCCL process group cannot be made" in page
