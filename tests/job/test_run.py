@@ -225,7 +225,9 @@ def test_what_killed_it_is_told_below_its_output(tmp_path: Path) -> None:
 def test_what_torchrun_keeps_of_the_ranks_alone_is_read_where_it_died(tmp_path: Path) -> None:
     """With -r 3 what a rank says comes to no console; an older file there is not of this job."""
     logs, script, old = tmp_path / "logs", tmp_path / "train.py", tmp_path / "logs/earlier/stderr.log"
-    script.write_text("import os\nif os.environ['RANK'] == '1':\n    raise MemoryError('the second rank has no room')\n")
+    script.write_text(
+        "import os\nif os.environ['RANK'] == '1':\n    raise MemoryError('the second rank has no room')\n"
+    )
     old.parent.mkdir(parents=True)
     old.write_text("ValueError: of another day\n")
     os.utime(old, (time.time() - 3600,) * 2)
