@@ -74,6 +74,10 @@ LOG = (
         r"(?:ImportError|OSError): lib(?:cu|nv)[\w.+-]{1,80}: (?:cannot open shared object file|failed to map)",
         stack=r"\A(?![\s\S]*File \")",  # where nothing says who asked for it: torch is what is linked with them
     ),
+    Line(
+        "or one of its dependencies",  # torch/__init__.py on Windows
+        r"\[WinError (?!1455\])\d{1,5}\] .{0,300}Error loading .{1,300}\.dll. or one of its dependencies",
+    ),
 )
 MATTERS = "the job starts so much later"
 PREVENTS = "plan agreed"

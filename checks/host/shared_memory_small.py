@@ -96,7 +96,13 @@ LOG = (
     Line(
         "Bus error",
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Bus error"
-        r"|Bus error ?\(core dumped\)|^(?:.{0,80}\d+ )?Bus error",
+        r"|Bus error ?\(core dumped\)|^(?:.{0,80}\d+ |.{0,80}Signal: )?Bus error",
+        shows="end",
+    ),
+    Line(
+        ("signal SIGBUS", "Signals.SIGBUS", "exited on signal 7 "),
+        r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGBUS|died with <Signals\.SIGBUS"
+        r"|(?:process rank (?P<rank>\d{1,6}) with PID \d+ on node (?P<host>\S{1,64}) )?exited on signal 7 ",
         shows="end",
     ),
 )

@@ -137,8 +137,8 @@ LOG = (
         why="NCCL tells only which call failed: with NCCL_DEBUG=INFO it says why",
     ),
     Line(
-        ("init.cc:", "group.cc:", "enqueue.cc:", "transport.cc:", "bootstrap.cc:", "init.cu:", "group.cu:"),
-        r"NCCL INFO (?:\S{0,200}/)?(?:init|group|enqueue|transport|bootstrap)\.c[cu]:\d{1,5} -> [1-689]\b",
+        ("init.cc:", "group.cc:", "enqueue.cc:", "bootstrap.cc:", "init.cu:", "group.cu:"),
+        r"NCCL INFO (?:\S{0,200}/)?(?:init|group|enqueue|bootstrap)\.c[cu]:\d{1,5} -> [1-689]\b",
         shows="symptom",
         why="the call failed, and what NCCL said of it before says why",
     ),

@@ -193,4 +193,31 @@ LOG = (
         shows="symptom",
         why="who called abort() says why above it",
     ),
+    Line(
+        ("exitcode", "exit code", "return code = "),  # of traps, illegal instructions and divisions; Windows' NTSTATUS
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-[458]|13[236]|3221225477|3221225501|3221225725|3221226356"
+        r"|-1073741819|-1073741795|-1073741571|-1073740940)\b",
+        shows="end",
+    ),
+    Line(
+        ("exitcode", "exit code", "return code = "),  # Windows' abort()
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:3221226505|-1073740791)\b",
+        shows="symptom",
+        why="who called abort() says why above it",
+    ),
+    Line(
+        ("terminated with signal SIG", "died with <Signals.SIG"),
+        r"(?:process (?P<local_rank>\d{1,4}) )?(?:terminated with signal|died with <Signals\.) ?SIG(?:FPE|ILL|TRAP)",
+        shows="end",
+    ),
+    Line(
+        "Windows fatal exception: ",
+        "exception: (?:access violation|stack overflow|code 0xc000)",
+        shows="end",
+    ),
+    Line(
+        "Kernel crashed while executing code",  # Jupyter's, of its own process
+        shows="symptom",
+        why="want of memory ends it so as well",
+    ),
 )

@@ -63,7 +63,7 @@ LOG = (
     ),
     Line(
         "CalledProcessError: ",
-        r"returned non-zero exit status (?!255)\d+|died with <Signals\.SIG(?:TERM|ABRT)",
+        r"returned non-zero exit status (?!255)\d+|died with <Signals\.SIG(?:TERM|ABRT|INT|HUP|PIPE|USR[12]|QUIT)",
         shows="symptom",
         why="the launcher tells only that its child failed",
     ),

@@ -163,6 +163,19 @@ LOG = (
         shows="end",
     ),
     Line(
+        ("killed  ", "exit status 137"),
+        r"^(?:zsh|fish): killed {2,}|^\[\d{1,4}\] {1,8}[-+]? *\d{1,9} killed {2,}|\bexit status 137\b",
+        shows="end",
+    ),
+    Line(
+        ("allocate more memory than is available", "crashed after using all available RAM"),  # Kaggle's and Colab's
+        "^Your (?:notebook|session) ",
+    ),
+    Line(
+        ("WinError 1455", "paging file is too small"),
+        r"\[WinError 1455\]|paging file is too small for this operation",
+    ),
+    Line(
         (
             "Worker unexpectedly exits",
             "by an unexpected system error",

@@ -96,4 +96,10 @@ LOG = (
         r"PreemptionError: |[Nn]odes? of this job got pre-?empted",
         final=True,
     ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-10|-12|138|140)\b",
+        shows="symptom",
+        why="a scheduler that warns before the end sends SIGUSR1 or SIGUSR2, and whoever wants may do so",
+    ),
 )

@@ -95,4 +95,17 @@ LOG = (
         shows="symptom",
         why="it does not say by whom",
     ),
+    Line(
+        ("exitcode", "exit code", "return code = "),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-2|-3|130|131)\b",
+        shows="symptom",
+        why="somebody pressed Ctrl-C, or a program did as if: why the job had to be ended so is not said",
+    ),
+    Line(
+        ("terminated with signal SIG", "died with <Signals.SIG"),
+        r"(?:process (?P<local_rank>\d{1,4}) )?(?:terminated with signal|died with <Signals\.) ?SIG(?:INT|TERM|QUIT|HUP"
+        r"|PIPE|USR)",
+        shows="symptom",
+        why="it does not say by whom",
+    ),
 )

@@ -90,6 +90,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "node1:1234:1250 [0] bootstrap.cc:120 NCCL WARN Bootstrap Root : mismatch in info from procs, nranks "
         "8 vs 16, nroots 1 vs 1, iroot 0 vs 0, offset 0 vs 0",
     ),
+    (
+        "environment/torch-broken",
+        "OSError: [WinError 126] The specified module could not be found. Error loading "
+        '"C:\\torch\\lib\\fbgemm.dll" or one of its dependencies.',
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = ()

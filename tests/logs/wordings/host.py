@@ -59,6 +59,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "host/hostname-numeric",
         "[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (05, 40323).",
     ),
+    (
+        "host/shared-memory-small",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGBUS",
+    ),
+    ("host/shared-memory-small", "[node1:1234] Signal: Bus error (7)"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

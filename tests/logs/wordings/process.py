@@ -89,6 +89,22 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "process/killed-by-scheduler",
         "UserError: AzureMLCompute job failed. PreemptionError: Nodes of this job got pre-empted.",
     ),
+    (
+        "process/crashed",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -8) local_rank: 0 (pid: 71) "
+        "of binary: python",
+    ),
+    (
+        "process/crashed",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 3221225477) local_rank: 0 "
+        "(pid: 71) of binary: python",
+    ),
+    ("process/crashed", "Windows fatal exception: access violation"),
+    ("process/crashed", "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGFPE"),
+    ("process/killed-by-oom", "zsh: killed     torchrun --nproc_per_node 2 train.py"),
+    ("process/killed-by-oom", "[1]  + 12345 killed     python train.py"),
+    ("process/killed-by-oom", "Your session crashed after using all available RAM."),
+    ("process/killed-by-oom", "OSError: [WinError 1455] The paging file is too small for this operation to complete."),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -224,4 +240,19 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "3, res=3, closed=0",
     ),
     ("process/killed-by-oom", "node1:1234:1250 [0] include/alloc.h:60 NCCL WARN Failed to malloc 8388608 bytes"),
+    (
+        "process/terminated",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -2) local_rank: 0 (pid: 71) "
+        "of binary: python",
+    ),
+    (
+        "process/terminated",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGTERM",
+    ),
+    (
+        "process/killed-by-scheduler",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -10) local_rank: 0 (pid: 71) "
+        "of binary: python",
+    ),
+    ("process/crashed", "The Kernel crashed while executing code in the current cell or a previous cell."),
 )
