@@ -86,8 +86,8 @@ LOG = (
         why="NCCL_DEBUG=INFO says which check of NCCL failed",
     ),
     Line(
-        ".cc:",
-        r"NCCL INFO \S{1,80}\.cc:\d{1,5} -> [1-9]",
+        (".cc:", ".cu:"),
+        r"NCCL INFO \S{1,200}\.c[cu]:\d{1,5} -> [1-9]",
         shows="symptom",
         why="it tells which calls of NCCL failed; the NCCL WARN before it says why",
         unless=r"INFO transport\.cc:",  # also where SHARP or NVLS cannot be had and NCCL does without
@@ -135,12 +135,6 @@ LOG = (
         ),
         shows="symptom",
         why="NCCL tells only which call failed: with NCCL_DEBUG=INFO it says why",
-    ),
-    Line(
-        ("init.cc:", "group.cc:", "enqueue.cc:", "bootstrap.cc:", "init.cu:", "group.cu:"),
-        r"NCCL INFO (?:\S{0,200}/)?(?:init|group|enqueue|bootstrap)\.c[cu]:\d{1,5} -> [1-689]\b",
-        shows="symptom",
-        why="the call failed, and what NCCL said of it before says why",
     ),
     Line(
         "NCCL WARN UDS: ",
