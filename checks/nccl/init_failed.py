@@ -25,7 +25,6 @@ gpu/fewer-than-ranks, gpu/shared-device, mesh/peer-ports-blocked
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Literal
 
 from distdoctor.check_api import (
     Cluster,
@@ -170,17 +169,18 @@ FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
 def judge(cluster: Cluster) -> Iterator[Finding]:
     gpus_seen = any(rank.gpu and rank.gpu.visible for node in cluster.nodes for rank in node.facts.ranks)
     planned = any("nccl" in node.plan.backends(gpus=gpus_seen) for node in cluster.nodes)
-    severity: Literal["fail", "warn"] = "fail" if planned else "warn"
     found = groups.group_search(cluster)
     devices = list(groups.device_searches(cluster))
     named = [one for one in devices if one.ranks]
-    yield from (of_devices(one, severity) for one in named)
+    yield from (of_devices(one, planned) for one in named)
     if found is None or not found.nodes:
         if named:
             return
         tried = (*(found.evidence if found is not None else ()), *(line for one in devices for line in one.evidence))
         evidence = (*nccl_said(cluster.nodes), *tried)
-        for one in failed_stage_finding(cluster, "nccl", "The NCCL process group cannot be made", FIX, severity):
+        for one in failed_stage_finding(
+            cluster, "nccl", "The NCCL process group cannot be made", FIX, "fail" if planned else "warn"
+        ):
             yield replace(one, evidence=(*one.evidence, *evidence[:LINES]))
         return
     told = {one.node for one in named}
@@ -192,11 +192,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             links=[(a.name, b.name) for a, b in links],
             evidence=[*nccl_said(nodes), *about(found, nodes), *more][:LINES],
             fixes=[Fix.on(nodes, FIX_SMALLER)],
-            severity=severity,
+            severity="fail" if planned else "warn",
         )
 
 
-def of_devices(found: groups.DeviceSearch, severity: Literal["fail", "warn"]) -> Finding:
+def of_devices(found: groups.DeviceSearch, planned: bool) -> Finding:
     """The GPU, or the two, of one node with which its own group fails."""
     node, ranks = found.node, found.ranks
     blamed = ranks.alone or ranks.bad or tuple(dict.fromkeys(rank for pair in ranks.links for rank in pair))
@@ -216,7 +216,7 @@ def of_devices(found: groups.DeviceSearch, severity: Literal["fail", "warn"]) ->
         ranks=sorted(blamed),
         evidence=[*nccl_said([node]), *failed_first(found.evidence)][:LINES],
         fixes=[Fix.on(node, fix)],
-        severity=severity,
+        severity="fail" if planned else "warn",
     )
 
 
