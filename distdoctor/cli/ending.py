@@ -60,7 +60,8 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
 
 
 def shortage(err: BaseException | None) -> str | None:
-    """Which limit of this process made it fail, where it was one; also where that is only behind ``err``."""
+    """Which limit of this process, or which package, made it fail, where it was one, also where that is only behind
+    ``err``."""
     while err is not None:
         number = err.errno if isinstance(err, OSError) else None
         if number in (errno.EMFILE, errno.ENFILE):
@@ -74,5 +75,10 @@ def shortage(err: BaseException | None) -> str | None:
             return f"no further process or thread is allowed (ulimit -u is {limit}; a container may set pids.max)"
         if number == errno.ENOMEM or isinstance(err, MemoryError):
             return "no memory is left for distdoctor itself (ulimit -v, or the container's limit)"
+        if isinstance(err, ImportError) and (err.name or "distdoctor").partition(".")[0] != "distdoctor":
+            return (
+                f"{err}: a package that distdoctor needs is not there, or another one is taken for it (PYTHONPATH, "
+                "~/.local: PYTHONNOUSERSITE=1), as the job's Python would take it, too"
+            )
         err = err.__cause__ or err.__context__
     return None

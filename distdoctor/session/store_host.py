@@ -14,6 +14,7 @@ from typing import Any
 from distdoctor import __version__
 from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.model.facts import Answer, Bind, NetworkFacts, encode
+from distdoctor.model.plan import DEFAULT_PORT
 from distdoctor.model.stages import NETWORK
 from distdoctor.probes import ports
 from distdoctor.probes.proc import listening
@@ -242,6 +243,6 @@ class StoreHost:
                 error=error,
                 holders=ports.holders(port),
                 answer=answer,
-                free_port=ports.free_port(port),
+                free_port=ports.free_port(port or DEFAULT_PORT - 1),
             )
         )

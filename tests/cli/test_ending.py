@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor import __version__
+from distdoctor.cli.ending import shortage
 from distdoctor.model.facts import FactsFile, encode
 from tests.cli.endings import SECONDS, one_document, shell, site, started
 from tests.facts_builder import healthy
@@ -169,3 +170,11 @@ class TestLimits:
         document = one_document(done.stdout)
         assert (done.returncode, document["verdict"]) == (3, "incomplete")
         assert "ulimit -u is 1" in document["notes"][0], done.stderr
+
+
+def test_a_package_that_is_hidden_is_no_fault_to_be_reported() -> None:
+    """An old typing_extensions in ~/.local breaks torch and this alike."""
+    text = "cannot import name 'Sentinel' from 'typing_extensions' (/home/ann/.local/lib/typing_extensions.py)"
+    told = shortage(ImportError(text, name="typing_extensions"))
+    assert told is not None and text in told and "PYTHONNOUSERSITE=1" in told
+    assert shortage(ImportError("cannot import name 'x'", name="distdoctor.model")) is None

@@ -1,0 +1,50 @@
+"""network/link-flaps: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from distdoctor.model.facts import KernelLine
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.facts_builder import CHECKS, healthy, with_host
+
+CHECK = "network/link-flaps"
+
+
+def lost(times: int, interface: str = "eth0") -> Facts:
+    text = f"e1000e 0000:06:00.0 {interface}: NIC Link is Down"
+    lines = tuple(KernelLine(CHECK, "hint", text, 10.0 * n, {"interface": interface}) for n in range(times))
+    zero, one = healthy(2)
+    return zero, with_host(one, kernel_log=lines)
+
+
+ROWS = [Row("three times", lambda: lost(3), ("host1",), "warn", together=True)]
+
+LOOK_ALIKES = [
+    LookAlike("once, as a cable is plugged in", lambda: lost(1)),
+    LookAlike("another card", lambda: lost(3, "eth7")),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+@pytest.mark.parametrize(
+    ("line", "interface"),
+    [
+        ("e1000e: eth4 NIC Link is Down", "eth4"),
+        ("ixgbe 0000:81:00.0 ens1f0: NIC Link is Down", "ens1f0"),
+        ("mlx5_core 0000:3b:00.0 enp59s0f0np0: Link down", "enp59s0f0np0"),
+        ("bnxt_en 0000:19:00.0 eno1np0: NIC Link is Down", "eno1np0"),
+        ("tg3 0000:02:00.0 eth0: Link is down", "eth0"),
+        ("bond0: (slave ens5): link status definitely down, disabling slave", "ens5"),
+        ("e1000e: eth4 NIC Link is Up 1000 Mbps Full Duplex", None),
+        ("IPv6: ADDRCONF(NETDEV_UP): eth4: link is not ready", None),
+    ],
+)
+def test_the_interface_in_the_kernels_words(line: str, interface: str | None) -> None:
+    (check,) = (one for one in CHECKS if one.id == CHECK)
+    found = re.search(check.log[0].pattern, line)
+    assert (found and found["interface"]) == interface
