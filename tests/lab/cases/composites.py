@@ -89,13 +89,15 @@ COMPOSITES = [
     merged("IPv6 only, master by number"),
     merged("one rendezvous id, c10d", "two cards in one network, and a second address"),
     merged("a busy machine", "a busy machine, 4 nodes"),
-    merged("4 nodes", "5 nodes of 1 rank", "8 nodes", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+    merged("4 nodes", "5 nodes of 1 rank", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+    merged("8 nodes"),
 ]
 """Each shape is in exactly one of them (tests/lab/test_table.py)."""
 FURTHER = {
     "two nodes on one host, by name",
     "two nodes on each of two hosts + gloo on two networks",
     "IPv6 only, master by number",
+    "8 nodes",
     "torch.distributed.launch + host names with dots + IPv4 and IPv6",
     "one rendezvous id, c10d + two cards in one network, and a second address",
     "a busy machine + a busy machine, 4 nodes",
