@@ -126,11 +126,12 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(kind, frame=own, why="imports modules")
     if _compiles(below):
         return Place(COMPILING, frame=own)
-    if _is_futex(main) and in_flight(one):
-        if _waits_for_work(frames):
-            return Place(COLLECTIVE, _work_of(frames), own)
-        if thread := next((thread for thread in one.threads[1:] if _call_of(thread)), None):
-            return Place(COLLECTIVE, _call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
+    waits = _is_futex(main) and in_flight(one)
+    if waits and _waits_for_work(frames):
+        return Place(COLLECTIVE, _work_of(frames), own)
+    thread = next((thread for thread in one.threads[1:] if _call_of(thread)), None)
+    if thread and (waits or _looks_after_threads(one, main)):
+        return Place(COLLECTIVE, _call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
     if hosts_store(one) and sleeps(main) and switches_of(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
         return Place(HOSTING, "TCPStore", own, sure=False)  # made by the job's own code
     if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop"):
@@ -138,10 +139,16 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(COLLECTIVE, MESSAGE, own)
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):
         # Python ends once all threads have that are no daemons (Lib/threading.py).
-        thread = next((t for t in one.threads[1:] if own_frame(t)), None)
-        return Place(CODE, frame=own_frame(thread), why="its program has ended but for a thread")
+        left = next((t for t in one.threads[1:] if own_frame(t)), None)
+        return Place(CODE, frame=own_frame(left), why="its program has ended but for a thread")
     # Who sleeps for a moment again and again may wait for something, or work a little each time.
     return Place(CODE, frame=own, why=waiting(main), sure=not (sleeps(main) and switches_of(one) > 1))
+
+
+def _looks_after_threads(one: JobProcess, main: JobThread) -> bool:
+    """Whether it is in an event loop, or looks every now and then whether something is through."""
+    loops = any("asyncio/" in frame.file for frame in main.frames)
+    return loops or (sleeps(main) and switches_of(one) > 1)
 
 
 def _call_of(thread: JobThread) -> str:

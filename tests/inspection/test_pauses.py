@@ -164,6 +164,24 @@ def test_ranks_that_are_further_in_a_step_are_not_apart() -> None:
     assert [(f.check, f.ranks) for f in report.findings] == [(MISMATCH, (3,))]
 
 
+def below_loop(rank: int, thread: JobThread | None, **more: Any) -> Any:
+    """A rank whose main thread has an event loop, and another thread."""
+    one = process(rank, frames("asyncio/base_events.py:run_forever"), **{"call": "epoll_wait", **more})
+    return replace(one, threads=(*one.threads, *([thread] if thread else [])))
+
+
+REDUCES = JobThread(1400, "python", "S", call="futex", frames=call("all_reduce", 30))
+POLLED = {"call": "clock_nanosleep", "moved": Moved(1.5, switches=3)}
+
+
+@pytest.mark.parametrize("more", [{}, POLLED], ids=["event loop", "looks again and again"])
+def test_a_collective_in_a_thread_that_is_waited_for_is_one(more: dict[str, Any]) -> None:
+    report = judged(local(*(below_loop(rank, REDUCES, **more) for rank in range(3)), below_loop(3, None)))
+    assert [(f.check, f.ranks) for f in report.findings] == [(USER_CODE, (3,))]
+    places = [group["place"] for group in report.details["job"]["groups"]]
+    assert "in all_reduce at train.py:30 (in a thread that it waits for)" in places
+
+
 def test_of_two_ranks_of_four_none_is_told_to_be_the_wrong_one() -> None:
     report = judged(node(in_pass(2, BACKWARD), process(3, call("barrier")), stores=(ALL,), name="host1"))
     assert [f.check for f in report.findings] == [MISMATCH]

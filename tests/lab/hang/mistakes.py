@@ -5,6 +5,7 @@ Each is called on all ranks, with whether the rank is one of those that its step
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import ctypes
 import gc
@@ -17,6 +18,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 
 import torch
@@ -129,6 +132,35 @@ def fails_into_barrier(mine: bool) -> None:
         atexit.register(dist.barrier)
         raise ValueError("a label is out of range")
     dist.all_reduce(torch.ones(4))
+
+
+def other_barrier(mine: bool) -> None:
+    """These ranks go on where the others meet in a monitored barrier."""
+    if not mine:
+        dist.monitored_barrier(timeout=timedelta(hours=1))
+    dist.all_reduce(torch.ones(4))
+
+
+def below_event_loop(mine: bool) -> None:
+    """All ranks have an event loop and make their collectives in a thread below it; these sleep before."""
+
+    async def step() -> None:
+        if mine:
+            await asyncio.sleep(86_400)
+        await asyncio.to_thread(dist.all_reduce, torch.ones(4))
+
+    asyncio.run(step())
+
+
+def watched_thread(mine: bool) -> None:
+    """All ranks make their collectives in a thread and look every half second whether it is through; these read."""
+    if mine:
+        with open(Path(sys.argv[1]) / "end") as pipe:
+            pipe.read()
+    worker = threading.Thread(target=dist.all_reduce, args=(torch.ones(4),))
+    worker.start()
+    while worker.is_alive():
+        time.sleep(0.5)
 
 
 # -- by themselves ------------------------------------------------------------------------------------------------
@@ -263,6 +295,9 @@ MISTAKES: dict[str, Callable[[bool], None]] = {
     "reordered": groups_reordered,
     "unpicklable": cannot_be_sent,
     "fails": fails_into_barrier,
+    "monitored": other_barrier,
+    "loop": below_event_loop,
+    "watched": watched_thread,
     "pool-killed": pool_killed,
     "output": output_full,
     "thread": last_thread,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tests.lab.hang.acts import late
 from tests.lab.hang.reported_further import held, one_host, slow
 from tests.lab.hang.row import Job, Look, Row
-from tests.lab.hang.table_words import MISMATCH
+from tests.lab.hang.table_words import MISMATCH, USER_CODE
 
 
 def for_each_other(what: str, step: str, *ask: str) -> Job:
@@ -26,6 +26,19 @@ ONCE_MORE = (
     one_host("rank 1 lets go of something that all have to", "garbage@1", 1),
     one_host("what rank 1 has cannot be sent", "unpicklable@1", 1),
     one_host("rank 1 failed, and waits for all at its end", "fails@1", 1),
+    one_host("rank 2 goes on where the others meet", "monitored@2", 2),
+    Job(
+        "reported: an event loop",
+        ("init", Row("reported: an event loop", "loop@2", (Look(0, USER_CODE, (2,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
+    Job(
+        "reported: a thread that is watched",
+        ("init", Row("reported: a thread that is watched", "watched@2", (Look(0, USER_CODE, (2,), ("host0",)),), last=True)),
+        hosts=1,
+        nproc=3,
+    ),
     for_each_other("two tags", "tag", "rank 0", "rank 1"),
     for_each_other("a ring of which one is reversed", "ring@1", "rank 1"),
     for_each_other("groups in another order", "reordered@1", "new_group"),
