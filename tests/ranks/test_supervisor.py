@@ -265,6 +265,16 @@ def test_what_is_no_message_ends_the_wait_for_torch(
     assert torch.version is None and torch.error is not None
 
 
+def test_what_was_imported_is_not_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes a torch a good part of a second, at the end of each run."""
+    (tmp_path / "torch.py").write_text(f"import atexit; atexit.register(open, {str(tmp_path / 'apart')!r}, 'w')")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    running = Running()
+    running.do(running.zygote.torch())
+    running.close()
+    assert running.zygote.process.returncode == 0 and not (tmp_path / "apart").exists()
+
+
 _SUPERVISOR = """
 import asyncio, os, sys, time
 from distdoctor.ranks.supervisor import Zygote
