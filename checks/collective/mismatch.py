@@ -108,7 +108,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     odd = those_apart([rank for rank in inside if rank.place.call not in paired], whole)
     if odd:
         others = [rank for rank in inside if rank not in odd]
-        call, usual = odd[0].place.said(), others[0].place.said()
+        call, usual = (" or ".join(dict.fromkeys(rank.place.said() for rank in those)) for those in (odd, others))
         are = "is" if len(odd) == 1 else "are"
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
         unsure = not whole and len(odd) * 2 == len(inside)

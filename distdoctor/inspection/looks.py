@@ -13,7 +13,7 @@ from functools import lru_cache
 from distdoctor.inspection import feeding, proc_files
 from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.command_line import of_agent
-from distdoctor.inspection.sleeps import left
+from distdoctor.inspection.sleeps import EVENTS, left
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import FUTEX, SLEEP, WITH_FILE, name_of, restarted
 from distdoctor.model.addresses import endpoint
@@ -176,7 +176,7 @@ def _thread(pid: int, tid: int, tables: SocketTables) -> JobThread:
         if reads.startswith("pipe:") and words[1] in _OUTPUT:
             reads = f"{reads} ({_OUTPUT[words[1]]})"
     name = (proc_files.text(task, "comm", 64) or "").strip()
-    asleep = left(pid, words, idle(pid)) if call == SLEEP and tid == pid else None
+    asleep = left(pid, words, idle(pid)) if (call == SLEEP or call in EVENTS) and tid == pid else None
     state = stat.state if stat else ""
     return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)
 

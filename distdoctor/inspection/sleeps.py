@@ -15,6 +15,8 @@ _ABSOLUTE = 1
 _CLOCKS = {0: time.CLOCK_REALTIME, 1: time.CLOCK_MONOTONIC}
 _PLACES = {"clock_nanosleep": 2, "nanosleep": 0, "select": 4, "pselect6": 4}
 """Which of the arguments is the address of the time, a struct timespec; a struct timeval for select."""
+EVENTS = frozenset(["epoll_wait", "epoll_pwait"])
+"""An event loop sleeps there until its next task is due, or something comes; the limit is in milliseconds."""
 _LONGEST = 4e9
 """Seconds from which it is no time at all; those since 1970 are less."""
 
@@ -23,6 +25,9 @@ def left(pid: int, words: Sequence[str], idle: float | None) -> float | None:
     """Seconds that a process sleeps yet; None where that cannot be known. ``words``: of /proc/PID/syscall; ``idle``:
     since when it sleeps, which matters only where it gave a length of time."""
     name = plain_name_of(words[0]) if words else ""
+    if name in EVENTS and len(words) > 4:
+        limit = int(words[4], 16) & 0xFFFFFFFF
+        return round(max(0.0, limit / 1000 - idle), 1) if idle is not None and limit < 1 << 31 else None
     if name not in _PLACES or len(words) < 7:
         return None
     told = _time_at(pid, int(words[1 + _PLACES[name]], 16), 1e6 if name == "select" else 1e9)

@@ -162,6 +162,7 @@ def test_ranks_that_are_further_in_a_step_are_not_apart() -> None:
     passes = (in_pass(0, FORWARD), in_pass(1, FORWARD), in_pass(2, BACKWARD))
     report = judged(local(*passes, process(3, call("barrier"))))
     assert [(f.check, f.ranks) for f in report.findings] == [(MISMATCH, (3,))]
+    assert "DistributedDataParallel at train.py:8 or in a backward pass at train.py:8" in report.findings[0].summary
 
 
 def below_loop(rank: int, thread: JobThread | None, **more: Any) -> Any:
@@ -229,6 +230,10 @@ def test_a_thread_that_gets_data_is_seen(limit: str, what: str, count: int) -> N
 PROGRAMS = {
     "time.sleep": ([sys.executable, "-Sc", "import time; print(1, flush=True); time.sleep(50)"], 50),
     "select": ([sys.executable, "-Sc", "import select; print(1, flush=True); select.select([], [], [], 50)"], 50),
+    "asyncio": (
+        [sys.executable, "-c", "import asyncio; print(1, flush=True); asyncio.run(asyncio.sleep(50))"],
+        50,
+    ),
     "sleep": (["sh", "-c", "echo 1; exec sleep 5000"], 5000),
 }
 
@@ -240,7 +245,7 @@ def test_how_long_a_process_sleeps_yet_is_read_without_waking_it(name: str) -> N
         try:
             assert started.stdout is not None and started.stdout.readline()
             deadline = time.monotonic() + 20
-            while (main := looks.threads(started.pid, SocketTables())[0]).call != "clock_nanosleep":
+            while (main := looks.threads(started.pid, SocketTables())[0]).call not in ("clock_nanosleep", "epoll_wait"):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
             before = looks.look(started.pid, 0.0)

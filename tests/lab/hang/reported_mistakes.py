@@ -40,7 +40,7 @@ ONCE_MORE = (
         nproc=3,
     ),
     for_each_other("two tags", "tag", "rank 0", "rank 1"),
-    for_each_other("a ring of which one is reversed", "ring@1", "rank 1"),
+    for_each_other("a ring of which one is reversed", "ring@1", "for a message"),
     for_each_other("groups in another order", "reordered@1", "new_group"),
     Job(
         "reported: rank 3 stops early",
