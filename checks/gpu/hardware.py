@@ -92,6 +92,31 @@ LOG = (
         shows="symptom",
         why="a driver that does not fit the GPU, or its firmware, shows the same",
     ),
+    Line(
+        "uncorrectable hardware errors detected",  # amdgpu's
+        r"amdgpu.{0,80}uncorrectable hardware errors detected",
+    ),
+    Line(
+        "SXid (",  # an NVSwitch's
+        r"SXid \(.{1,40}\): \d{1,6}, Fatal\b",
+    ),
+    Line(
+        "SXid (",
+        r"SXid \(.{1,40}\): \d{1,6}, Non-fatal\b",
+        shows="symptom",
+        why="the NVSwitch goes on after it",
+    ),
+    Line(
+        ("amdgpu: GPU reset begin", "amdgpu: ring "),
+        r"amdgpu: (?:GPU reset begin|ring \S{1,40} timeout)",
+        shows="symptom",
+        why="a kernel that does not end shows the same",
+    ),
+    Line(
+        ("AER: Uncorrected (Fatal)", "DPC: containment event"),
+        shows="symptom",
+        why="another device of that PCIe port may be meant",
+    ),
 )
 
 

@@ -64,6 +64,24 @@ LOG = (
         shows="symptom",
         why="a GPU or an adapter whose driver does not answer shows the same",
     ),
+    Line(
+        ("Lustre: ", "CIFS: ", "ceph: mds"),
+        r"Lustre: .{1,200}Connection restored to|CIFS: .{0,80}reconnected|ceph: mds\d{1,4} (?:came back|recovery comp)",
+        shows="noise",
+        why="it answers again",
+    ),
+    Line(
+        ("Lustre: ", "CIFS: ", "ceph: mds"),
+        r"Lustre: .{1,300}was lost; in progress operations using this service will wait"
+        r"|CIFS: .{1,200}has not responded in|ceph: mds\d{1,4} hung",
+        shows="symptom",
+        why="where it answered again soon, the job only waited",
+    ),
+    Line(
+        ("-fs error (device ", "I/O error, dev ", "controller is down; will reset", "Internal error XFS_"),
+        shows="symptom",
+        why="whether the job used that disk is not said",
+    ),
 )
 
 

@@ -74,6 +74,10 @@ LOG = (
         shows="symptom",
         why="a container's seccomp profile that does not know clone3 forbids it, too",
     ),
+    Line(
+        "rejected by pids controller",  # the kernel's: the cgroup's pids.max
+        r"fork:? rejected by pids controller",
+    ),
 )
 
 

@@ -220,4 +220,9 @@ LOG = (
         shows="symptom",
         why="want of memory ends it so as well",
     ),
+    Line(
+        "traps: ",  # the kernel's
+        r"traps: (?P<program>\S{1,64})\[(?P<pid>\d+)\] (?:general protection|trap \w)",
+        shows="end",
+    ),
 )

@@ -111,6 +111,10 @@ LOG = (
         why="an address space that is limited (ulimit -v) shows the same",
     ),
     Line(
+        ("due to memory used", "sending SIGKILL to process"),  # systemd-oomd's and earlyoom's
+        r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
+    ),
+    Line(
         "Unable to allocate",
         "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
     ),

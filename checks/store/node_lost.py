@@ -58,6 +58,17 @@ LOG = (
         shows="symptom",
         why="a host goes on after it as a rule, without the process that it was in",
     ),
+    Line(
+        ("[Hardware Error]", "EDAC "),
+        r"\[Hardware Error\]: .{0,80}Machine Check|EDAC .{1,40}: \d{1,6} UE\b",
+        shows="symptom",
+        why="what the processor or the memory got wrong may be nothing that the job used",
+    ),
+    Line(
+        ("reboot: Restarting system", "reboot: Power down", "Sending SIGTERM to remaining processes"),
+        shows="symptom",
+        why="whether the job still ran then, the clock says",
+    ),
 )
 FOLLOWS = (
     "barrier/rank-stopped",

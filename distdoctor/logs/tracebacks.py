@@ -24,7 +24,7 @@ TRIGGERS = (
 )
 """What the own line of an exception holds, whatever its type."""
 _LINE = re.compile(
-    r"(?!(?:org|com|javax?|scala|akka|kotlin)\.)"  # Java's
+    r"(?!(?:org|com|javax?|scala|akka|kotlin)\.|LustreError: \d)"  # Java's; a file system's, in the kernel's log
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory))"
     r"(?:\([\w. ]{0,80}\))?(?:: ?(?P<text>.*))?$"
 )

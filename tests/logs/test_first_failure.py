@@ -293,3 +293,8 @@ def test_of_two_logs_without_a_clock_what_prevents_the_earlier_milestone(tmp_pat
     assert both == [check for check, _ in roots(tmp_path, early)]
     one = [check for check, _ in roots(tmp_path, late + early)]
     assert one == [check for check, _ in roots(tmp_path, late)], "in one log the order says it"
+
+
+def test_what_a_file_system_calls_an_error_is_no_exception(tmp_path: Path) -> None:
+    line = "LustreError: 11-0: lustre-OST0001-osc: operation ost_connect to node 10.0.0.1@o2ib failed: rc = -110"
+    assert judged(tmp_path, f"[ 1234.567890] {line}\n").findings == ()

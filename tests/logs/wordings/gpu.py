@@ -47,10 +47,19 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "ValueError: device_id 3 is out of range. Please use a device index less than the number of "
         "accelerators available: 2.",
     ),
+    ("gpu/hardware", "[ 1234.567890] amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware errors detected in umc block"),
+    ("gpu/hardware", "[ 1234.567890] nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("gpu/hardware", "May 27 16:50:10 fedora kernel: NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x22:0x56:894)"),
     ("gpu/none-visible", "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu."),
     ("gpu/out-of-memory", "node1:1234:1250 [0] include/alloc.h:180 NCCL WARN Failed to CUDA calloc async 4 bytes"),
+    ("gpu/hardware", "[ 1234.567890] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!"),
+    (
+        "gpu/hardware",
+        "[ 1234.567890] nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 12028, Non-fatal, Link 32 egress "
+        "non-posted PRIV error (First)",
+    ),
+    ("gpu/hardware", "[ 1234.567890] pcieport 0000:00:1c.0: AER: Uncorrected (Fatal) error received: 0000:00:1c.0"),
 )

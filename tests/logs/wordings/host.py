@@ -64,6 +64,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGBUS",
     ),
     ("host/shared-memory-small", "[node1:1234] Signal: Bus error (7)"),
+    ("host/thread-limit", "[ 1234.567890] cgroup: fork rejected by pids controller in /docker/abc"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -77,4 +78,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "[default] Worker pid=4321 stuck in uninterruptible sleep (D-state) for 62.0s (>= 60.0s); marking "
         "worker group UNHEALTHY",
     ),
+    (
+        "host/filesystem-stalled",
+        "[ 1234.567890] Lustre: lustre-OST0001: Connection to lustre-OST0001 (at 10.0.0.1@o2ib) was lost; in "
+        "progress operations using this service will wait for recovery to complete",
+    ),
+    ("host/filesystem-stalled", "[ 1234.567890] blk_update_request: I/O error, dev sda, sector 12345"),
 )

@@ -105,6 +105,19 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/killed-by-oom", "[1]  + 12345 killed     python train.py"),
     ("process/killed-by-oom", "Your session crashed after using all available RAM."),
     ("process/killed-by-oom", "OSError: [WinError 1455] The paging file is too small for this operation to complete."),
+    (
+        "process/killed-by-oom",
+        "Nov 22 12:00:00 n3 systemd-oomd[500]: Killed /user.slice/job.scope due to memory used (1) / total (1)",
+    ),
+    (
+        "process/killed-by-oom",
+        "Nov 22 12:00:00 n3 earlyoom[500]: mem avail: 300 of 64000 MiB ( 0.47%), sending SIGKILL to process "
+        '1234 uid 1000 "python"',
+    ),
+    (
+        "process/crashed",
+        "[ 1234.567890] traps: python3[1234] general protection fault ip:7f sp:7f error:0 in libtorch_cpu.so[7f+1000]",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

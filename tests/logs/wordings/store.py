@@ -28,4 +28,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("store/nodes-missing", "LookupError: Timeout while waiting for keys in EtcdStore"),
     ("store/nodes-missing", "TimeoutError: timed out waiting for all 4 members to join"),
     ("store/node-lost", "[  395.350871] BUG: unable to handle kernel NULL pointer dereference at 00000000000000b1"),
+    ("store/node-lost", "[ 1234.567890] mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 5: be00000000800400"),
+    ("store/node-lost", "[ 1234.567890] reboot: Restarting system"),
 )
