@@ -99,6 +99,8 @@ WHAT: dict[TorchImportCause, str] = {
     "plugin": "an extension for another kind of device fails",
     "tls": "a library that it needs finds no room beside those that are loaded",
     "noexec": "a library that it needs lies where nothing can be loaded from (noexec)",
+    "closed": "this user may not read it",
+    "bytecode": "a file that Python compiled was cut short",
     "package": "another package that it imports fails",
     "not-distributed": "it was built without torch.distributed",
     "other": "it fails",
@@ -162,6 +164,9 @@ def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
             yield f"{node.name}: the limit on data (ulimit -d) is {its.data_segment >> 10} kB"
         if its.memory_limit is not None:
             yield f"{node.name}: the container may use {its.memory_limit >> 20} MiB (cgroup memory limit)"
+    yield from (
+        f"{node.name}: {file} is there, and closed to {node.identity.user or 'this user'}" for file in its.closed
+    )
     yield from (f"{node.name}: {file} is on a file system mounted with noexec" for file in its.noexec)
     if its.cause:
         yield f"{node.name}: because of {its.cause}"

@@ -13,10 +13,13 @@ from distdoctor.model.findings import Fix
 
 TorchImportCause = Literal[
     "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
-    "dependency", "not-distributed", "nccl", "setting", "warning", "plugin", "tls", "noexec", "package", "other",
+    "dependency", "not-distributed", "nccl", "setting", "warning", "plugin", "tls", "noexec", "package",
+    "closed", "bytecode", "other",
 ]  # fmt: skip
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
 _NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
+_OF_TORCH = re.compile(r"lib(?:torch|c10|shm|caffe2)\w*\.so")
+"""Libraries that come with torch alone."""
 _WRONG_SYMBOL = re.compile(
     r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
 )
@@ -45,6 +48,8 @@ def why(node: Node) -> TorchImportCause | None:
         return "missing" if gone else _by_text(identity.torch_error) or "other"
     if failure.shadows:
         return "shadowed"
+    if failure.closed:
+        return "closed"
     if failure.looked and failure.found is None:
         return "missing"
     return _by_facts(failure, f"{failure.text} {failure.said}")
@@ -65,6 +70,10 @@ def _by_facts(failure: TorchFailure, text: str) -> TorchImportCause:
         return "other-python" if failure.built_for else "incomplete"
     if failure.type == "ModuleNotFoundError" and failure.module:
         return "incomplete" if failure.module.partition(".")[0] == "torch" else "dependency"
+    if failure.type in ("EOFError", "ValueError") and "marshal data" in failure.text:
+        return "bytecode"
+    if (lacks := _NO_LIBRARY.search(failure.text)) and _OF_TORCH.match(lacks[1].rpartition("/")[2]):
+        return "incomplete"
     if failure.type.endswith("Warning"):
         return "warning"
     if failure.type == "ImportError" and re.match(r"cannot import name .* from 'torch\.", failure.text):

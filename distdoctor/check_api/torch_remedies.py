@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 from distdoctor.check_api.torch_import import TorchImportCause, pip_command
@@ -50,6 +51,13 @@ def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_
         yield from _static_tls(failure)
     elif kind == "noexec":
         yield "Have it on a file system that is not mounted with noexec, or mount that one with exec.", {}, ()
+    elif kind == "closed":
+        commands = tuple(f"chmod -R a+rX {shlex.quote(path)}" for path in failure.closed)
+        yield "Let the user of the job read it, as its owner or as root.", {}, commands
+    elif kind == "bytecode":
+        folder = shlex.quote(failure.found or ".")
+        command = f"find {folder} -name __pycache__ -prune -exec rm -r {{}} +"
+        yield "Delete what is compiled: Python makes it anew. Look whether the disk was full.", {}, (command,)
     elif kind == "package":
         yield from _package(failure, node)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -14,18 +14,23 @@ MAX_CAUSE = 500
 SETTINGS = ("PYTHONWARNINGS", "TORCH_LOGS")
 """Variables that an import of torch may fail on, but for those that its own text names."""
 _UNMAPPED = re.compile(r"(\S+\.so[.\d]*): failed to map segment")
+_UNOPENED = re.compile(r"(\S+\.so[.\d]*): cannot open shared object")
 _NOT_IN = re.compile(r"cannot import name .{1,200} from '([\w.]+)' \((.{1,500})\)$")
 
 
-def further(error: BaseException, text: str, env: Mapping[str, str], torch: str | None) -> dict[str, Any]:
-    """More fields of :class:`distdoctor.model.facts.TorchFailure`. ``text``: the error's; ``torch``: its folder."""
+def further(
+    error: BaseException, text: str, env: Mapping[str, str], torch: str | None, path: Sequence[str] = ()
+) -> dict[str, Any]:
+    """More fields of :class:`distdoctor.model.facts.TorchFailure`. ``text``: the error's; ``torch``: its folder;
+    ``path``: the job's sys.path."""
     package, file = _package(error, text)
     cause = error.__cause__
     return {
         "package": package,
         "package_file": file,
         "cause": " ".join(f"{type(cause).__name__}: {cause}".split())[:MAX_CAUSE] if cause is not None else "",
-        "noexec": list(_closed(text, env, torch)),
+        "noexec": list(_unmapped(text, env, torch)),
+        "closed": list(_closed(text, path, torch)),
         "settings": [name for name in SETTINGS if env.get(name)],
     }
 
@@ -53,7 +58,7 @@ def _raised_in(trace: TracebackType | None) -> Iterator[tuple[str, str]]:
             yield name, file
 
 
-def _closed(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[str]:
+def _unmapped(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[str]:
     """The files of the library that could not be mapped, where they lie on a file system from which nothing can be
     loaded (noexec): the loader says neither which file it took nor why (ld.so(8) has its order)."""
     match = _UNMAPPED.search(text)
@@ -67,3 +72,13 @@ def _closed(text: str, env: Mapping[str, str], torch: str | None) -> Iterator[st
                 yield file
         except OSError:
             continue
+
+
+def _closed(text: str, path: Sequence[str], torch: str | None) -> Iterator[str]:
+    """What of torch is there, and this user may not read: the loader says "No such file" of it, and Python that there
+    is no such module."""
+    match = _UNOPENED.search(text)
+    files = [os.path.join(torch, "lib", os.path.basename(match[1]))] if torch and match else []
+    folders = [os.path.join(entry, "torch") for entry in path if entry] if torch is None else []
+    yield from (file for file in files if os.path.exists(file) and not os.access(file, os.R_OK))
+    yield from (folder for folder in folders if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK))

@@ -34,7 +34,7 @@ def describe(error: BaseException, path: Sequence[str]) -> dict[str, Any]:
         "version": _version(folder) if folder else None,
         "built_for": _built_for(folder) if folder else [],
         "shadows": _shadows(error, path),
-        **further(error, _text(error), os.environ, folder),
+        **further(error, _text(error), os.environ, folder, path),
         "nccl": list(nccl_libraries(os.environ, path)) if "nccl" in _text(error).lower() else [],
     }
 

@@ -80,6 +80,8 @@ class TorchFailure:
     """The exception that the one told was raised for, where there was one."""
     noexec: tuple[str, ...] = ()
     """Files of a library that could not be mapped, on file systems that are mounted with noexec."""
+    closed: tuple[str, ...] = ()
+    """Files and folders of torch that are there, and that this user may not read."""
     settings: tuple[str, ...] = ()
     """Those of PYTHONWARNINGS and TORCH_LOGS that are set."""
     nccl: tuple[NcclLibrary, ...] = ()

@@ -200,6 +200,28 @@ TABLE = [
         "out of the way",
         "",
     ),
+    (
+        failure_of("libc10.so: cannot open shared object file: No such file or directory"),
+        "not complete",
+        "Install it again",
+        "--force-reinstall",
+    ),
+    (
+        failure_of(
+            "libtorch_python.so: cannot open shared object file: No such file or directory",
+            closed=("/site/torch/lib/libtorch_python.so",),
+        ),
+        "may not read it",
+        "Let the user",
+        "chmod -R a+rX /site/torch/lib/libtorch_python.so",
+    ),
+    (
+        TorchFailure("ModuleNotFoundError", "No module named 'torch'", looked=True, closed=("/site/torch",)),
+        "may not read it",
+        "Let the user",
+        "chmod -R a+rX /site/torch",
+    ),
+    (failure_of("marshal data too short", "EOFError"), "cut short", "Delete what is compiled", "find /site/torch"),
     (failure_of("invalid syntax", "SyntaxError"), "it fails", "whole error", "-c 'import torch'"),
     (HIDDEN, "/job/random.py hides", "Rename /job/random.py", "mv /job/random.py /job/my_random.py"),
 ]
