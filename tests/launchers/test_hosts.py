@@ -171,7 +171,7 @@ def test_what_is_killed_here_ends_there(held: Site) -> None:
 
 
 def test_a_connection_that_ends_in_the_middle(held: Site) -> None:
-    process = started(held, "--wait", "15")  # it is still the middle once each of them has tried
+    process = started(held, "--wait", "6")
     held.sshd.stop(held.nodes[2], connections=True)
     out, err = process.communicate(timeout=60)
     report = json.loads(out)
