@@ -6,7 +6,8 @@ What you see
 
 Why it happens
 --------------
-DeepSpeed's --include or hostfile names devices that CUDA_VISIBLE_DEVICES hides or renumbers.
+DeepSpeed's --include or hostfile names devices that CUDA_VISIBLE_DEVICES hides or renumbers. With AMD's GPUs,
+HIP_VISIBLE_DEVICES counts among those that ROCR_VISIBLE_DEVICES (which SLURM sets) has left, from 0 anew.
 
 Fix
 ---
@@ -34,9 +35,13 @@ LOG = (
     ),
 )
 
+HIP, ROCR = "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
+
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
+        if gpus.wants_gpus(node):
+            yield from of_rocm(node)
         wrong = problem(node) if gpus.wants_gpus(node) else None
         if wrong is not None:
             mask, why = wrong
@@ -53,6 +58,24 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                     )
                 ],
             )
+
+
+def of_rocm(node: Node) -> Iterator[Finding]:
+    """A HIP_VISIBLE_DEVICES that names devices beyond those that ROCR_VISIBLE_DEVICES leaves."""
+    outer, inner = (node.variables.get(name) for name in (ROCR, HIP))
+    if outer is None or inner is None:
+        return
+    left = len(outer.split(","))
+    entries = [entry.strip() for entry in inner.split(",")]
+    wrong = [entry for entry in entries if entry.isdigit() and int(entry) >= left]
+    looked = gpus.looked_at_gpus(node)
+    if wrong and looked and all(len(facts.visible) < len(entries) for facts in looked):
+        yield Finding.about(
+            [node],
+            f"{HIP}={inner} on {node.name} names {wrong[0]}, and {ROCR}={outer} leaves {left} device(s), from 0 anew.",
+            evidence=[f"{node.name}: torch sees {max(len(facts.visible) for facts in looked)}"],
+            fixes=[Fix.on(node, f"Leave the choice to {ROCR} alone.", env={HIP: None})],
+        )
 
 
 def problem(node: Node) -> tuple[str, str] | None:

@@ -7,7 +7,8 @@ your system`, `Torch not compiled with CUDA enabled`.
 
 Why it happens
 --------------
-A CPU build of torch, an empty CUDA_VISIBLE_DEVICES, a container without --gpus, or no driver.
+A CPU build of torch, an empty CUDA_VISIBLE_DEVICES, a container without --gpus, or no driver; of AMD's GPUs, a user
+who may not open /dev/kfd and /dev/dri/renderD*.
 
 Fix
 ---
@@ -36,7 +37,10 @@ LOG = (
         "ProcessGroupNCCL is only supp",
     ),
     Line(
-        "No CUDA GPUs are available",
+        ("No CUDA GPUs are available", "No HIP GPUs are available"),
+    ),
+    Line(
+        "no ROCm-capable device is detected",
     ),
     Line(
         ("Found no NVIDIA driver", "no NVIDIA driver on your system"),
@@ -71,6 +75,11 @@ LOG = (
         shows="symptom",
         why="a driver that does not work shows the same",
     ),
+)
+KFD = "/dev/kfd"
+FIX_ROCM = (
+    "Put the user into the groups of /dev/kfd and /dev/dri/renderD* (usermod -aG render,video); give a container "
+    "--device=/dev/kfd --device=/dev/dri and --group-add with the host's numbers of these groups."
 )
 FOLLOWS = (
     "environment/backend-not-built",
@@ -116,7 +125,17 @@ def blind(node: Node) -> bool:
 
     A machine without GPUs, or a container that was given none, runs its job on processors.
     """
-    return lacks(node) and (asked(node) or bool(gpus.driver(node).files))
+    return lacks(node) and (asked(node) or bool(gpus.driver(node).files) or bool(closed_to_rocm(node)))
+
+
+def closed_to_rocm(node: Node) -> list[str]:
+    """What a torch built for ROCm cannot use of AMD's GPUs here, and why: all of them. Some may be others' to use."""
+    amd, said = node.facts.amd, gpus.gpu_reasons(node)
+    rocm = bool(node.identity.torch) and node.identity.cuda is None and not any("CPU build" in text for text in said)
+    if amd is None or not rocm:
+        return []
+    closed = [f"{file.path} ({file.error})" for file in amd.unusable]
+    return closed if any(KFD in text for text in closed) or len(closed) >= amd.devices else []
 
 
 def rung(node: Node) -> tuple[str, Fix]:
@@ -125,6 +144,8 @@ def rung(node: Node) -> tuple[str, Fix]:
     if node.identity.torch and node.identity.cuda is None and any("CPU build" in text for text in said):
         text = "Install a build of torch with CUDA, the same on every node (https://pytorch.org/get-started)."
         return "this torch is a CPU build", Fix.on(node, text)
+    if closed := closed_to_rocm(node):
+        return f"{closed[0]} cannot be used", Fix.on(node, FIX_ROCM)
     if not driver.module and not driver.files:
         if driver.on_bus:
             return "no driver is loaded", Fix.on(node, "Install and load the NVIDIA driver of the node's GPUs.")
@@ -151,4 +172,8 @@ def evidence(node: Node) -> Iterator[str]:
     yield f"{node.name}: torch {node.identity.torch}, CUDA {node.identity.cuda or 'not in this build'}"
     have = f"{len(driver.files)} device file(s), driver {driver.module or 'not loaded'}, {driver.on_bus} on the PCI bus"
     yield f"{node.name}: {have}{f'; NVML: {driver.error}' if driver.error else ''}"
+    if node.facts.amd is not None:
+        closed = ", ".join(closed_to_rocm(node)[:4])
+        told = f"; this user cannot use {closed}" if closed else ""
+        yield f"{node.name}: the kernel shows {node.facts.amd.devices} GPU(s) of AMD{told}"
     yield from (f"{node.name}: {text}" for text in gpus.gpu_reasons(node))

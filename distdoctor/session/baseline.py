@@ -22,7 +22,9 @@ LIMITS = (
     "reserved_ports", "processes", "processes_hard", "pids_max", "threads_max", "cpus", "cpus_online", "memory",
     "rdma_devices",
 )  # fmt: skip
-COMPARED_VARIABLES = (OF_BACKENDS | {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) - {
+COMPARED_VARIABLES = (
+    OF_BACKENDS | {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
+) - {
     "NCCL_COMM_ID",
     "NCCL_DEBUG_FILE",
 }

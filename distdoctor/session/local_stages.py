@@ -14,6 +14,7 @@ from distdoctor.model.facts import Gpu, GpuFacts, Limits, PeerCopies, StageStatu
 from distdoctor.model.stages import GPU
 from distdoctor.probes import (
     account,
+    amd,
     build_locks,
     folders,
     gpu_driver,
@@ -108,11 +109,12 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
     asked = asyncio.ensure_future(gpu_driver.probe()) if recorder.leads_node else None
     if recorder.leads_node:
         variables = recorder.facts.variables
-        ports, topology = await asyncio.gather(
+        ports, topology, of_amd = await asyncio.gather(
             in_time(lambda: rdma.probe(gid_index(variables)), rdma.SECONDS),
             in_time(lambda: topology_file.probe(variables), folders.SECONDS),
+            in_time(amd.probe, folders.SECONDS),
         )
-        recorder.update(rdma=ports, topology=topology)
+        recorder.update(rdma=ports, topology=topology, amd=of_amd)
     torch = await wait_for_torch(recorder, zygote, GPU.name)
     if asked is not None:
         recorder.update(driver=await asked)  # before anything of ours is on the devices

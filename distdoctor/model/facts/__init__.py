@@ -10,7 +10,7 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
-from distdoctor.model.facts.gpu import Device, DeviceProcess, DriverFacts, DriverFile, PeerCopies
+from distdoctor.model.facts.gpu import AmdFacts, Device, DeviceProcess, DriverFacts, DriverFile, PeerCopies
 from distdoctor.model.facts.host import (
     AddressChoice,
     BuildLock,
@@ -65,6 +65,7 @@ __all__ = [
     "Account",
     "AddressChoice",
     "AgentView",
+    "AmdFacts",
     "Answer",
     "AnswerKind",
     "BadFacts",

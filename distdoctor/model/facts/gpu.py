@@ -94,6 +94,16 @@ class DriverFile:
 
 
 @dataclass(frozen=True)
+class AmdFacts:
+    """AMD's GPUs of a node, as the kernel shows them. Only where it shows any."""
+
+    devices: int = 0
+    """What a container is not given may be among them."""
+    unusable: tuple[DriverFile, ...] = ()
+    """/dev/kfd and the devices' own files that are not here (``ENOENT``), or that this user cannot open."""
+
+
+@dataclass(frozen=True)
 class DriverFacts:
     """The NVIDIA driver of a node, and its devices. Only where there is any sign of one."""
 

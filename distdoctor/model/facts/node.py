@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from distdoctor.model.facts.gpu import DriverFacts, PeerCopies
+from distdoctor.model.facts.gpu import AmdFacts, DriverFacts, PeerCopies
 from distdoctor.model.facts.host import HostFacts, Identity
 from distdoctor.model.facts.job import JobFacts
 from distdoctor.model.facts.mesh import MeshFacts
@@ -108,6 +108,8 @@ class NodeFacts:
     host: HostFacts | None = None
     driver: DriverFacts | None = None
     """The GPUs' driver; None where there is no sign of one, or where it was not looked for."""
+    amd: AmdFacts | None = None
+    """AMD's; None where the kernel shows none, or where they were not looked for."""
     peers: PeerCopies | None = None
     """What the node's GPUs copy to each other; None where that was not tried."""
     rdma: RdmaFacts | None = None

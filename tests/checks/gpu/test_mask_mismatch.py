@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from distdoctor.model.facts import NodeFacts
 from tests.checks.row import LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several, visible
+from tests.facts_builder import with_variables
 
 CHECK = "gpu/mask-mismatch"
 
 TWO = tuple(visible(n) for n in range(2))
 
+
+def of_rocm(outer: str, inner: str, seen: int) -> tuple[NodeFacts, ...]:
+    """With both of AMD's masks, through which torch sees so many."""
+    facts = several({"torch": {"visible": tuple(visible(n) for n in range(seen))}, "driver": {"devices": ()}})
+    return tuple(with_variables(one, ROCR_VISIBLE_DEVICES=outer, HIP_VISIBLE_DEVICES=inner) for one in facts)
+
+
 ROWS = [
+    Row("AMD's, counted as if there were one mask", lambda: of_rocm("4,5,6,7", "2,3,4,5", 2), ("host0",)),
     Row("beyond the last", lambda: several({"torch": {"visible": TWO[:1], "cuda_visible_devices": "0,9"}}), ("host0",)),
     Row("twice the same", lambda: one(torch={"visible": (), "cuda_visible_devices": "0,0"}), ("host0",)),
     Row("hides all", lambda: one(torch={"visible": (), "cuda_visible_devices": ""}), ("host0",)),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("AMD's, counted among those that are left", lambda: of_rocm("4,5,6,7", "0,1,2,3", 4)),
     LookAlike("two of eight", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1"}})),
     LookAlike(
         "hidden on purpose, for a job on processors",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import DriverFile
-from tests.checks.row import BOTH, LookAlike, Row, found, left_alone
+from dataclasses import replace
+from typing import Any
+
+from distdoctor.model.facts import AmdFacts, DriverFile, NodeFacts
+from tests.checks.row import BOTH, LookAlike, Row, found, left_alone, root
 from tests.clusters.gpu_nodes import one, several
 from tests.facts_builder import healthy, with_plan
 
@@ -13,7 +16,22 @@ NONE = {"visible": (), "reason": "No CUDA GPUs are available"}
 CPU_BUILD = {"visible": (), "reason": "this torch is a CPU build", "architectures": (), "library": None}
 NOTHING = {"source": "", "module": None, "library": None, "files": (), "devices": (), "cuda": None}
 
+NO_HIP = {"visible": (), "reason": "No HIP GPUs are available", "library": None}
+CLOSED = (DriverFile("/dev/kfd", "EACCES"), DriverFile("/dev/dri/renderD128", "EACCES"))
+
+
+def of_amd(
+    *unusable: DriverFile, backend: str = "nccl", devices: int = 8, torch: dict[str, Any] | None = None
+) -> tuple[NodeFacts, ...]:
+    """A node of AMD's GPUs, and a torch that is built for ROCm."""
+    (facts,) = one(backend, driver=NOTHING, torch=torch or NO_HIP, cuda=None)
+    return (replace(facts, driver=None, amd=AmdFacts(devices, unusable)),)
+
+
 ROWS = [
+    Row("AMD's, not for this user", lambda: of_amd(*CLOSED), ("host0",)),
+    Row("AMD's, and no backend is named", lambda: of_amd(*CLOSED, backend="auto"), ("host0",), severity="warn"),
+    Row("AMD's, of which none is given", lambda: of_amd(CLOSED[1], devices=1), ("host0",)),
     Row("a CPU build", lambda: one("auto", torch=CPU_BUILD, cuda=None), ("host0",), severity="warn"),
     Row("no driver", lambda: one(driver=NOTHING, torch=NONE), ("host0",)),
     Row("none at all", lambda: one(driver={**NOTHING, "on_bus": 0}, torch=NONE), ("host0",)),
@@ -39,6 +57,8 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("AMD's, beside a CPU build", lambda: of_amd(*CLOSED, backend="auto", torch=CPU_BUILD)),
+    LookAlike("AMD's, on a display alone", lambda: of_amd(backend="auto", devices=1)),
     LookAlike("one of two, for a job of gloo", lambda: several({}, {"torch": NONE, "driver": NOTHING}, backend="gloo")),
     LookAlike("a job on processors beside them", lambda: one("gloo", torch=NONE)),
     LookAlike(
@@ -48,6 +68,15 @@ LOOK_ALIKES = [
         "a container that was given none", lambda: one("auto", driver={**NOTHING, "module": "550.1.2"}, torch=NONE)
     ),
 ]
+
+
+def test_what_is_closed_to_rocm_is_named() -> None:
+    finding = root(*of_amd(*CLOSED))
+    assert "/dev/kfd (EACCES) cannot be used" in finding.summary
+    assert "render" in finding.fixes[0].text
+    part = root(*of_amd(CLOSED[1]))  # a device that is another's, and why torch sees none is not known
+    assert "renderD128" not in part.summary
+
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
