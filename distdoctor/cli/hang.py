@@ -17,7 +17,7 @@ from distdoctor.cli.check import save_path
 from distdoctor.cli.flags import STACKS, HangFlags, ReportFlags
 from distdoctor.cli.report_output import Telling
 from distdoctor.cli.words import one_of
-from distdoctor.inspection.changes import changes
+from distdoctor.inspection.changes import changes, got_on
 from distdoctor.inspection.hang import NoJob, Wanted, inspect
 from distdoctor.inspection.report import report_on_jobs
 from distdoctor.launch.address_syntax import split_endpoint
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
     from distdoctor.model.facts import NodeFacts
 
+_SHOWN = 8
+"""Ranks that are named one by one."""
 Judging: TypeAlias = "tuple[Sequence[Check], Sequence[str]]"
 """The checks, and the patterns of what is not to be told."""
 
@@ -65,7 +67,12 @@ def hang_command(how: HangFlags, flags: ReportFlags) -> int:
             return _status(OK, unsaved)
         except (KeyboardInterrupt, interrupts.Interrupted):
             return _status(telling.status(before), unsaved)
-        told = changes(before, report) or ["nothing changed"]
+        told = changes(before, report)
+        if again := got_on(before, report):
+            shown = ", ".join(again[:_SHOWN]) + (f" and {len(again) - _SHOWN} more" if len(again) > _SHOWN else "")
+            told.append(f"got on meanwhile, and where they were before: {shown}")
+        elif not told:
+            told.append("nothing changed, and no rank that waits for others got on")
         streams.write("".join(f"\n{_now()} {clean(line)}" for line in told) + "\n\n")
     interrupts.hold()  # half a report helps nobody
     telling.show(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from distdoctor.model.report import Report
@@ -23,6 +24,20 @@ def changes(before: Report, after: Report) -> list[str]:
     return told
 
 
+def got_on(before: Report, after: Report) -> list[str]:
+    """The ranks that are where they were, and got on meanwhile all the same: they wait for the others since less."""
+    places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
+    between = (datetime.fromisoformat(after.started_at) - datetime.fromisoformat(before.started_at)).total_seconds()
+    rows = (row for row in after.details.get("job", {}).get("processes") or () if row["role"] == "rank")
+    # The times are those of whole seconds.
+    again = [_called(row) for row in rows if row["waited"] is not None and row["waited"] < between - 1]
+    return [name for name in again if places[0].get(name) == places[1].get(name)]
+
+
 def _by_rank(job: dict[str, Any]) -> dict[str, str]:
     rows = (row for row in job.get("processes") or () if row["role"] == "rank")
-    return {f"rank {row['rank']}" if row["rank"] is not None else f"pid {row['pid']}": row["place"] for row in rows}
+    return {_called(row): row["place"] for row in rows}
+
+
+def _called(row: dict[str, Any]) -> str:
+    return f"rank {row['rank']}" if row["rank"] is not None else f"pid {row['pid']}"

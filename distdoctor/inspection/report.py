@@ -155,6 +155,7 @@ def _processes(job: LiveJob) -> Iterator[dict[str, Any]]:
                 "read": moved.read if moved else None,
                 "written": moved.written if moved else None,
                 "age": one.age,
+                "waited": rank.waited if rank else None,
                 "files": list(one.files),
                 "no_stack": one.stack_error,
             }

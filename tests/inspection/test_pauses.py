@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from distdoctor.inspection import feeding, looks
+from distdoctor.inspection.changes import changes, got_on
 from distdoctor.inspection.report import report_on_jobs
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.model.facts import Frame, JobThread, Moved, NodeFacts
@@ -255,6 +256,19 @@ def test_how_long_a_process_sleeps_yet_is_read_without_waking_it(name: str) -> N
             started.kill()
     assert left is not None and main.left is not None and seconds - 30 < left <= main.left <= seconds
     assert before and after and looks.moved(before, after).switches == 0
+
+
+def test_who_is_where_it_was_and_got_on_meanwhile() -> None:
+    """A job that is slow is at the same lines at each look; who waits for the others tells since when."""
+
+    def seen(waited: float, at: str) -> Report:
+        facts = local(REDUCE, REDUCE, REDUCE, sleeps(3, 2.0, 8.0), waited=waited)
+        return report_on_jobs([facts], CHECKS, (), started_at=f"2026-01-01T00:00:{at}+00:00", seconds=0.0)
+
+    first = seen(8.0, "00")
+    assert changes(first, seen(3.0, "10")) == []
+    assert got_on(first, seen(3.0, "10")) == ["rank 0", "rank 1", "rank 2"]
+    assert got_on(first, seen(18.0, "10")) == []
 
 
 def test_the_page_tells_since_when_and_where_to_look_next() -> None:
