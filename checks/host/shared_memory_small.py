@@ -105,6 +105,11 @@ LOG = (
         r"|(?:process rank (?P<rank>\d{1,6}) with PID \d+ on node (?P<host>\S{1,64}) )?exited on signal 7 ",
         shows="end",
     ),
+    Line(
+        "Caught signal 7",  # UCX's
+        r"\[(?P<host>[\w.-]{1,64}):\d{1,9} {0,2}:\d{1,9}(?::\d{1,9})?\] Caught signal 7|Caught signal 7\b",
+        shows="end",
+    ),
 )
 MATTERS = "DataLoaders with workers would run out of it; a job without them runs"
 PREVENTS = "nccl group formed"

@@ -51,4 +51,20 @@ LOG = (
         shows="symptom",
         why="what stands behind the colon is what srun was told by the node; slurmd's own log has more",
     ),
+    Line(
+        (
+            "Unable to confirm allocation for job",
+            "Unable to allocate resources: ",
+            "Batch job submission failed: ",
+            "Timed out waiting for job step to complete",
+            "Munge encode failed",
+            "Munge decode failed",
+            "slurm_set_addr: Unable to resolve",
+            "couldn't start container",
+            "required plugin spank_",
+        ),
+        r"(?:srun|sbatch|salloc|slurmstepd): error: ",
+        shows="symptom",
+        why="the job did not begin, for what that line says",
+    ),
 )

@@ -225,4 +225,14 @@ LOG = (
         r"traps: (?P<program>\S{1,64})\[(?P<pid>\d+)\] (?:general protection|trap \w)",
         shows="end",
     ),
+    Line(
+        "Exit Code:",  # kubectl's
+        r"Exit Code: {1,12}(?:139|13[26])\b",
+        shows="end",
+    ),
+    Line(
+        ("exited on signal 4", "exited on signal 8"),
+        r"(?:process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) )?exited on signal [48]\b",
+        shows="end",
+    ),
 )

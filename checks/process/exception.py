@@ -214,4 +214,26 @@ LOG = (
         shows="symptom",
         why="mpirun tells only that a process failed",
     ),
+    Line(
+        "Exit Code:",  # kubectl's
+        r"Exit Code: {1,12}[1-9]\d{0,2}\b",
+        shows="symptom",
+        why="what the container said last is in its own log (kubectl logs --previous)",
+        unless="(?:139|13[26])\\b",
+    ),
+    Line(
+        ("CrashLoopBackOff", "Back-off restarting failed container", "specified backoff limit", "BackoffLimitExceeded"),
+        shows="symptom",
+        why="what the container said last is in its own log (kubectl logs --previous)",
+    ),
+    Line(
+        "exited with a non-zero status of ",  # Vertex AI's
+        r"replica \S{1,80} exited with a non-zero status of \d",
+        shows="symptom",
+        why="the replica's own log says why",
+    ),
+    Line(
+        "was unable to ",  # Open MPI's
+        r"(?:mpirun|mpiexec|prterun|prun) was unable to (?:find|launch) the specified (?:executable|application)",
+    ),
 )

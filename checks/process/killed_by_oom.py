@@ -115,6 +115,9 @@ LOG = (
         r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
     ),
     Line(
+        "ran out-of-memory and exited",  # Vertex AI's
+    ),
+    Line(
         "Unable to allocate",
         "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
     ),

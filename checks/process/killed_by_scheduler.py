@@ -50,12 +50,12 @@ LOG = (
     ),
     Line(
         ("Preempted by", "Preempted in order to admit"),
-        r"Preempted (?:by (?:a |\S{1,120}/|\S{1,120} on node)|in order to admit)",
+        r"Preempted (?:by (?:a |pod \S|\S{1,120}/|\S{1,120} on node)|in order to admit)",
         final=True,
     ),
     Line(
-        ("TERM_RUNLIMIT", "TERM_PREEMPT", "TERM_MEMLIMIT"),
-        "TERM_(?P<reason>RUNLIMIT|PREEMPT)",
+        ("TERM_RUNLIMIT", "TERM_PREEMPT", "TERM_CPULIMIT", "TERM_DEADLINE", "TERM_PROCESSLIMIT"),
+        "TERM_(?P<reason>RUNLIMIT|PREEMPT|CPULIMIT|DEADLINE|PROCESSLIMIT)",
     ),
     Line(
         "job killed: walltime",
@@ -101,5 +101,21 @@ LOG = (
         r"(?:exit ?code|return code) *[:=]? *\(?(?:-10|-12|138|140)\b",
         shows="symptom",
         why="a scheduler that warns before the end sends SIGUSR1 or SIGUSR2, and whoever wants may do so",
+    ),
+    Line(
+        ("active longer than specified deadline", "DeadlineExceeded"),  # Kubernetes', of activeDeadlineSeconds
+        r"was active longer than specified deadline|Reason: {1,12}DeadlineExceeded",
+        final=True,
+    ),
+    Line(
+        "Host EC2 (instance ",  # AWS Batch's
+        r"Host EC2 \(instance \S{1,40}\) terminated",
+        final=True,
+    ),
+    Line(
+        ("TERM_OWNER", "TERM_ADMIN", "TERM_FORCE_OWNER"),
+        r"TERM_\w{5,12}: job killed by",
+        shows="symptom",
+        why="why somebody ended it is not said",
     ),
 )

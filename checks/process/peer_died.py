@@ -228,4 +228,11 @@ LOG = (
         shows="symptom",
         why="a rank of the same node failed, or left: its own lines say why",
     ),
+    Line(
+        ("UCX  ERROR", "PMIX ERROR: ", "ExecutorLostFailure"),
+        r"UCX  ERROR .{1,300}(?:exceeded|[Tt]imeout|timed out|reset)|PMIX ERROR: \S{0,20}(?:UNREACH|LOST|COMM)"
+        r"|ExecutorLostFailure",
+        shows="symptom",
+        why="a peer that died, and one that cannot be reached, show the same",
+    ),
 )

@@ -69,6 +69,11 @@ LOG = (
         shows="symptom",
         why="whether the job still ran then, the clock says",
     ),
+    Line(
+        ("NodeNotReady", "TaintManagerEviction"),  # Kubernetes'
+        shows="symptom",
+        why="why the node went is in its own log, and in its kernel's",
+    ),
 )
 FOLLOWS = (
     "barrier/rank-stopped",

@@ -85,6 +85,20 @@ LOG = (
         shows="symptom",
         why="who is not there died, hangs, or never started",
     ),
+    Line(
+        (
+            "FailedScheduling",
+            "ImagePullBackOff",
+            "ErrImagePull",
+            "FailedMount",
+            "FailedAttachVolume",
+            "CapacityError: ",
+            "InsufficientInstanceCapacity",
+        ),
+        shows="symptom",
+        why="who is not placed, or has no image or volume, does not come: where it was tried again it may have",
+    ),
+    Line(" Started container ", shows="noise", why="it came"),
 )
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"

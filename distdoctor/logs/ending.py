@@ -30,8 +30,9 @@ _OVER = re.compile(
 )
 """The job is done, and no part of it, wherever in the tail it stands."""
 _DONE = re.compile(
-    r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?:complete[d]?|finished|done(?! waiting)|succe\w+"
-    r"|ended)\b|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
+    r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
+    r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
+    r"|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
     r"|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
 )

@@ -58,3 +58,7 @@ def test_ranks_that_fail_after_the_end_have_failed(tmp_path: Path, said: str) ->
 
 def test_a_part_of_the_job_counts_only_at_its_end() -> None:
     assert ending.judge(b"Evaluation finished\n" + b"something else\n" * 20).finished is None
+
+
+def test_what_is_to_end_has_not_ended(tmp_path: Path) -> None:
+    assert judged(tmp_path, "srun: error: Timed out waiting for job step to complete\n").verdict == "incomplete"

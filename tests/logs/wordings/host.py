@@ -65,6 +65,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("host/shared-memory-small", "[node1:1234] Signal: Bus error (7)"),
     ("host/thread-limit", "[ 1234.567890] cgroup: fork rejected by pids controller in /docker/abc"),
+    ("host/shared-memory-small", "[n1:1234 :0:1234] Caught signal 7 (Bus error: nonexistent physical address)"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

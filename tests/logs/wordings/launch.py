@@ -16,4 +16,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "launch/srun-step-blocked",
         "srun: error: Task launch for StepId=847293.0 failed on node nid003078: Communication connection failure",
     ),
+    (
+        "launch/srun-step-blocked",
+        "srun: error: Unable to allocate resources: Requested node configuration is not available",
+    ),
 )

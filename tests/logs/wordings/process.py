@@ -118,6 +118,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "process/crashed",
         "[ 1234.567890] traps: python3[1234] general protection fault ip:7f sp:7f error:0 in libtorch_cpu.so[7f+1000]",
     ),
+    ("process/crashed", "      Exit Code:    139"),
+    (
+        "process/killed-by-oom",
+        "The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL).",
+    ),
+    ("process/killed-by-scheduler", "TERM_CPULIMIT: job killed after reaching LSF CPU usage limit."),
+    ("process/killed-by-scheduler", "Job was active longer than specified deadline"),
+    ("process/killed-by-scheduler", "Host EC2 (instance i-0123) terminated."),
+    ("process/killed-by-scheduler", "Normal  Preempted  1m  default-scheduler  Preempted by pod 1234 on node n3"),
+    ("process/exception", "mpirun was unable to launch the specified application as it could not access"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -268,4 +278,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "of binary: python",
     ),
     ("process/crashed", "The Kernel crashed while executing code in the current cell or a previous cell."),
+    ("process/exception", "      Exit Code:    1"),
+    ("process/exception", "Warning  BackOff  1m  kubelet  Back-off restarting failed container"),
+    ("process/killed-by-scheduler", "TERM_OWNER: job killed by owner."),
+    (
+        "process/peer-died",
+        "[1700000000.123456] [n1:1234 :0]  ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
+    ),
 )

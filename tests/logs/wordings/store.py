@@ -30,4 +30,13 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("store/node-lost", "[  395.350871] BUG: unable to handle kernel NULL pointer dereference at 00000000000000b1"),
     ("store/node-lost", "[ 1234.567890] mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 5: be00000000800400"),
     ("store/node-lost", "[ 1234.567890] reboot: Restarting system"),
+    (
+        "store/nodes-missing",
+        "Warning  FailedScheduling  3m  default-scheduler  0/5 nodes are available: 5 Insufficient nvidia.com/gpu.",
+    ),
+    (
+        "store/nodes-missing",
+        "CapacityError: Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error",
+    ),
+    ("store/node-lost", "Warning  NodeNotReady  1m  node-controller  Node is not ready"),
 )
