@@ -10,7 +10,8 @@ Why it happens
 --------------
 TRITON_CACHE_DIR, HF_HOME and the like name a folder of another user, or one that is not there and that this user may
 not make; a container runs as another user than the one its image was made for; a file server does not take root for
-root (root_squash); or ~/.cache is a link to a scratch disk whose folder was cleared away.
+root (root_squash); or ~/.cache is a link to a scratch disk whose folder was cleared away. Or the folder lies on a mount
+whose server is gone (`Transport endpoint is not connected`, `Stale file handle`).
 
 Fix
 ---
@@ -40,6 +41,14 @@ WHY = {
     "EEXIST": "it is no folder",
     "ENOTDIR": "a part of its path is no folder",
 }
+BROKEN = {
+    "ENOTCONN": "what serves this mount has ended",
+    "ESTALE": "its server no longer knows it (stale file handle)",
+    "EHOSTDOWN": "its server is down",
+    "EIO": "its disk fails",
+    "ELOOP": "it is a link that leads back to itself",
+}
+"""Nothing there can be used, whatever it is for."""
 TEMPORARY = ("TMPDIR", "/tmp", ".")
 """Python takes another one in place of the first two; from the third a job only starts."""
 
@@ -58,34 +67,38 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def closed(node: Node) -> tuple[Folder, ...]:
-    """Those that a variable names, and what the user's own home has."""
+    """Those that a variable names, and what the user's own home has; of all what is broken."""
     account = node.system.account
     own = account is not None and account.home == account.home_of_entry and account.home != "/"
     return tuple(
         one
         for one in node.system.folders or ()
-        if one.error in WHY and one.use not in TEMPORARY and (own or one.use != "HOME")
+        if one.error in BROKEN or (one.error in WHY and one.use not in TEMPORARY and (own or one.use != "HOME"))
     )
 
 
 def name(folder: Folder) -> str:
-    return folder.path if folder.use.startswith("HOME/") else folder.use
+    return folder.path if folder.use.startswith("HOME/") or folder.use in TEMPORARY[1:] else folder.use
 
 
 def said(folder: Folder) -> str:
-    told = folder.path if folder.use.startswith("HOME/") else f"{folder.use}={folder.path}"
+    told = folder.path if name(folder) == folder.path else f"{folder.use}={folder.path}"
     if folder.leads_to:
         link = "it" if folder.nearest == folder.path else folder.nearest
         return f"{told}: {link} is a link to {folder.leads_to}, which is not there ({folder.error})"
     above = folder.nearest if folder.nearest != folder.path else ""
-    missing = f" is not there, and {above}" if above and folder.error != "ENOTDIR" else ""
-    why = f"{above} is no folder" if folder.error == "ENOTDIR" and above else WHY[folder.error]
-    return f"{told}{missing}: {why} ({folder.error})"
+    if folder.error == "ENOTDIR" and above:
+        return f"{told}: {above} is no folder (ENOTDIR)"
+    missing = f" is not there, and {above}" if above else ""
+    return f"{told}{missing}: {(WHY | BROKEN)[folder.error]} ({folder.error})"
 
 
 def fix(node: Node, folder: Folder) -> Fix:
     if folder.leads_to.startswith("/"):
         return Fix.on(node, "Make the folder that the link leads to.", commands=(f"mkdir -p {quote(folder.leads_to)}",))
+    if folder.error in BROKEN:
+        again = (f"umount -l {quote(folder.nearest or folder.path)}",) if folder.error in ("ENOTCONN", "ESTALE") else ()
+        return Fix.on(node, "Mount it again, or name another folder.", commands=again)
     if folder.use.startswith("HOME"):
         temporary = node.system.temporary.path if node.system.temporary else None
         text = "Let this user write there, or have caches elsewhere."

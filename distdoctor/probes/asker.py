@@ -69,7 +69,10 @@ def folder(path: str) -> list[str]:
     """
     near, said = _nearest(path)
     leads = os.readlink(near) if said == "EEXIST" and os.path.islink(near) else ""
-    disk = os.statvfs(os.path.dirname(near) if leads else near)
+    try:
+        disk = os.statvfs(os.path.dirname(near) if leads else near)
+    except OSError as err:  # of a mount whose server is gone
+        return [said or errno.errorcode.get(err.errno or 0, ""), "0", "-1", "", near, ""]
     numbers = [str(disk.f_bavail * disk.f_frsize), str(disk.f_favail if disk.f_files else -1)]
     noexec = "noexec" if disk.f_flag & os.ST_NOEXEC else ""
     if near != path or said:
@@ -99,8 +102,8 @@ def _nearest(path: str) -> tuple[str, str]:
                 return place, "EEXIST"
             place = os.path.dirname(place)
             continue
-        except PermissionError:
-            return place, "EACCES"
+        except OSError as err:
+            return place, errno.errorcode.get(err.errno or 0, "")
         if not folder:
             return place, "EEXIST" if place == path else "ENOTDIR"
         return place, "" if place == path or os.access(place, os.W_OK | os.X_OK) else "EACCES"

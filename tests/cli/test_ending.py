@@ -172,6 +172,11 @@ class TestLimits:
         assert "ulimit -u is 1" in document["notes"][0], done.stderr
 
 
+def test_without_dev_null() -> None:
+    told = shortage(FileNotFoundError(2, "No such file or directory", "/dev/null"))
+    assert told is not None and "mknod -m 666 /dev/null c 1 3" in told
+
+
 def test_a_package_that_is_hidden_is_no_fault_to_be_reported() -> None:
     """An old typing_extensions in ~/.local breaks torch and this alike."""
     text = "cannot import name 'Sentinel' from 'typing_extensions' (/home/ann/.local/lib/typing_extensions.py)"

@@ -63,6 +63,22 @@ ASKER.stop()
 """
 
 
+_DEAD = """
+import os, subprocess
+from distdoctor.probes import asker
+server = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={server},rootmode=40000,user_id=0,group_id=0"
+subprocess.run(["mount", "-t", "fuse", "-o", options, "dead", "/mnt"], pass_fds=[server], check=True)
+os.close(server)
+print(asker.folder("/mnt")[0], asker.folder("/mnt/hub")[0])
+"""
+
+
+@pytest.mark.skipif(not os.access("/dev/fuse", os.W_OK), reason="no FUSE here")
+def test_a_mount_whose_server_has_ended() -> None:
+    assert lines_of(_DEAD, "--mount", tools=("mount",)) == ["ENOTCONN ENOTCONN"]
+
+
 @pytest.mark.skipif(not os.access("/dev/fuse", os.W_OK), reason="no FUSE here")
 def test_a_file_system_that_is_stuck_holds_nothing_up() -> None:
     """One of FUSE's whose server does not say a word: whoever looks a path up there waits without end."""

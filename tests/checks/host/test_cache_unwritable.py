@@ -27,6 +27,13 @@ ROWS = [
     Row("a folder that cannot be made", lambda: folders(UNMADE), ("host1",), "warn", together=True),
     Row("a file in its path", lambda: folders(A_FILE), ("host1",), "warn", together=True),
     Row("a link to a scratch disk", lambda: folders(CLEARED), ("host1",), "warn", together=True),
+    Row(
+        "a dead mount",
+        lambda: folders(Folder(".", "/data", "ENOTCONN", 0, None, "fuse.sshfs")),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("root_squash", lambda: folders(HOME, home_of_entry="/home/ann"), ("host1",), "warn", together=True),
 ]
 
