@@ -94,8 +94,11 @@ def write(folder: Path, name: str, text: str = "mine = 1\n") -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        *("random.py", "queue/__init__.py", "torch.py"),
-        *(pytest.param(name, marks=FURTHER) for name in ("json.py", "numpy.py", "torch/__init__.py")),
+        *("random.py", "torch.py"),
+        *(
+            pytest.param(name, marks=FURTHER)
+            for name in ("queue/__init__.py", "json.py", "numpy.py", "torch/__init__.py")
+        ),
     ],
 )
 def test_a_file_in_the_working_folder_that_hides_a_module(name: str, tmp_path: Path) -> None:
