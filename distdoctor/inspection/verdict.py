@@ -143,6 +143,11 @@ def _from_outside(job: LiveJob) -> list[str]:
             "one client came to the store and waits for others: rank 0 of a job without torchrun, or the agent of "
             "torchrun's first node"
         )
+    elif store is not None and store.clients and not store.groups and not store.agents and store.world is None:
+        notes.append(
+            f"{store.clients} clients came to the store: who they are, and how many are to come, a store of torch "
+            f"{store.generation} does not tell"
+        )
     if any(view.known for view in job.stores):
         hosts = list(dict.fromkeys([*hosts_elsewhere(job), *(view.host for view in job.stores)]))
         notes.append(

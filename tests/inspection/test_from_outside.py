@@ -57,6 +57,13 @@ def found(told: Report) -> dict[str, tuple[str | None, tuple[int, ...], tuple[st
     return {one.id: (one.severity, one.ranks, one.nodes) for one in told.findings if one.because_of is None}
 
 
+def test_an_old_store_tells_how_many_came_at_least() -> None:
+    """As torch 2.1 has it: no list of keys, and names of hosts only once somebody asks for a rank that is known."""
+    told = report(store(clients=3, generation="<=2.1"))
+    assert (told.verdict, found(told)) == ("incomplete", {})
+    assert any(note.startswith("3 clients came to the store: who they are, and how many") for note in told.notes)
+
+
 AGENTS = (AgentView(0, 2, 0, 4), AgentView(1, 2, 2, 4))
 
 
