@@ -94,7 +94,11 @@ class LiveRank:
 
     @property
     def gets_data(self) -> bool:
-        """Whether something comes for it, however slowly: for a thread of it, or for a process of its own."""
+        """Whether something comes for it, however slowly: for a thread or a process of it. Who waits for a
+        file waits for neither."""
+        main = self.process.main
+        if main is not None and (main.reads.startswith("/") or main.call in ("openat", "flock", "pause")):
+            return False
         return any(job_movement.gets_data(one) for one in (self.process, *self.below)) or any(
             one.main is not None
             and one.main.reads.startswith("socket:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import multiprocessing
 import shutil
@@ -44,8 +45,8 @@ def threads_work(key: str) -> None:
         pool.submit(check).result()
 
 
-def thread_fetches(key: str) -> None:
-    """A thread fetches data, some hundred bytes every half second; the rank waits for it."""
+def _source(key: str) -> socket.socket:
+    """A connection on which some hundred bytes come every half second."""
     near, far = socket.socketpair()
 
     def send() -> None:
@@ -54,14 +55,46 @@ def thread_fetches(key: str) -> None:
             time.sleep(0.5)
         far.close()
 
-    def fetch() -> None:
-        while near.recv(4096):
-            pass
-
     threading.Thread(target=send, daemon=True).start()
-    fetching = threading.Thread(target=fetch)
+    return near
+
+
+def _fetch(source: socket.socket) -> None:
+    while source.recv(4096):
+        pass
+
+
+def thread_fetches(key: str) -> None:
+    """A thread fetches data slowly; the rank waits for it."""
+    fetching = threading.Thread(target=_fetch, args=(_source(key),))
     fetching.start()
     fetching.join()
+
+
+def pool_fetches(key: str) -> None:
+    """A pool of threads fetches data slowly, each with a time limit."""
+    source = _source(key)
+    source.settimeout(10.0)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(_fetch, [source]))
+
+
+def process_fetches(key: str) -> None:
+    """A process of its own fetches data slowly."""
+    source = _source(key)
+    fetching = multiprocessing.get_context("fork").Process(target=_fetch, args=(source,))
+    fetching.start()
+    fetching.join()
+
+
+def event_loop_pauses(key: str) -> None:
+    """Wait in an event loop, ten seconds at a time."""
+
+    async def look() -> None:
+        while not come(key):
+            await asyncio.sleep(10.0)
+
+    asyncio.run(look())
 
 
 def copies_files(key: str) -> None:
@@ -130,6 +163,9 @@ TAKE_LONG: dict[str, Callable[[str], None]] = {
     "pool-works": pool_works,
     "threads-work": threads_work,
     "fetches": thread_fetches,
+    "pool-fetches": pool_fetches,
+    "process-fetches": process_fetches,
+    "loop-pauses": event_loop_pauses,
     "copies": copies_files,
     "program-works": program_works,
     "service": service_answers,
