@@ -1,12 +1,17 @@
 """``python -m distdoctor``, which is also how torchrun starts it, and the command ``distdoctor``."""
 
+import gc
 import sys
 
 from distdoctor.own_path import settle
 
+YOUNG = 20_000
+"""Objects more than before, after which Python looks for garbage (700 else): what is loaded at the start is none."""
+
 
 def main() -> None:
     """Run the command line and exit with the status that the report gives."""
+    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
     settle()  # before anything is imported that a file of the user's could hide
     from distdoctor import interrupts
 
@@ -21,6 +26,7 @@ def main() -> None:
         run()
     finally:
         abandon()
+        gc.freeze()  # nor is it looked through once more at the end
 
 
 if __name__ == "__main__":

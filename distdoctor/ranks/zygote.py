@@ -18,6 +18,7 @@ It ends, and takes its children with it, when that socket closes or its parent d
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -49,6 +50,8 @@ def main(control_fd: int, seconds: float, error: BaseException | None, path: lis
         found, error = _torch()
     if error is not None:
         found = {"ready": False, "error": _said(error), "failure": describe(error, path)}
+    gc.freeze()  # no child looks through what all share, which would copy it (https://docs.python.org/3/library/gc.html)
+    gc.enable()
     sys.path[:] = path  # what torch imports later, the job's would import from there
     _Zygote(control).run({**found, "seconds": round(seconds, 3)})
     os._exit(0)  # to take a whole torch apart costs as much as a third of its import, and a run's end waits for it

@@ -275,6 +275,34 @@ def test_what_was_imported_is_not_taken_apart(tmp_path: Path, monkeypatch: pytes
     assert running.zygote.process.returncode == 0 and not (tmp_path / "apart").exists()
 
 
+TELLS_OF_GARBAGE = """
+import gc, os
+def tell(name):
+    with open({folder!r} + "/part", "w") as file:
+        file.write(f"{{gc.isenabled()}} {{gc.get_freeze_count() > 999}}")
+    os.rename({folder!r} + "/part", {folder!r} + "/" + name)
+tell("import")
+os.register_at_fork(after_in_child=lambda: tell("child"))
+"""
+
+
+def test_no_garbage_is_looked_for_in_what_was_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither meanwhile, nor by each process that is forked; in what these make themselves it is."""
+    (tmp_path / "torch.py").write_text(TELLS_OF_GARBAGE.format(folder=str(tmp_path)))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    running = Running()
+    try:
+        running.do(running.zygote.torch())
+        running.zygote.spawn("distdoctor:try")
+        end = time.monotonic() + 10
+        while not (tmp_path / "child").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+    finally:
+        running.close()
+    assert (tmp_path / "import").read_text() == "False False"
+    assert (tmp_path / "child").read_text() == "True True"
+
+
 _SUPERVISOR = """
 import asyncio, os, sys, time
 from distdoctor.ranks.supervisor import Zygote
