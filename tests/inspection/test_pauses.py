@@ -119,6 +119,10 @@ FOUND = {
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=0.3), children=[child(3, 3600.0)]),
         "waits for a process",
     ),
+    "a name that is looked up": (
+        local(REDUCE, REDUCE, REDUCE, process(3, frames("/usr/lib/python3.11/socket.py:getaddrinfo"), call="poll")),
+        "looks up the name of a host",
+    ),
     "a file, beside a thread that gets data": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="read", reads="/data/x", moved=Moved(1.5, fed=1))),
         "read on /data/x",
