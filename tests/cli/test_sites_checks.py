@@ -74,7 +74,8 @@ class TestSitesChecks:
         [
             "sys.exit(0)",
             "raise BaseException",
-            "while True: pass",
+            "time.sleep(3600)",
+            pytest.param("while True: pass", marks=pytest.mark.scoreboard),
             "import nowhere",
             "x =",
             "FOLLOWS = 3",
