@@ -1,6 +1,7 @@
 """A launcher's variables that did not come through: sudo, `env -i`, a container that is started with a clean one.
 
-Each of its processes would take itself for the only one. The processes above it still have what the launcher set.
+Each of its processes would take itself for the only one. The processes above it still have what the launcher set; where
+they cannot be seen, the control group still has the names of SLURM's job and step (Slurm, "Control Group v2 plugin").
 """
 
 from __future__ import annotations
@@ -31,6 +32,22 @@ def refuse_lost_variables(env: Mapping[str, str]) -> None:
             f"env -i, a container without the environment): hand them on, or add {STANDALONE.flag} for this machine "
             "alone"
         )
+
+
+def step_note(env: Mapping[str, str], cgroups: Path = Path("/proc/self/cgroup")) -> str:
+    """What is to be said where this runs in a step of SLURM by its control group, and has no variable of it: a
+    container with processes of its own, whose parents are not seen; empty elsewhere."""
+    if any(name in env for name in (slurm.JOB, RANK.slurm)):
+        return ""
+    try:
+        step = re.search(r"/job_(\d+)/step_(\d+)(?:/|$)", cgroups.read_text(errors="replace"), re.M)
+    except OSError:
+        return ""
+    told = (
+        "by its control group this is in step {1} of SLURM job {0}, and none of SLURM's variables came through: this "
+        "machine alone was checked; hand them on to the container if the step has several tasks"
+    )
+    return told.format(*step.groups()) if step else ""
 
 
 def lost() -> Mapping[str, str]:

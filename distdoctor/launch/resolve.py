@@ -65,6 +65,8 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
         plan = plan_of_rank(values, launched, backend)
     else:
         plan = plan_of_node(values, backend, count_gpus, count_cpus, launched)
+    if launched is None and plan.nnodes == 1 and not flags.standalone:
+        plan = replace(plan, note=lost.step_note(env))
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from distdoctor.launch.lost import step_note
 from tests.launch.recorded import env_of
 from tests.launch.test_mpi import OPEN_MPI
 from tests.launch.test_slurm import STEP
@@ -44,3 +46,22 @@ def test_one_of_several_does_not_take_itself_for_the_only_one(env: dict[str, str
 @pytest.mark.parametrize("env", [{}, ONE_TASK])
 def test_what_is_the_only_one_is_one_machine(env: dict[str, str]) -> None:
     assert below(env) == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "env", "step"),
+    [
+        ("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_1\n", {}, "step 0 of SLURM job 12"),
+        ("9:pids:/user.slice\n4:memory:/slurm/uid_0/job_7/step_3/task_0\n", {}, "step 3 of SLURM job 7"),
+        ("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_1\n", {"SLURM_JOB_ID": "12"}, ""),
+        # a shell that ssh opened on a node of one's job, and no job at all
+        ("0::/system.slice/slurmstepd.scope/job_12/step_extern/user/task_special\n", {}, ""),
+        ("0::/user.slice/user-0.slice/session-1.scope\n", {}, ""),
+    ],
+)
+def test_the_control_group_tells_of_the_step(tmp_path: Path, cgroups: str, env: dict[str, str], step: str) -> None:
+    path = tmp_path / "cgroup"
+    path.write_text(cgroups)
+    note = step_note(env, path)
+    assert (step in note) if step else note == ""
+    assert step_note(env, tmp_path / "none") == ""
