@@ -132,8 +132,22 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
             f"{n.identity.hostname}"
             for n in nodes
         ),
-        fixes=started_twice(nodes, blamed[-1], missing) if twice is not None else (fix(blamed[-1], missing),),
+        fixes=started_twice(nodes, blamed[-1], missing)
+        if twice is not None
+        else others_numbers(nodes, blamed, missing),
     )
+
+
+def others_numbers(nodes: list[Node], blamed: list[Node], missing: tuple[int, ...]) -> tuple[Fix, ...]:
+    """Another number for the later one; below a launcher, which has one line for all and numbers them itself, none."""
+    if any(node.plan.task is None for node in nodes):
+        return (fix(blamed[-1], missing),)
+    source = nodes[0].plan.sources.get("node_rank", "")
+    change = "--node-rank" if source not in VARIABLES else source
+    text = f"Leave {change} out: {nodes[0].plan.launcher} tells each node its number."
+    if source in VARIABLES:
+        return (Fix.on(nodes, text, env={source: None}),)
+    return (Fix.on(nodes, text, flags={"--node-rank": None}),)
 
 
 def started_twice(nodes: list[Node], later: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:

@@ -40,8 +40,9 @@ def detect(env: Mapping[str, str]) -> Launched | None:
 
 
 def _first(env: Mapping[str, str]) -> Found | None:
-    """mpirun's own address (4.x), else the first node of the job that it was started in."""
+    """The first node of the job that mpirun was started in, wherever it was typed, as in a shell of salloc; else its
+    own address (4.x)."""
+    if first := jobs.first_node(env):
+        return first
     address = re.match(r"[^;]*;tcp://([0-9.]+)", env.get(_MPIRUN, ""))
-    if address:
-        return Found(address[1], _MPIRUN)
-    return jobs.first_node(env)
+    return Found(address[1], _MPIRUN) if address else None

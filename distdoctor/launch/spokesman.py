@@ -15,6 +15,8 @@ def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict
     ``above``: where ``env`` tells of none, that of a process above this one which does. Of torchrun's ranks the first
     of each node speaks, which has an output of its own unless srun starts the agents.
     """
+    if RUN_ID in env and slurm.in_step(env):
+        return env.get(RANK.variables[0], "0").strip() == "0"  # the first task need not be one of the job's agents
     if RUN_ID in env and env.get(LOCAL_RANK.variables[0], "0").strip() != "0":
         return False
     for name, beside in (

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from distdoctor.launch import env_variables, slurm
 from distdoctor.launch.launched import Launched
-from distdoctor.model.launch_settings import RANK
+from distdoctor.launch.nodes import number_of, repeated
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import NPROC_PER_NODE, RANK
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
@@ -15,6 +17,18 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     rank = RANK.variables[0]
     if env_variables.RUN_ID not in env or rank not in env:
         return None
+    _refuse_agents_too_many(env)
     told = env_variables.told(env, "torchrun")
     # The agents of srun's tasks share its output.
     return replace(told, task=rank) if slurm.in_step(env) else told
+
+
+def _refuse_agents_too_many(env: Mapping[str, str]) -> None:
+    """Raises UsageError where srun started several torchruns on a node, more than the job has: some of them are the
+    job, on whichever nodes, and the others wait for it to end."""
+    tasks, agents = repeated(env.get(NPROC_PER_NODE.slurm, "")), number_of(env.get("GROUP_WORLD_SIZE"))
+    if slurm.in_step(env) and agents and max(tasks, default=1) > 1 and sum(tasks) > agents:
+        raise UsageError(
+            f"srun started torchrun {sum(tasks)} times, several times on a node, and the job has {agents} nodes: give "
+            "srun --ntasks-per-node=1; torchrun starts the ranks of its node itself"
+        )

@@ -41,6 +41,8 @@ def without(env: dict[str, str], *names: str) -> dict[str, str]:
             "Open MPI",
             (3, 4, 1, 2, 2, "10.91.0.10", 15012),
         ),
+        # from a shell of salloc on the login node, whose address mpirun tells
+        (OPEN_MPI | env_of("SLURM_JOB_ID=12 SLURM_JOB_NODELIST=sn[3-4]"), "Open MPI", (3, 4, 1, 2, 2, "sn3", 15012)),
         # 5.x has no OMPI_MCA_orte_*
         (
             without(OPEN_MPI, "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_num_nodes")

@@ -178,3 +178,15 @@ def test_torchrun_on_the_nodes_is_nearer() -> None:
     )
     plan = plan_in(STEP | agent)
     assert values(plan, "launcher", "rank", "world_size", "nnodes") == ("torchrun", 3, 4, 2)
+
+
+def test_several_torchruns_on_a_node_are_refused_where_the_job_has_fewer() -> None:
+    agent = env_of("TORCHELASTIC_RUN_ID=a RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=1") | env_of(
+        "GROUP_WORLD_SIZE=2 MASTER_ADDR=sn0 MASTER_PORT=29500"
+    )
+    twice = STEP | env_of("SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=2(x2)") | agent
+    with pytest.raises(UsageError, match=r"torchrun 4 times, .* the job has 2 nodes: give srun --ntasks-per-node=1"):
+        plan_in(twice)
+    # one for each GPU; and an elastic job to which not all have come
+    assert plan_in(twice | env_of("GROUP_WORLD_SIZE=4 WORLD_SIZE=4")).world_size == 4
+    assert plan_in(twice | env_of("SLURM_STEP_TASKS_PER_NODE=1(x4)")).world_size == 2

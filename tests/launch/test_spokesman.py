@@ -30,6 +30,8 @@ AGENT = "TORCHELASTIC_RUN_ID=a RANK=2 LOCAL_RANK="
         (AGENT + "0", True),
         (AGENT + "1", False),
         (AGENT + "0 " + STEP + "1", False),
+        (AGENT + "0 " + STEP + "0", False),
+        ("TORCHELASTIC_RUN_ID=a RANK=0 LOCAL_RANK=0 " + STEP + "2", True),
     ],
 )
 def test_the_first_speaks(env: str, speaking: bool) -> None:

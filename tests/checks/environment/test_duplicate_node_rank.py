@@ -30,6 +30,12 @@ def two_node_1() -> Facts:
     return met(a, b, with_plan(c, node_rank=1))
 
 
+def below_srun() -> Facts:
+    """srun ... --node-rank $SLURM_NODEID in a batch script, whose shell made 0 of it for all."""
+    a, b = two_node_0()
+    return tuple(with_plan(one, task=number, launcher="SLURM") for number, one in enumerate((a, b)))
+
+
 def twin(one: NodeFacts) -> NodeFacts:
     return replace(one, identity=replace(one.identity, pid=one.identity.pid + 500))
 
@@ -46,6 +52,7 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("two node 0", two_node_0, {"host1": {"flags": {"--node-rank": "1"}}}),
+    Cure("one line for all", below_srun, {name: {"flags": {"--node-rank": None}} for name in ("host0", "host1")}),
     Cure("two node 1", two_node_1, {"host2": {"flags": {"--node-rank": "2"}}}),
 ]
 
