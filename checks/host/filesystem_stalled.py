@@ -82,6 +82,12 @@ LOG = (
         shows="symptom",
         why="whether the job used that disk is not said",
     ),
+    Line(
+        ("Transport endpoint is not connected", "Host is down"),
+        r"\[Errno (?:107|112)\].{0,60}: ['\"]/",
+        shows="symptom",
+        why="what serves that folder ended, or cannot be reached",
+    ),
 )
 
 

@@ -69,7 +69,7 @@ LOG = (
     Line(
         "egmentation fault",
         "[Ss]egmentation fault",
-        unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation",
+        unless="(?:exited on|Caught) signal 11|srun: error: .{1,300}: Segmentation|(?:could|may|might) be caused",
         shows="end",
     ),
     Line(

@@ -236,4 +236,21 @@ LOG = (
         "was unable to ",  # Open MPI's
         r"(?:mpirun|mpiexec|prterun|prun) was unable to (?:find|launch) the specified (?:executable|application)",
     ),
+    Line(
+        (
+            "error messages above",
+            "stack trace above",
+            "error messages for a cause",
+            "errors above",
+            "Training failed due to worker errors",
+            "DeadLock detected from rank",
+        ),
+        shows="symptom",
+        why="it says itself that the reason is elsewhere",
+    ),
+    Line(
+        ("UncompletedJobError", "FailedJobError"),  # submitit's, where the job was begun
+        shows="symptom",
+        why="the job's own log says why",
+    ),
 )

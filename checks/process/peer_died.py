@@ -235,4 +235,19 @@ LOG = (
         shows="symptom",
         why="a peer that died, and one that cannot be reached, show the same",
     ),
+    Line(
+        (
+            "process managed by the executor was unexpectedly terminated",
+            "abruptly died during map operation",
+            "scheduler is dead",
+            "scheduler died",
+            "Background thread failed",
+            "Waited too long for local leader",
+            "RPC call to ",
+            "_InactiveRpcError",
+        ),
+        "terminated|died|dead|failed|too long|timed out|InactiveRpcError",
+        shows="symptom",
+        why="how the process that it waited for ended is not said",
+    ),
 )

@@ -85,4 +85,5 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "progress operations using this service will wait for recovery to complete",
     ),
     ("host/filesystem-stalled", "[ 1234.567890] blk_update_request: I/O error, dev sda, sector 12345"),
+    ("host/filesystem-stalled", "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data'"),
 )

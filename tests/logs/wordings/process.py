@@ -285,4 +285,18 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "process/peer-died",
         "[1700000000.123456] [n1:1234 :0]  ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
     ),
+    ("process/exception", "RuntimeError: Initialization failed. Please see the error messages above."),
+    (
+        "process/exception",
+        "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect the previous "
+        "error messages for a cause.",
+    ),
+    (
+        "process/peer-died",
+        "joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the "
+        "executor was unexpectedly terminated. This could be caused by a segmentation fault while calling "
+        "the function",
+    ),
+    ("process/peer-died", "RuntimeError: One of the subprocesses has abruptly died during map operation."),
+    ("process/peer-died", "TimeoutError: RPC call to sample_tokens timed out."),
 )
