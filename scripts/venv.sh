@@ -126,7 +126,7 @@ new_venv() {
     local python=$1 options=()
     # A torch that is already on this machine is the one to check. (That of a virtual environment which is active
     # would not be seen through --system-site-packages; only what lies behind it would.)
-    if "$python" -c 'import sys, torch; sys.exit(sys.prefix != sys.base_prefix)' 2>/dev/null; then
+    if "$python" -c 'import sys; assert sys.prefix == sys.base_prefix; import torch' 2>/dev/null; then
         options+=(--system-site-packages)
     fi
     say "making $venv with Python $(identity "$python")"

@@ -79,7 +79,7 @@ def clone(tmp_path: Path) -> Path:
     """A copy of what the script and the tests of the checks need."""
     root = tmp_path / "clone"
     for folder in ("checks", "distdoctor", "scripts", "tests"):
-        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "recorded", "lab"))
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("recorded", "lab"))
     shutil.copytree(ROOT / "tests/lab/cases", root / "tests/lab/cases")
     shutil.copy(ROOT / "pyproject.toml", root)
     return root
