@@ -147,8 +147,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None:
         return
     yield from not_called(job)
-    store, alone = job.store, not job.first.processes
-    if not job.ranks and not (alone and store is not None and store.joined):
+    store, alone = job.store, not job.ranks
+    if alone and not (store is not None and store.joined):
         yield from agents_missing(job)
         return
     if store is None or not (alone or (job.waiting and job.in_rendezvous)):
@@ -174,7 +174,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
 
 def perhaps_late(job: live.LiveJob) -> str:
     """Why it may be that they only have not come yet; empty where they had the time."""
-    return FROM_OUTSIDE if not job.first.processes else MATTERS if job.young else ""
+    return FROM_OUTSIDE if not job.ranks else MATTERS if job.young else ""
 
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:

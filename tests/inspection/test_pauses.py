@@ -14,7 +14,7 @@ from distdoctor.inspection import feeding, looks
 from distdoctor.inspection.changes import changes, got_on
 from distdoctor.inspection.report import report_on_jobs
 from distdoctor.inspection.sockets import SocketTables
-from distdoctor.model.facts import Frame, JobThread, Moved, NodeFacts
+from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved, NodeFacts
 from distdoctor.model.report import Report
 from distdoctor.render.text import render
 from tests.facts_builder import CHECKS
@@ -277,6 +277,15 @@ def test_who_is_where_it_was_and_got_on_meanwhile() -> None:
     assert changes(first, seen(3.0, "10")) == []
     assert got_on(first, seen(3.0, "10")) == ["rank 0", "rank 1", "rank 2"]
     assert got_on(first, seen(18.0, "10")) == []
+
+
+def test_an_agent_whose_ranks_are_not_seen_leaves_what_the_store_tells() -> None:
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=60.0, node_rank=0)
+    report = judged(
+        node(agent, stores=(store((0, 2), 3),), launcher="torchrun", rdzv_backend="static", world_size=None)
+    )
+    assert [(f.check, f.severity, f.ranks) for f in report.findings] == [("collective/rank-missing", "warn", (1,))]
+    assert report.verdict == "incomplete"
 
 
 def test_the_page_tells_since_when_and_where_to_look_next() -> None:
