@@ -62,6 +62,7 @@ Nodes, ranks and what is planned for them:
     planned_rank_count       how many ranks the job has
     missing_ranks            the global ranks that nobody claims
     missing_node_ranks       the node ranks that no node has
+    absent_nodes             who did not come to the meeting; pydoc distdoctor.check_api.absent_nodes
     makes_gloo_group         whether a node makes a gloo group
     plans_nccl_group         whether a node's job makes an NCCL group
     gloo_dials               whether gloo on one node connects to another, or the other to it
@@ -199,7 +200,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import files, gpus, groups, live, rdma, torch_remedies
+from distdoctor.check_api import absent_nodes, files, gpus, groups, live, rdma, torch_remedies
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
@@ -225,9 +226,8 @@ from distdoctor.check_api.master_port import master_port_findings, misrouted_fin
 from distdoctor.check_api.master_targets import (
     MasterTarget, master_targets, names_leading_apart, rightful_master_target, shared_master_address,
 )
-from distdoctor.check_api.node_addresses import (
-    data_interface, master_means_itself, own_host_names, primary_interface, reachable_address,
-)
+from distdoctor.check_api.node_addresses import data_interface, master_means_itself, own_host_names
+from distdoctor.check_api.node_addresses import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
     claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks, missing_ranks, node0_name,
     met_other_run, planned_rank_count, plans_nccl_group, rank_count, store_host,
@@ -239,9 +239,8 @@ from distdoctor.check_api.rank_failures import (
 )
 from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
-from distdoctor.check_api.text import (
-    age_said, links_to, lookup_failed, names_of, ranks_said, port_holder_seen, shorten_error, some_of, together,
-)
+from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
+from distdoctor.check_api.text import shorten_error, some_of, together
 from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
 from distdoctor.check_api.torch_import import (
     TorchImportCause, fixes_by_command, install_torch_command, install_torch_version, missing_library_name,
@@ -277,7 +276,7 @@ __all__ = [
     "FailingLink", "FilterHook", "Finding", "Fix", "Folder", "HostCall", "InitFile", "Iterator", "Leftover", "Limits",
     "Line", "Link", "LinkGraph", "MasterTarget", "MeasuredLink", "MeetingFacts", "Node", "PickedAddress", "PlanProblem",
     "RankFacts", "Resolution", "RouteObstacle", "Sequence", "Shadow", "SharedMemory", "TemporaryFolder", "TorchFailure",
-    "TorchImportCause", "Work", "accused_by_errors", "add_route_fix", "age_said", "announcing_node",
+    "TorchImportCause", "Work", "absent_nodes", "accused_by_errors", "add_route_fix", "age_said", "announcing_node",
     "append_hosts_line", "blamed_for_links", "by_luck", "claims_node0", "contact_text", "correct_own_hosts_line",
     "cut_after_accept", "data_interface", "died_ranks", "disagreement", "duplicate_addresses", "end_leftover_fix",
     "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",

@@ -1,0 +1,64 @@
+"""Who did not come to the meeting, by name: where nothing was heard of a node, the name that others know for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import MeetingFacts
+
+
+def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[str], tuple[int, ...]]:
+    """(names, global ranks) of those that did not come: by their own facts, by rank, else numbered from the top."""
+    count = meeting.expected - len(meeting.arrived)
+    here = [cluster.by_key[key] for key in meeting.arrived if key in cluster.by_key]
+    strangers = [node for node in cluster.nodes if node not in here and node is not zero]
+    if meeting.counts == "ranks":
+        return missing_ranks(cluster, zero, meeting, strangers)
+    names = [node.name for node in strangers[:count]]
+    taken = {node.node_rank for node in (*here, *strangers)}
+    free = [rank for rank in range(min(meeting.expected, 100_000)) if rank not in taken]
+    rest = count - len(names)
+    return names + (unnamed(cluster, zero, free[-rest:]) if rest > 0 else []), ()
+
+
+def unnamed(cluster: Cluster, zero: Node, free: list[int]) -> list[str]:
+    """What those are called that have these ranks, or, where ranks were not given, whoever of the list is not here."""
+    if zero.plan.node_rank is not None:
+        return [called(zero, rank) for rank in free]
+    names = [name for name in zero.plan.roster if name not in {n.identity.hostname for n in cluster.nodes}]
+    return names if len(names) == len(free) else [f"node{rank}" for rank in free]
+
+
+def called(zero: Node, rank: int) -> str:
+    """The name that the launcher's list has for a node rank."""
+    return zero.plan.roster[rank] if rank < len(zero.plan.roster) else f"node{rank}"
+
+
+def short_of(cluster: Cluster, zero: Node, arrived: set[str]) -> list[str]:
+    """The nodes of the launcher's list from which fewer processes came than it started there."""
+    here = Counter(one.plan.node_rank for one in cluster.slices if one.key in arrived)
+    known = {node.plan.node_rank: node.name for node in cluster.nodes}
+    short = [number for number, tasks in enumerate(zero.plan.tasks) if here[number] < tasks]
+    return [known.get(number) or called(zero, number) for number in short]
+
+
+def missing_ranks(
+    cluster: Cluster, zero: Node, meeting: MeetingFacts, strangers: list[Node]
+) -> tuple[list[str], tuple[int, ...]]:
+    """(names of their nodes, global ranks) of the ranks that did not come."""
+    arrived = set(meeting.arrived)
+    claimed = {s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None}
+    ranks = tuple(rank for rank in range(min(meeting.expected, 100_000)) if rank not in claimed)
+    if zero.plan.tasks:
+        return short_of(cluster, zero, arrived), ranks
+    per_node = zero.plan.nproc_per_node
+    places = {rank // per_node for rank in claimed} if per_node else set()
+    names = []
+    for rank in ranks:
+        owner = next((n for n in strangers if rank in n.ranks or n.plan.rank == rank), None)
+        number = rank // per_node if per_node else rank
+        others = (n for n in cluster.nodes if per_node and any(r // per_node == number for r in n.ranks))
+        local = next(others, None) if number in places else None
+        names.append(owner.name if owner else local.name if local else f"node{number}")
+    return list(dict.fromkeys(names)), ranks
