@@ -9,7 +9,7 @@ Why it happens
 --------------
 Every listener on a random port, and every outgoing connection, takes a port of net.ipv4.ip_local_port_range. All ranks
 of a node share it, and a closed connection keeps its port for another minute. The range was narrowed, to open only
-that much in a firewall, or the job has grown beyond it.
+that much in a firewall, most of it was reserved (net.ipv4.ip_local_reserved_ports), or the job has grown beyond it.
 
 Fix
 ---
@@ -35,6 +35,7 @@ from distdoctor.check_api import (
     names_of,
     planned_rank_count,
     rank_count,
+    some_of,
     together,
 )
 
@@ -73,8 +74,20 @@ def port_range(node: Node) -> tuple[int, int] | None:
 
 
 def width(node: Node) -> int | None:
+    """How many ports there are that the kernel hands out: those of the range that are not reserved."""
     known = port_range(node)
-    return known[1] - known[0] + 1 if known is not None else None
+    return known[1] - known[0] + 1 - sum(last - first + 1 for first, last in reserved(node)) if known else None
+
+
+def reserved(node: Node) -> Iterator[tuple[int, int]]:
+    """The parts of the range in net.ipv4.ip_local_reserved_ports, which the kernel keeps in order and apart."""
+    low, high = port_range(node) or USUAL
+    for part in node.limits.reserved_ports.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()):
+            pair = max(low, int(first)), min(high, int(last or first))
+            if pair[0] <= pair[1]:
+                yield pair
 
 
 def least(node: Node) -> int:
@@ -89,14 +102,16 @@ def most(node: Node, world: int) -> int:
 
 def evidence(node: Node, world: int) -> str:
     low, high = port_range(node) or USUAL
+    kept = some_of((f"{a}-{b}" if a < b else str(a) for a, b in reserved(node)), 4)
+    but = f", and ip_local_reserved_ports keeps back {kept}" if kept else ""
     return (
-        f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}; {rank_count(node)} ranks here need "
+        f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}{but}; {rank_count(node)} ranks here need "
         f"{least(node)} at least, and about {most(node, world)} to be safe"
     )
 
 
 def fixes(bad: list[Node]) -> tuple[Fix, ...]:
-    narrow = [node for node in bad if (width(node) or 0) < USUAL[1] - USUAL[0] + 1]
+    narrow = [node for node in bad if (known := port_range(node)) and known[1] - known[0] < USUAL[1] - USUAL[0]]
     if len(narrow) < len(bad):
         command = 'sysctl -w net.ipv4.ip_local_port_range="10000 65535"'
     else:

@@ -44,6 +44,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "store used"
+FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh",)
 BY_AMOUNT = re.compile(r"\bct (?:bytes|packets|avgpkt)\b|connbytes|quota")
 SHOWN = 8

@@ -48,7 +48,7 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "the job as planned does not use these addresses; what does would hang"
 PREVENTS = "peers connected"
-FOLLOWS = ("network/port-filtered", "mesh/node-isolated", "mesh/partition")
+FOLLOWS = ("network/port-filtered", "network/duplicate-address", "mesh/node-isolated", "mesh/partition")
 ETHERNET = 1500
 SMALLEST = 1280
 """The MTU that every path of IPv6 must carry: tunnels leave room for it."""

@@ -35,6 +35,7 @@ FOLLOWS = (
     "network/port-refused",
     "network/connection-limit",
     "network/overlapping-subnets",
+    "network/duplicate-address",
 )
 
 

@@ -46,6 +46,7 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
 PREVENTS = "store used"
+FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh.rtt_median",)
 HEAVY = 0.2
 """The share of small segments sent again from which a node that went out of sight did so for that."""

@@ -77,6 +77,7 @@ FOLLOWS = (
     "network/port-refused",
     "network/connection-limit",
     "network/overlapping-subnets",
+    "network/duplicate-address",
 )
 SAMPLE = 64
 SHOWN = 4

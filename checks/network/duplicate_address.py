@@ -11,13 +11,19 @@ A static address that was given twice, or lies in the range of a DHCP server; a 
 cloned with its network configuration; a service address that two hosts hold at once. Whoever answers an ARP request
 first, or last, gets the packets.
 
+A cloned virtual machine may have the hardware address (MAC) of the other, too, and the switch sends to the one of them
+that it heard last. And an ARP entry that was written by hand (`arp -s`, `ip neigh add ... nud permanent`) goes on to
+name the card that had the address then.
+
 Fix
 ---
-Take the address from the host that has another one, else give one of the two another address.
+Take the address from the host that has another one, else give one of the two another address, or another hardware
+address. Delete an ARP entry that was written by hand.
 
 When it is harmless
 -------------------
-Never in one network. Networks of containers have the same addresses on every host and are no case of this.
+Never in one network. Networks of containers have the same addresses on every host and are no case of this; and a
+hardware address is told only where one of the two hosts does not get through.
 
 See also
 --------
@@ -44,7 +50,66 @@ LOOKS_AT = ("everyone",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for one in duplicate_addresses(cluster):
-        yield with_a_stranger(one) if one.mac else between_nodes(one)
+        if one.written:
+            yield written_by_hand(one)
+        elif one.mac:
+            yield with_one_card(one) if len(one.owners) > 1 else with_a_stranger(one)
+        else:
+            yield between_nodes(one)
+
+
+def written_by_hand(one: DuplicateAddress) -> Finding:
+    """The finding about nodes that somebody told another hardware address than the one that the owner has."""
+    (node,) = one.owners
+    name = node.interface_of(one.address)
+    own = next((i.mac for i in node.interfaces if i.name == name), "")
+    ways = {
+        peer: shlex.quote(entry.interface)
+        for peer in one.seen_by
+        for entry in peer.network.hardware_addresses
+        if entry.address == one.address and entry.permanent
+    }
+    return Finding.about(
+        one.seen_by,
+        f"{names_of(one.seen_by)} {'has' if len(one.seen_by) == 1 else 'have'} an ARP entry for {one.address} "
+        f"({node.name}) that was written by hand, with another hardware address than {node.name} has.",
+        title="An ARP entry that was written by hand is wrong",
+        links=((peer.name, node.name) for peer in one.seen_by),
+        evidence=(
+            *(f"{peer.name}: {one.address} is at {one.mac} on {way}, permanently" for peer, way in ways.items()),
+            f"{node.name}: {one.address} is on {name}, whose hardware address is {own}",
+        ),
+        fixes=(
+            Fix.on(
+                peer,
+                f"On {peer.name}, delete that entry, and where it is written at every start.",
+                commands=(f"ip neighbour del {one.address} dev {way}",),
+            )
+            for peer, way in ways.items()
+        ),
+    )
+
+
+def with_one_card(one: DuplicateAddress) -> Finding:
+    """The finding about hosts in one network whose cards have the same hardware address."""
+    nodes = one.owners
+    at = {node: next(i.name for i in node.interfaces if i.mac == one.mac) for node in nodes}
+    return Finding.about(
+        nodes,
+        f"{names_of(nodes)} have the same hardware address, {one.mac}, in one network.",
+        title="Two hosts have one hardware address",
+        links=((a.name, b.name) for a in nodes for b in nodes if a is not b),
+        unsure=True,
+        evidence=(f"{node.name}: the hardware address of {name} is {one.mac}" for node, name in at.items()),
+        fixes=(
+            Fix.on(
+                node,
+                f"Give {name} of {node.name} another hardware address (of a virtual machine: in its definition).",
+                option,
+            )
+            for option, (node, name) in enumerate(at.items(), start=1)
+        ),
+    )
 
 
 def between_nodes(one: DuplicateAddress) -> Finding:

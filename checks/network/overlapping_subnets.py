@@ -9,7 +9,8 @@ Why it happens
 --------------
 Both have an address in the same network, and the kernel sends all of that network by one of them: the one with the
 smaller metric, else the one that came up first. Where that one is in another VLAN, has a dead cable or a switch port of
-its own, everything goes astray, whatever address it comes from.
+its own, everything goes astray, whatever address it comes from. A network of containers (docker's `br-...`) that was
+given the LAN's own addresses does the same.
 
 Fix
 ---
@@ -72,12 +73,15 @@ def way_to(node: Node, address: str) -> Way | None:
     found: dict[str, list[str]] = {}
     for entry in node.network.routes or ():
         name = entry.interface
-        if name is not None and entry.gateway is None and not is_bridge(name) and within(entry.network, address):
+        if name is not None and entry.gateway is None and within(entry.network, address):
             found.setdefault(entry.network, []).append(name)
     narrowest = max(found, key=lambda network: int(network.partition("/")[2]), default=None)
-    if narrowest is None or len(found[narrowest]) < 2:
+    if narrowest is None:
         return None
-    return Way(narrowest, *found[narrowest][:2])
+    used, *others = found[narrowest]
+    # Containers' own network may take the LAN's place; it is never the one that leads to other hosts.
+    other = next((name for name in others if not is_bridge(name)), None)
+    return Way(narrowest, used, other) if other is not None else None
 
 
 def within(network: str, address: str) -> bool:
@@ -100,9 +104,10 @@ def missing(cluster: Cluster, node: Node) -> list[str]:
 
 def finding(cluster: Cluster, node: Node, address: str, way: Way, seen: str) -> Finding:
     name, family = node.name, "-6 " if ":" in address else ""
+    owner = " (of containers: docker network ls)" if is_bridge(way.used) else ""
     text = (
         f"On {name}, take the route by {way.used} away, so that {way.network} is reached by {way.other}; then give "
-        f"{way.used} a network of its own, or take it down."
+        f"{way.used}{owner} a network of its own, or take it down."
     )
     return Finding.about(
         (node,),

@@ -1,14 +1,15 @@
-"""An address that two hosts of one network have: by their own interfaces, or by the ARP tables of the others."""
+"""An address that two hosts of one network have: by their own interfaces, or by the ARP tables of the others. And a
+hardware address that two cards have, or that somebody wrote into such a table by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from distdoctor.check_api.packet_filter import suspect
 from distdoctor.check_api.routes import lookup
 from distdoctor.knowledge.interfaces import is_virtual
-from distdoctor.model.addresses import in_network, parse_address
+from distdoctor.model.addresses import in_network, is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
 
@@ -23,7 +24,10 @@ class DuplicateAddress:
     seen_by: tuple[Node, ...] = ()
     """With one owner: the nodes for which another host answered."""
     mac: str = ""
-    """Then: that host's hardware address."""
+    """Then: that host's hardware address. With several owners: the one that their cards have, each at an address of
+    its own."""
+    written: bool = False
+    """No host answered for it: it stands in the tables of ``seen_by`` as somebody wrote it there."""
 
 
 def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
@@ -32,7 +36,36 @@ def duplicate_addresses(cluster: Cluster) -> tuple[DuplicateAddress, ...]:
         return ()
     found = tuple(_of_nodes(cluster))
     known = {one.address for one in found}
-    return (*found, *(one for one in _of_strangers(cluster) if one.address not in known))
+    strangers = (one for one in _of_strangers(cluster) if one.address not in known)
+    return (*found, *strangers, *_of_cards(cluster))
+
+
+def _of_cards(cluster: Cluster) -> Iterator[DuplicateAddress]:
+    """One hardware address of several hosts in one network, of which one does not get through.
+
+    Without that nothing is wrong: containers of one machine may share its card (ipvlan).
+    """
+    cards: dict[str, dict[tuple[str, str, str], tuple[Node, str]]] = {}
+    for node in cluster.nodes:
+        for address in _shared(node):
+            mac = next((i.mac for i in node.interfaces if address in i.addresses), "")
+            if mac:
+                cards.setdefault(mac, {}).setdefault(node.host, (node, address))
+    for mac, by_host in cards.items():
+        owners = dict(by_host.values())
+        if len(owners) > 1 and len({*owners.values()}) == len(owners) and _cut_off(cluster, owners):
+            yield DuplicateAddress(", ".join(owners.values()), tuple(owners), mac=mac)
+
+
+def _cut_off(cluster: Cluster, owners: Mapping[Node, str]) -> bool:
+    """Whether one of these nodes did not get through to another node, or another to it."""
+    for node, address in owners.items():
+        for peer in cluster.peers(node):
+            if peer.host != node.host and _failed(peer, node, address):
+                return True
+            if peer.host != node.host and any(_failed(node, peer, at) for at in _shared(peer)):
+                return True
+    return False
 
 
 def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
@@ -40,6 +73,11 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
     for node in cluster.nodes:
         for address in _shared(node):
             owners.setdefault(address, {}).setdefault(node.host, node)
+    for node in cluster.nodes:
+        for address in _on_loopback(node):
+            # As a service's it is there on purpose; but not where another node itself is reached at it.
+            if any(peer.reached_at == address for host, peer in owners.get(address, {}).items() if host != node.host):
+                owners[address].setdefault(node.host, node)
     for address, by_host in owners.items():
         nodes = tuple(by_host.values())
         spare = tuple(node for node in nodes if node.reached_at != address)
@@ -65,6 +103,12 @@ def _shared(node: Node) -> Iterator[str]:
                 yield address
 
 
+def _on_loopback(node: Node) -> Iterator[str]:
+    """The addresses on a node's loopback that are none of loopback's own."""
+    for interface in node.interfaces:
+        yield from (a for a in interface.addresses if interface.loopback and not is_loopback(a))
+
+
 def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
     """Addresses of nodes for which another host answered one that did not get through to them.
 
@@ -76,17 +120,19 @@ def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:
         if any(interface.mac for interface in node.interfaces):
             for address in dict.fromkeys(_shared(node)):
                 owners.setdefault(address, []).append(node)
-    seen: dict[tuple[Node, str], dict[Node, str]] = {}
+    seen: dict[tuple[Node, str, bool], dict[Node, str]] = {}
     for peer in cluster.nodes:
+        by_hand = {one.address for one in peer.network.hardware_addresses if one.permanent}
         for address in dict.fromkeys(one.address for one in peer.network.hardware_addresses):
             for node in owners.get(address, ()):
                 mac = _answered(peer, address) if node.host != peer.host else ""
                 if mac and mac not in {i.mac for i in node.interfaces} and _failed(peer, node, address):
-                    seen.setdefault((node, address), {})[peer] = mac
+                    seen.setdefault((node, address, address in by_hand), {})[peer] = mac
     for address, nodes in owners.items():
         for node in nodes:
-            if by := seen.get((node, address)):
-                yield DuplicateAddress(address, (node,), (), tuple(by), next(iter(by.values())))
+            for written in (False, True):
+                if by := seen.get((node, address, written)):
+                    yield DuplicateAddress(address, (node,), (), tuple(by), next(iter(by.values())), written)
 
 
 def _failed(peer: Node, node: Node, address: str) -> bool:
@@ -106,4 +152,4 @@ def _answered(peer: Node, address: str) -> str:
     table = [one for one in peer.network.hardware_addresses if (":" in one.address) == (":" in address)]
     mac = next((one.mac for one in table if one.address == address and one.interface == entry.interface), "")
     others = (one for one in table if one.address != address and not one.address.startswith("fe80:"))
-    return "" if any(one.mac == mac for one in others) else mac
+    return "" if any(one.mac == mac and not one.permanent for one in others) else mac

@@ -14,17 +14,33 @@ def no_ports() -> Facts:
     return failing(a, "gloo", "Connection closed"), failing(b, "gloo", "connect: Cannot assign requested address")
 
 
+def reserved(ports: str) -> Facts:
+    """The range is Linux's own, and these ports are kept back."""
+    return on((1,), port_range=(32768, 60999), reserved_ports=ports)
+
+
 ROWS = [
     Row("4 ports", lambda: on((1,), port_range=(50000, 50003)), ("host1",), together=True),
     Row("8 ports, and none left", no_ports, ("host1",), together=True),
     Row("20 ports", lambda: on((0, 1), port_range=(50000, 50019)), BOTH, "warn", together=True),
 ]
 
+ROWS += [
+    Row("all but 8 are reserved", lambda: reserved("80,32768-60990,60992"), ("host1",), "warn", together=True),
+    Row("all are reserved", lambda: reserved("30000-61000"), ("host1",), together=True),
+]
+
 LOOK_ALIKES = [
+    LookAlike("some are reserved", lambda: reserved("29500-29510,40000-40010")),
     LookAlike("usual limits, 8 nodes", lambda: on((), of=8)),
 ]
 
 CURES = [
+    Cure(
+        "ports beyond those that are reserved",
+        lambda: reserved("32768-60990"),
+        {"host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="10000 65535"',)}},
+    ),
     Cure(
         "the wide range", no_ports, {"host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="32768 60999"',)}}
     ),

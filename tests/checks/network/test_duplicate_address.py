@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import AddressChoice, HardwareAddress, Interface, Link, Resolution, TableRoute
+from distdoctor.model.facts import AddressChoice, HardwareAddress, Interface, Link, NodeFacts, Resolution, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import blocking, healthy, node, outside, waited_in_vain, with_host, with_mesh, with_network
 
@@ -54,6 +54,47 @@ def stranger(
     return waited_in_vain(a), b
 
 
+def carded(*macs: str) -> list[NodeFacts]:
+    """Nodes whose eth0 has these hardware addresses."""
+    facts = []
+    for one, mac in zip(healthy(len(macs)), macs, strict=True):
+        assert one.host is not None
+        lo, eth0 = one.host.interfaces
+        facts.append(with_network(with_host(one, interfaces=(lo, replace(eth0, mac=mac))), routes=OWN_NETWORK))
+    return facts
+
+
+def one_card(*, rules: tuple[str, ...] = ()) -> Facts:
+    """host1 has the hardware address of node 0, and does not get to it."""
+    a, b = carded(MAC0, MAC0)
+    if rules:
+        a = with_network(a, firewall=blocking(*rules))
+    return waited_in_vain(a), outside(b, "unreachable", errno=113)
+
+
+def one_card_of_three() -> Facts:
+    a, b, c = carded(MAC0, MACX, MACX)
+    c = with_mesh(c, bad=(Link(b.key, "10.77.0.11", 40001, ("gloo", "primary"), "no-answer"),))
+    return a, b, c
+
+
+def by_hand(mac: str = MACX) -> Facts:
+    """host1's table has node 0's address with a hardware address that somebody wrote there."""
+    a, b = carded(MAC0, MAC1)
+    b = with_network(outside(b, "no-answer"), hardware_addresses=(Answered("10.77.0.10", mac, "eth0", True),))
+    return waited_in_vain(a), b
+
+
+def on_loopback(address: str = "10.77.0.10") -> Facts:
+    """host1 has an address of node 0 on its lo, and finds nobody but itself there."""
+    a, b = healthy(2)
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    lo = replace(lo, addresses=(*lo.addresses, address), prefix_lengths=(*lo.prefix_lengths, 32))
+    b = with_host(b, interfaces=(lo, eth0))
+    return (waited_in_vain(a), outside(b, "refused")) if address == "10.77.0.10" else (a, b)
+
+
 def in_a_container(number: int) -> tuple[Interface, ...]:
     return (Interface("eth0", (f"172.17.0.{number}",), (16,), mtu=1500),)
 
@@ -83,7 +124,22 @@ ROWS = [
     ),
 ]
 
+ROWS += [
+    Row("one card", one_card, ("host0", "host1"), blame="one-of", together=True),
+    Row("one card, of three", one_card_of_three, ("host1", "host2"), blame="one-of", together=True),
+    Row("written by hand", by_hand, ("host1",), together=True),
+    Row("on loopback", on_loopback, ("host1",), together=True),
+]
+
 LOOK_ALIKES = [
+    LookAlike("containers of one machine share its card", lambda: tuple(carded(MAC0, MAC0))),
+    LookAlike(
+        "a filter says why, and they share a card",
+        lambda: one_card(rules=("tcp dport 29500 reject",)),
+        "network/master-unreachable",
+    ),
+    LookAlike("written by hand, rightly", lambda: by_hand(MAC0), "network/port-filtered"),
+    LookAlike("a service's address on loopback", lambda: on_loopback("10.77.0.200")),
     LookAlike("a second address", lambda: also("10.77.0.99")),
     LookAlike("a second address on the same interface", lambda: also("10.77.0.99", interface="eth0")),
     LookAlike(
@@ -110,6 +166,14 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "written by hand",
+        by_hand,
+        {"host1": {"commands": ("ip neighbour del 10.77.0.10 dev eth0",)}},
+        only=True,
+        unsaid=("firewall",),
+    ),
+    Cure("on loopback", on_loopback, {"host1": {"commands": ("ip address del 10.77.0.10/32 dev lo",)}}, only=True),
     Cure("surplus", surplus, {"host2": {"commands": ("ip address del 10.77.0.11/24 dev eth1",)}}, only=True),
 ]
 

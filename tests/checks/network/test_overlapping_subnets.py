@@ -12,22 +12,22 @@ CHECK = "network/overlapping-subnets"
 LAN = "10.77.0.0/24"
 
 
-def doubled(facts: NodeFacts, own: str, first: str = "eth1") -> NodeFacts:
+def doubled(facts: NodeFacts, own: str, first: str = "eth1", second: str = "eth0") -> NodeFacts:
     """The node has one more interface in the LAN, by which it sends to that where it is the first."""
     assert facts.host is not None
-    more = replace(facts.host.interfaces[1], name="eth1", addresses=(own,), prefix_lengths=(24,))
-    second = "eth0" if first == "eth1" else "eth1"
+    name = first if first != "eth0" else second
+    more = replace(facts.host.interfaces[1], name=name, addresses=(own,), prefix_lengths=(24,))
     return with_network(
         with_host(facts, interfaces=(*facts.host.interfaces, more)),
         routes=(TableRoute(LAN, None, first), TableRoute(LAN, None, second)),
     )
 
 
-def client(outcome: str = "refused") -> Facts:
-    """Node 1 sends by eth1, where nobody answers."""
+def client(outcome: str = "refused", first: str = "eth1") -> Facts:
+    """Node 1 sends by eth1 (or another), where nobody answers."""
     a, b = healthy(2, declared=True)
     other = OtherWay("eth0", Contact("10.77.0.10", PORT, outcome))  # type: ignore[arg-type]
-    b = with_network(doubled(outside(b, "unreachable", errno=113), "10.77.0.111"), other_ways=(other,))
+    b = with_network(doubled(outside(b, "unreachable", errno=113), "10.77.0.111", first), other_ways=(other,))
     return waited_in_vain(a), b
 
 
@@ -55,6 +55,12 @@ def nobody_there() -> Facts:
 
 ROWS = [
     Row("a node sends by the wrong one", client, ("host1",), alone=("store/nodes-missing",)),
+    Row(
+        "a docker network has the LAN's addresses",
+        lambda: client(first="br-3f2a9c1b7d04"),
+        ("host1",),
+        alone=("store/nodes-missing",),
+    ),
     Row("node 0 answers by the wrong one", master, ("host0",), alone=("store/nodes-missing", "network/port-filtered")),
 ]
 
@@ -64,6 +70,11 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a docker network",
+        lambda: client(first="br-3f2a9c1b7d04"),
+        {"host1": {"commands": (f"ip route del {LAN} dev br-3f2a9c1b7d04",)}},
+    ),
     Cure("the first route", client, {"host1": {"commands": (f"ip route del {LAN} dev eth1",)}}),
     Cure("node 0", master, {"host0": {"commands": (f"ip route del {LAN} dev eth1",)}}),
 ]

@@ -12,9 +12,11 @@ from tests.lab.faults.links import (
     behind_nat,
     bystander_at,
     docker0,
+    other_card,
     other_subnet,
     plugged,
     published,
+    same_card,
     second_card,
     second_network,
 )
@@ -30,6 +32,10 @@ STRICT = (
 )
 """Answers to host 1 leave by eth1; what it sends to eth0 is dropped for that."""
 TABLE = "ip route add default via 10.77.0.99 dev eth0 table 100"
+DOCKER_TAKES_LAN = inside(
+    1,
+    "ip link add br-3f2a9c1b7d04 type bridge && ip link set br-3f2a9c1b7d04 up && ip address add 10.77.0.1/24 dev br-3f2a9c1b7d04 && ip route del 10.77.0.0/24 dev eth0 && ip route add 10.77.0.0/24 dev eth0 src {host1} metric 100",
+)
 CLONE = together(other_subnet(2, "10.77.0.11/24"), own_name_at("10.77.0.11", 2))
 VPN = together(second_network("", "10.16.0.19/16", interface="tun0"), inside(1, "ip route add 10.77.0.0/25 dev tun0"))
 DOWN = together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 down"))
@@ -92,11 +98,15 @@ CASES = [
         Case("node 0 lets in 4 connections, and drops the others", nft(0, 'iifname "lo" accept', "tcp flags & (syn | ack) == syn ct count over 4 drop"), "network/connection-limit", ["host0"], within=40, torch="never"),
         Case("node 1 sends by another card in the LAN, which leads elsewhere", second_card(1, "10.77.0.111/24"), "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
         Case("node 0 answers by another card in the LAN, which leads elsewhere", second_card(0, "10.77.0.110/24"), "network/overlapping-subnets", ["host0"], curable=True, alone=["network/port-filtered"], torch="silent > 120 s"),
+        Case("a docker network of node 1 has the LAN's own addresses", DOCKER_TAKES_LAN, "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
         Case("a sidecar takes what node 1 sends", sidecar(1, "output"), "network/service-mesh", ["host1"], curable=True, by_hand=sidecar_off(1)),
         Case("a sidecar takes what comes to node 0", sidecar(0, "prerouting"), "network/service-mesh", ["host0"], curable=True, by_hand=sidecar_off(0)),
         Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),
         Case("node 2 is a clone at node 1's address", CLONE, "network/duplicate-address", ["host1", "host2"], hosts=3, blame="one-of", curable=True, live=False, by_hand=together(other_subnet(2, "10.77.0.12/24"), own_name_at("10.77.0.12", 2))),
         Case("another host has the master's address", bystander_at("10.77.0.10/24"), "network/duplicate-address", ["host0"], hosts=3, curable=True, live=False, printed_too=True, by_hand=inside(2, "ip address del 10.77.0.10/24 dev eth1")),
+        Case("node 0's address is on lo of node 1, too", inside(1, "ip address add {host0}/32 dev lo"), "network/duplicate-address", ["host1"], curable=True, live=False),
+        Case("node 1 has an ARP entry of node 0's former card", inside(1, "ip neighbour replace {host0} lladdr 02:00:00:00:00:99 dev eth0 nud permanent"), "network/duplicate-address", ["host1"], curable=True, live=False, alone=["network/port-filtered"]),
+        Case("node 1 is a clone with node 0's hardware address", same_card(0, 1), "network/duplicate-address", BOTH, blame="one-of", curable=True, live=False, alone=[UNREACHABLE], by_hand=other_card(1)),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
     ),
 ]  # fmt: skip

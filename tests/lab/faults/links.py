@@ -45,6 +45,18 @@ def bystander_at(address: str) -> Fault:
     return inject
 
 
+def same_card(*hosts: int) -> Fault:
+    """The named hosts' cards have one hardware address, as clones of a virtual machine do."""
+    return together(*(inside(index, "ip link set dev eth0 address 52:54:00:12:34:56") for index in hosts))
+
+
+def other_card(on: int) -> Fault:
+    """Host ``on`` has a hardware address of its own, and nobody remembers another one."""
+    return together(
+        inside(on, "ip link set dev eth0 address 52:54:00:12:34:57"), everywhere("ip neighbour flush dev eth0")
+    )
+
+
 def docker0(*hosts: int) -> Fault:
     """The named hosts have docker's bridge, at the address it has everywhere."""
 
