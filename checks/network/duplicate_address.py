@@ -121,13 +121,18 @@ def between_nodes(one: DuplicateAddress) -> Finding:
         links=((a.name, b.name) for a in nodes for b in nodes if a is not b),
         unsure=not one.spare,
         evidence=(
-            f"{node.name}: {one.address} is on its {node.interface_of(one.address)}; it is reached at {node.reached_at}"
+            f"{node.name}: {one.address} is on its {node.interface_of(one.address)}{reached(node, one.address)}"
             for node in nodes
         ),
         fixes=(surplus(node, one.address) for node in one.spare)
         if one.spare
         else (another(node, one.address, option) for option, node in enumerate(nodes, start=1)),
     )
+
+
+def reached(node: Node, but: str) -> str:
+    """At which other address the node is reached, in words."""
+    return f"; it is reached at {node.reached_at}" if node.reached_at not in (None, but) else ""
 
 
 def surplus(node: Node, address: str) -> Fix:
@@ -137,7 +142,8 @@ def surplus(node: Node, address: str) -> Fix:
         for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False)
         if own == address
     )
-    text = f"On {node.name}, which is reached at {node.reached_at}, take {address} away, and from its configuration."
+    at = reached(node, address).replace("; it", ", which")
+    text = f"On {node.name}{f'{at},' if at else ''} take {address} away from {name}, and from its configuration."
     return Fix.on(node, text, commands=(f"ip address del {address}/{length} dev {shlex.quote(name)}",))
 
 

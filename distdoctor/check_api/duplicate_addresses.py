@@ -20,7 +20,7 @@ class DuplicateAddress:
     address: str
     owners: tuple[Node, ...]
     spare: tuple[Node, ...] = ()
-    """Those of several owners that are reached at another address of their own."""
+    """Those of several owners that are reached at another address of their own, or have this one on loopback."""
     seen_by: tuple[Node, ...] = ()
     """With one owner: the nodes for which another host answered."""
     mac: str = ""
@@ -77,10 +77,10 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
         for address in _on_loopback(node):
             # As a service's it is there on purpose; but not where another node itself is reached at it.
             if any(peer.reached_at == address for host, peer in owners.get(address, {}).items() if host != node.host):
-                owners[address].setdefault(node.host, node)
+                owners[address][node.host] = node
     for address, by_host in owners.items():
         nodes = tuple(by_host.values())
-        spare = tuple(node for node in nodes if node.reached_at != address)
+        spare = tuple(node for node in nodes if node.reached_at != address or address in _on_loopback(node))
         if len(nodes) > 1 and len(spare) < len(nodes):
             yield DuplicateAddress(address, nodes, spare)
 

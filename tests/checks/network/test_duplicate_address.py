@@ -92,7 +92,10 @@ def on_loopback(address: str = "10.77.0.10") -> Facts:
     lo, eth0 = b.host.interfaces
     lo = replace(lo, addresses=(*lo.addresses, address), prefix_lengths=(*lo.prefix_lengths, 32))
     b = with_host(b, interfaces=(lo, eth0))
-    return (waited_in_vain(a), outside(b, "refused")) if address == "10.77.0.10" else (a, b)
+    if address != "10.77.0.10":
+        return a, b
+    itself = AddressChoice(address, "lo", "MASTER_ADDR")
+    return waited_in_vain(a), with_network(outside(b, "refused"), master_is_own=True, primary=itself)
 
 
 def in_a_container(number: int) -> tuple[Interface, ...]:
