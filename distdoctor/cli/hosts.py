@@ -26,6 +26,7 @@ from distdoctor.render.exit_status import INCOMPLETE, OK
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
+    from distdoctor.launch.fanout import Line
     from distdoctor.launch.ways import Target
     from distdoctor.model.facts import HostCall, NodeFacts
 
@@ -52,8 +53,23 @@ def check_hosts(command: CheckCommand) -> int:
     place = one_place.folder(command.how.save)
     observer = command.observer(Plan())
     wait = command.how.wait or WAIT_SECONDS
+    statuses: list[int] = []
+
+    def tell(lines: Sequence[Line], calls: Sequence[HostCall]) -> None:
+        observer.close()
+        facts = one_place.facts_of(lines)
+        report = _report(facts, *judging(), calls)
+        started = datetime.fromtimestamp(began, tz=timezone.utc).isoformat(timespec="seconds")
+        report = one_place.after_signal(replace(report, seconds=round(time.time() - began, 3), started_at=started))
+        unsaved = one_place.keep(place, facts)
+        if unsaved:
+            report = replace(report, notes=(*report.notes, unsaved))
+        telling.show(report, command.given())
+        status = telling.status(report, interrupts.pending())
+        statuses.append(INCOMPLETE if status == OK and unsaved else status)
+
     try:
-        lines, calls = one_place.carry_out(
+        one_place.carry_out(
             targets,
             orders,
             Progress(observer, [target.host.name for target in targets]),
@@ -61,19 +77,11 @@ def check_hosts(command: CheckCommand) -> int:
             wait=wait,
             limit=wait + command.how.timeout + MARGIN_SECONDS,
             meanwhile=judging,
+            told=tell,
         )
     finally:
         observer.close()
-    facts = one_place.facts_of(lines)
-    report = _report(facts, *judging(), calls)
-    started = datetime.fromtimestamp(began, tz=timezone.utc).isoformat(timespec="seconds")
-    report = one_place.after_signal(replace(report, seconds=round(time.time() - began, 3), started_at=started))
-    unsaved = one_place.keep(place, facts)
-    if unsaved:
-        report = replace(report, notes=(*report.notes, unsaved))
-    telling.show(report, command.given())
-    status = telling.status(report, interrupts.pending())
-    return INCOMPLETE if status == OK and unsaved else status
+    return statuses[0]
 
 
 def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[dict[str, Any]]:

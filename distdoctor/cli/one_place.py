@@ -65,11 +65,13 @@ def carry_out(
     wait: float,
     limit: float,
     meanwhile: Callable[[], object] | None = None,
+    told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
 ) -> tuple[list[Line], list[HostCall]]:
     """Send each host its order, and wait for the end of all: the line to each, and how it went.
 
     ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is to be
-    done here while they are reached. From now on, signals are held.
+    done here while they are reached. ``told``: gets the same once all have told, while they end. From now on, signals
+    are held.
     """
     from distdoctor.launch.fanout import FanOut
 
@@ -82,6 +84,7 @@ def carry_out(
         hello=max(wait, 2.0 * ways.CONNECT_SECONDS),
         limit=limit,
         meanwhile=meanwhile,
+        told=told,
     )
     interrupts.hold()
     calls = fan_out.run()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +27,8 @@ SSH_FAILED = 255
 STOP_SECONDS = 2.0
 """How long hosts may take to tell what they know when the run is broken off."""
 TICK_SECONDS = 0.1
+AT_ONCE = 100
+"""Hosts that are called at one time: an ssh that is to log in takes a processor for a while, and its time runs."""
 LINES_KEPT = 20
 # It warns of each line that breaks, on stderr; what that means for the host is told here.
 logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
@@ -77,7 +79,7 @@ class Line:
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send one message."""
-        if self.ended is None:
+        if self.ended is None and self.worker is not None:
             self.worker.write(packed(message))
 
     def call(self, rank: int) -> HostCall:
@@ -116,7 +118,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
     """One run on all ``targets``. ``orders``: what each is to do. ``stopping``: whether to break off, asked often.
 
     Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended. ``meanwhile``: to
-    be done here as soon as all were called.
+    be done here as soon as all were called. ``told``: gets the lines and how each went once nothing more is to come
+    that matters, while the hosts still end their part.
     """
 
     def __init__(
@@ -130,12 +133,14 @@ class FanOut(EventHandler):  # type: ignore[misc]
         hello: float,
         limit: float,
         meanwhile: Callable[[], object] | None = None,
+        told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
     ) -> None:
         self.lines = [Line(target, order) for target, order in zip(targets, orders, strict=True)]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit, self._meanwhile = hello, limit, meanwhile
+        self._told, self._to_call = told, deque(self.lines)
         self._by_worker: dict[Any, Line] = {}
-        self._began = self._beat = time.monotonic()
+        self._began = self._beat = self._called = time.monotonic()
         self._going = False
         self._stopped: float | None = None
 
@@ -146,15 +151,28 @@ class FanOut(EventHandler):  # type: ignore[misc]
         task.set_default("stdout_msgtree", False)
         task.set_default("stderr_msgtree", False)
         self._began = self._beat = time.monotonic()
-        for line in self.lines:
-            line.began = line.heard = self._began
-            worker = _Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
-            line.worker, self._by_worker[worker] = worker, line
-            task.schedule(worker)
-            line.tell(line.order)
+        self._call()
         task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
         task.resume()
+        self._tell_if_done()
+        return self._calls()
+
+    def _calls(self) -> list[HostCall]:
         return [line.call(rank) for rank, line in enumerate(self.lines)]
+
+    def _call(self) -> None:
+        """Call those whose turn it is: of many hosts only so many are logging in at a time."""
+        if self._stopped is not None:
+            self._end(self._to_call, "lost")
+            self._to_call.clear()
+        logging_in = sum(line.worker is not None and line.ended is None and not line.hello for line in self.lines)
+        for _ in range(min(len(self._to_call), AT_ONCE - logging_in)):
+            line = self._to_call.popleft()
+            line.began = line.heard = self._called = time.monotonic()
+            worker = _Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
+            line.worker, self._by_worker[worker] = worker, line
+            task_self().schedule(worker)
+            line.tell(line.order)
 
     # -- what ClusterShell tells -------------------------------------------------------------------------------------
 
@@ -179,7 +197,9 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if not line.answered and self._stopped is None:
             call = line.call(0)
             self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), call.outcome))
+        self._call()
         self._go_if_ready()
+        self._tell_if_done()
 
     def ev_timer(self, _timer: Any) -> None:
         """What is due."""
@@ -192,6 +212,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             for line in self._open():
                 line.stopped = True
                 line.tell({"stop": True})
+            self._call()
         if self._stopped is not None and now - self._stopped > STOP_SECONDS:
             self._end(self._open(), "lost")
             return
@@ -200,7 +221,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
             for line in self._open():
                 line.tell({"beat": True})
         self._go_if_ready()
-        self._end([one for one in self._open() if not one.hello and now - one.began > self._hello], "silent")
+        called = [one for one in self._open() if one.worker is not None]
+        self._end([one for one in called if not one.hello and now - one.began > self._hello], "silent")
         self._end([one for one in self._open() if one.hello and now - one.heard > SILENT_SECONDS], "lost")
 
     # -- what follows ------------------------------------------------------------------------------------------------
@@ -209,7 +231,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if "hello" in message:
             line.hello, line.distdoctor = True, str(message.get("distdoctor", ""))[:50]
             here = [one.target.host.name for one in self.lines if one.hello]
-            self._watcher.hello(line.target.host.name, here, self._began + CONNECT_SECONDS - time.monotonic())
+            self._watcher.hello(line.target.host.name, here, self._called + CONNECT_SECONDS - time.monotonic())
+            self._call()
             if self._going:
                 line.tell(self._go())
             self._go_if_ready()
@@ -221,11 +244,17 @@ class FanOut(EventHandler):  # type: ignore[misc]
             line.sent = True
         else:
             self._watcher.event(line.target.host.name, message)
+        self._tell_if_done()
+
+    def _tell_if_done(self) -> None:
+        if self._told is not None and all(line.answered or line.ended is not None for line in self.lines):
+            told, self._told = self._told, None
+            told(self.lines, self._calls())
 
     def _go_if_ready(self) -> None:
         """All are told to begin once each has said hello or will not, or the time for that is over."""
         open_lines = self._open()
-        late = time.monotonic() - self._began > CONNECT_SECONDS
+        late = not self._to_call and time.monotonic() - self._called > CONNECT_SECONDS
         if not self._going and open_lines and (late or all(line.hello for line in open_lines)):
             self._going = True
             for line in open_lines:
@@ -233,16 +262,19 @@ class FanOut(EventHandler):  # type: ignore[misc]
                     line.tell(self._go())
 
     def _go(self) -> dict[str, Any]:
-        gone = [line.target.host.name for line in self.lines if line.ended is not None and not line.hello]
+        gone = [line.target.host.name for line in self.lines if line.ended is not None and not line.answered]
         return {"go": True, "missing": gone}
 
     def _open(self) -> list[Line]:
         return [line for line in self.lines if line.ended is None]
 
-    def _end(self, lines: Sequence[Line], outcome: CallOutcome) -> None:
+    def _end(self, lines: Iterable[Line], outcome: CallOutcome) -> None:
         for line in lines:
             line.outcome = outcome
-            line.worker.abort()
+            if line.worker is not None:
+                line.worker.abort()
+            else:
+                line.ended = time.monotonic()
 
 
 class _Client(ExecClient):  # type: ignore[misc]

@@ -16,6 +16,40 @@ print(json.dumps([call.outcome, call.status, call.said]))
 """
 
 
+MANY = """
+import json, time
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+class Watcher:
+    def hello(self, host, present, left): pass
+    def gone(self, host, why): pass
+    def event(self, host, event): pass
+
+fanout.AT_ONCE = 2
+script = '''sleep 0.3; echo \'@distdoctor {"hello": true}\'
+while read line; do case "$line" in *go*) break;; esac; done
+echo \'@distdoctor {"nothing": "here"}\'; sleep 1'''
+targets = [Target(NamedHost(f"gpu{n}"), "kubectl", ("sh", "-c", script)) for n in range(5)]
+told = []
+many = fanout.FanOut(targets, [{"way": "x"}] * 5, Watcher(), lambda: False, setup=None, hello=20, limit=30,
+    told=lambda lines, calls: told.append((time.monotonic(), [call.outcome for call in calls])))
+many.run()
+((at, outcomes),) = told
+print(json.dumps([outcomes, time.monotonic() - at, [line.began for line in many.lines]]))
+"""
+
+
+def test_of_many_hosts_some_log_in_at_a_time_and_it_is_told_before_they_end() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, timeout=60, check=True)
+    outcomes, ended_after, began = json.loads(done.stdout)
+    assert outcomes == ["told"] * 5
+    assert ended_after > 0.5  # they sleep for a second when they have told
+    assert began[1] - began[0] < 0.3 <= began[2] - began[0]
+    assert began[4] - began[0] >= 0.55  # two logged in, then two, then the last
+
+
 def test_what_is_told_to_a_host_whose_line_is_broken_is_no_message_of_a_library() -> None:
     """As ssh of an unknown name, which reads no more and has not ended yet. (In a process of its own: pytest takes what
     libraries log.)"""
