@@ -26,10 +26,15 @@ EACH_BY_ITSELF = (
 class ReportMaker:
     """Makes the reports of one process; it begins with the run."""
 
-    def __init__(self, until: str, baseline: Sequence[NodeFacts] = ()) -> None:
-        """``until``: the last stage that is to be climbed. ``baseline``: an earlier run, to tell what changed since."""
+    def __init__(self, until: str, baseline: Sequence[NodeFacts] = (), began: float | None = None) -> None:
+        """``until``: the last stage that is to be climbed. ``baseline``: an earlier run, to tell what changed since.
+
+        ``began``: when the import of torch did, on the clock of ``time.monotonic``, where that was before; the seconds
+        that are told count from there.
+        """
         self._until, self._baseline = until, baseline
         self.started = time.monotonic()
+        self._began = self.started if began is None else min(began, self.started)
         self._started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self.signal: int | None = None
         """The signal that interrupted the run."""
@@ -48,7 +53,7 @@ class ReportMaker:
             cluster,
             judgement,
             started_at=self._started_at,
-            seconds=round(time.monotonic() - self.started, 2),
+            seconds=round(time.monotonic() - self._began, 2),
             notes=tuple(notes),
             until=self._until,
         )

@@ -85,7 +85,7 @@ class CheckSession:
         options = with_master(options)
         self._zygote = zygote
         self._seconds = options.wait + options.timeout
-        self._reports = ReportMaker(options.until, options.baseline)
+        self._reports = ReportMaker(options.until, options.baseline, zygote.started if zygote is not None else None)
         recorder = Recorder(options, observer)
         self._ladder = Ladder(recorder, zygote, self._reports)
         self._finish = Finish(recorder, self._reports, tell)
