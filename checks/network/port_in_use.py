@@ -123,6 +123,8 @@ def by_another_run(cluster: Cluster, node: Node) -> Finding:
         mark += {"missing": "; its run has a token", "unexpected": "; its run has no token"}.get(
             meeting.token, "; its run has another token"
         )
+    elif meeting.speaks:
+        mark += f"; it is of distdoctor {meeting.speaks}"
     elif meeting.joined:
         mark += "; it went away when that run was over"
     who = together(f"pid {holder.pid}" for holder in holders if holder.pid is not None)

@@ -103,7 +103,8 @@ LOG = (
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
-FOLLOWS_ANYWHERE = ("launch/*",)  # of a run from one place: who was not reached cannot come
+# Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
+FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -204,6 +205,8 @@ def outside_text(node: Node) -> str:
         return f"came when the check was over, with {meeting.late} of {node.plan.nnodes} there"
     if network.contact is None:
         return waited
+    if network.contact.outcome == "open" and network.answer is not None and network.answer.kind == "distdoctor":
+        return f"{waited}; the store there is that of a check in which this node takes no part"
     if network.contact.outcome == "open":
         return f"{waited}; the port is open, but nothing there answers as a store does"
     return f"{waited}; at last {contact_text(network.contact)}"

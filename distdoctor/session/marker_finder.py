@@ -7,7 +7,7 @@ import time
 
 from distdoctor.model.facts import Answer, BadFacts, Contact
 from distdoctor.probes.interception import intercepted
-from distdoctor.session.protocol import Keys, Marker, read_marker
+from distdoctor.session.protocol import Keys, Marker, OtherProtocol, read_marker
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.seal import NotAuthentic, NotSealed, Seal, Sealed
 from distdoctor.session.store_host import StoreHost
@@ -88,6 +88,9 @@ class MarkerFinder:
             except NotAuthentic:
                 self._recorder.update_meeting(token="different")
                 return None
+            except OtherProtocol as err:
+                self._recorder.update_meeting(speaks=str(err))
+                return None
             except (BadFacts, Oversize) as err:
                 self._recorder.note_forged(f"marker is nothing that a node 0 writes: {str(err)[:200]}")
                 return None
@@ -95,9 +98,12 @@ class MarkerFinder:
                 return None
             await asyncio.sleep(0.05)
 
-    def refused(self, by_token: bool = False) -> bool:
-        """Whether there is a doctor's mark that is not to be followed. ``by_token``: for its token alone."""
+    def refused(self, authentic: bool = False) -> bool:
+        """Whether there is a doctor's mark that is not to be followed. ``authentic``: which only another run can have
+        written, with another token or another distdoctor.
+        """
         meeting = self._recorder.facts.meeting
         if meeting is None:
             return False
-        return meeting.token in ("missing", "unexpected", "different") or bool(meeting.forged and not by_token)
+        other = meeting.token in ("missing", "unexpected", "different") or bool(meeting.speaks)
+        return other or bool(meeting.forged and not authentic)

@@ -19,8 +19,10 @@ from distdoctor.model.bounds import FIRST_LISTENING_PORT, MAX_ROUNDS, check_fact
 from distdoctor.model.facts import NodeFacts, decode
 from distdoctor.model.plan import Plan
 
-PROTOCOL = 1
+PROTOCOL = 2
+"""Raised with each change that a process of the one before does not understand. 2: the report is packed."""
 EVENT_BYTES = 2 * 1024 * 1024
+VERSION_LENGTH = 64
 RANK_BYTES = 16 * 1024
 """The most that one process tells of itself, and of each of its ranks."""
 
@@ -163,8 +165,24 @@ class Command:
     """Of a report: where node 0's own listener says whether these commands are its own."""
 
 
+class OtherProtocol(Exception):
+    """A mark of a distdoctor that speaks to its nodes in another way; its version in words."""
+
+
+@dataclass(frozen=True)
+class _Speaker:
+    """What every version's mark says."""
+
+    version: str
+    protocol: int
+
+
 def read_marker(data: bytes) -> Marker:
-    """Raises BadFacts where it is not what a node 0 writes."""
+    """Raises OtherProtocol for another distdoctor's mark, and BadFacts where it is not what a node 0 writes."""
+    speaker = decode(data, _Speaker)
+    if speaker.protocol != PROTOCOL:
+        within("length of a version", len(speaker.version), 1, VERSION_LENGTH)
+        raise OtherProtocol(speaker.version)
     marker = decode(data, Marker)
     check_run(marker.run, marker.token, TOKEN_BYTES)
     within("length of a name", len(marker.host), 0, 1024)

@@ -156,7 +156,7 @@ class Rendezvous:
     async def _sit_down(self, contact: Contact) -> JoinedStore | None:
         marker = await self.markers.find(contact)
         if marker is None:
-            if self.markers.refused(by_token=True) and self._beside_another():
+            if self.markers.refused(authentic=True) and self._beside_another():
                 self.hosting.note_other_run()
             return None
         own = self.hosting.marker

@@ -13,7 +13,7 @@ from distdoctor.mesh.target import Target
 from distdoctor.model.facts import BadFacts, NodeFacts, decode, encode
 from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report
-from distdoctor.session.protocol import Command, Event, Keys, Marker
+from distdoctor.session.protocol import PROTOCOL, Command, Event, Keys, Marker, OtherProtocol, read_marker
 from tests.facts_builder import healthy, node
 
 EVERYTHING = Command(
@@ -38,6 +38,13 @@ def test_messages_survive_the_way() -> None:
     assert decode(encode(EVERYTHING), Command) == EVERYTHING
     marker = Marker("aa", "bb", "1.0")
     assert decode(encode(marker), Marker) == marker
+
+
+@pytest.mark.parametrize("mark", [Marker("0" * 16, "", "0.2.0", PROTOCOL + 1), {"version": "0.2.0", "protocol": 99}])
+def test_the_mark_of_another_protocol_says_whose_it_is(mark: object) -> None:
+    """Whatever else stands in it."""
+    with pytest.raises(OtherProtocol, match=r"^0\.2\.0$"):
+        read_marker(encode(mark) if isinstance(mark, Marker) else json.dumps(mark).encode())
 
 
 def altered(message: object, path: list[str | int], value: Any) -> bytes:

@@ -44,6 +44,8 @@ class MeetingFacts:
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
     """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
     from that of the run. Empty where there is none."""
+    speaks: str = ""
+    """The version of the distdoctor that wrote the mark on the store, where this one does not understand it."""
     forged: tuple[str, ...] = ()
     """What was found in the store under this run's keys that its processes have not written."""
     late: int | None = None

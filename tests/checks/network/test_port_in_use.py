@@ -26,13 +26,13 @@ def left_on_the_port() -> Facts:
 PYTHON = PortHolder("0.0.0.0", 4242, "python3", "root")
 
 
-def beside_another_run(token: str, **bind: object) -> Facts:
+def beside_another_run(**meeting: object) -> Facts:
     """Node 0 of two finds a mark that it cannot open, on its own address; so does its other node."""
     a, b = (
         with_network(outside(one, "open"), answer=Answer("distdoctor", "2.5+")) for one in healthy(2, declared=True)
     )
     a = with_network(a, bind=Bind(False, PORT, 98, "in use", (PYTHON,), Answer("distdoctor"), 29501))
-    return with_meeting(a, token=token, ours=False), with_meeting(b, token=token, ours=False)
+    return with_meeting(a, ours=False, **meeting), with_meeting(b, ours=False, **meeting)
 
 
 def beside_another_run_alone() -> Facts:
@@ -55,21 +55,27 @@ ROWS = [
     Row("a rank of an earlier run on the port", left_on_the_port, ("host0",)),
     Row(
         "another run with another token",
-        lambda: beside_another_run("different"),
+        lambda: beside_another_run(token="different"),
         ("host0",),
         alone=("store/token-mismatch",),
     ),
     Row(
         "another run without a token",
-        lambda: beside_another_run("unexpected"),
+        lambda: beside_another_run(token="unexpected"),
         ("host0",),
         alone=("store/token-mismatch",),
     ),
     Row(
         "another run, which has a token",
-        lambda: beside_another_run("missing"),
+        lambda: beside_another_run(token="missing"),
         ("host0",),
         alone=("store/token-mismatch",),
+    ),
+    Row(
+        "another run of another distdoctor",
+        lambda: beside_another_run(speaks="0.2.0"),
+        ("host0",),
+        alone=("store/protocol-mismatch",),
     ),
     Row("another run, one node", beside_another_run_alone, ("host0",)),
     Row(
@@ -126,7 +132,7 @@ def test_a_connection_that_has_the_port_is_told_with_its_other_end() -> None:
     assert root.fixes[-1].text.endswith("end curl (pid 4711) yourself.")
 
 
-@pytest.mark.parametrize("facts", [beside_another_run("different"), beside_another_run_alone()])
+@pytest.mark.parametrize("facts", [beside_another_run(token="different"), beside_another_run_alone()])
 def test_another_run_of_the_check_on_the_port_is_named_as_that(facts: tuple[NodeFacts, ...]) -> None:
     """And nobody is told to type another token, or to look for what ended node 0."""
     (root,) = judged(*facts).roots

@@ -7,6 +7,7 @@ from __future__ import annotations
 from tests.lab.cases.common import BOTH, LOOPBACK
 from tests.lab.faults import nothing, together
 from tests.lab.faults.host import FOREIGN_STORE, port_held
+from tests.lab.faults.installed import other_protocol, usual_installation
 from tests.lab.faults.launch import not_started, start_all, variable
 from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import forwarded_into_silence
@@ -28,5 +29,6 @@ CASES = [
         Case("two: 127.0.1.1, and node 2 of 3 is not started", together(own_name_at("127.0.1.1", 0, 1), not_started(2)), "store/nodes-missing", ["node2"], hosts=3, curable=True, by_hand=start_all, also=[Root(LOOPBACK, BOTH)]),
         Case("a token on node 0 alone", TOKEN, "store/token-mismatch", ["host1"], by_hand=variable("DISTDOCTOR_TOKEN", "0123456789abcdef", 1), wait=7),
         Case("a token on node 1 alone", variable("DISTDOCTOR_TOKEN", "0123456789abcdef", 1), "store/token-mismatch", ["host1"], options=(2,), wait=7),
+        Case("a distdoctor that speaks otherwise on node 1", other_protocol(1), "store/protocol-mismatch", BOTH, blame="one-of", by_hand=usual_installation, wait=7, torch="never (trains)"),
     ),
 ]  # fmt: skip

@@ -53,6 +53,17 @@ def on_pythonpath(package: str, text: str, *hosts: int) -> Fault:
 
 def other_version(version: str, *hosts: int) -> Fault:
     """On the named hosts, another version of distdoctor is installed."""
+    return other_file("distdoctor/__init__.py", f'"""Another version."""\n\n__version__ = "{version}"\n', *hosts)
+
+
+def other_protocol(*hosts: int) -> Fault:
+    """On the named hosts, one whose nodes speak to each other in another way."""
+    name = "distdoctor/session/protocol.py"
+    return other_file(name, (ROOT / name).read_text().replace("\nPROTOCOL = ", "\nPROTOCOL = 100 + "), *hosts)
+
+
+def other_file(name: str, text: str, *hosts: int) -> Fault:
+    """On the named hosts, a distdoctor is installed of which a file is another."""
 
     def inject(launch: Launch) -> None:
         for index in hosts:
@@ -60,7 +71,7 @@ def other_version(version: str, *hosts: int) -> Fault:
             root = launch.cluster[index].anchor.path(folder)
             for package in ("distdoctor", "checks"):
                 shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
-            (root / "distdoctor" / "__init__.py").write_text(f'"""Another version."""\n\n__version__ = "{version}"\n')
+            (root / name).write_text(text)
             for start in launch.on(index):
                 start.env["PYTHONPATH"] = folder
 

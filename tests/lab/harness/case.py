@@ -21,6 +21,8 @@ AFTER_WAIT = 3.0
 """Seconds from the end of ``--wait`` within which a fault that waiting may cure must be named."""
 PATIENT = 30.0
 """Seconds of ``--wait`` where it decides nothing: so that both nodes meet on a busy machine, too."""
+NOT_SEEN = {NODES_MISSING, "store/protocol-mismatch"}
+"""The failures that say of a node that nothing is known of it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Case:
         """What ``diagnose`` says of the whole: who did not come leaves it incomplete, where that is all."""
         failing = {root.check for root in self.roots if root.severity == "fail"}
         if failing:
-            return "incomplete" if failing == {NODES_MISSING} else "fail"
+            return "incomplete" if failing <= NOT_SEEN else "fail"
         return "warn" if any(root.severity == "warn" for root in self.roots) else "pass"
 
     @property
