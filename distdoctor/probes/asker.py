@@ -9,7 +9,10 @@ Questions come over a SOCK_SEQPACKET socket whose number is the only argument, o
 descriptor on which its child answers:
 
     in   {"what": a key of QUESTIONS, "of": TEXT, "seconds": NUMBER, "hurry": false | true}
-    out  {"found": [TEXT...]}   or   {"error": TEXT}   or nothing: it was ended
+    out  {"found": [TEXT...], "seconds": NUMBER}   or   {"error": TEXT, "seconds": NUMBER}   or nothing: it was ended
+
+The seconds are those of the question alone: neither those until there was a child for it, nor those in which that one
+was ready to run and others had the processors.
 
 A child that leaves a file (HELD) stays when it has answered, and takes the file away when its own socket closes, or it
 is told to end. When the control socket closes, the other children are killed and the process ends.
@@ -226,6 +229,17 @@ def _still(children: set[int]) -> set[int]:
     return {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0] == 0}
 
 
+def _waited() -> float:
+    """For how many seconds this process has been ready to run and had no processor (schedstat, in nanoseconds: the
+    kernel's sched-stats.rst); 0 where that is not to be read.
+    """
+    try:
+        with open("/proc/self/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def _answer(question: dict[str, object], channel: socket.socket) -> None:
     """In the child: answer and end."""
     try:
@@ -234,11 +248,13 @@ def _answer(question: dict[str, object], channel: socket.socket) -> None:
         signal.setitimer(signal.ITIMER_REAL, float(str(question["seconds"])))
         if question["hurry"]:
             os.environ["RES_OPTIONS"] = HURRIED
+        began, waited = time.monotonic(), _waited()
         try:
             found = QUESTIONS[what](of)
             reply: dict[str, object] = {"found": found}
         except (OSError, UnicodeError) as err:
             reply = {"error": why_not(err)}
+        reply["seconds"] = max(0.0, time.monotonic() - began - (_waited() - waited))
         channel.sendall(json.dumps(reply).encode())
         if what in HELD and "found" in reply:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -30,6 +30,8 @@ class Reply:
     error: str | None = None
     """Why nothing was found, where that was said."""
     timed_out: bool = False
+    seconds: float | None = None
+    """What the question itself took, without waiting for a processor; None where that is not known."""
 
 
 class Asker:
@@ -130,7 +132,7 @@ async def _answer(channel: socket.socket, seconds: float) -> Reply:
         late = time.monotonic() > end - 0.1
         return Reply(timed_out=True) if late else Reply(error="the process that looks names up ended")
     reply = json.loads(data)
-    return Reply(tuple(map(str, reply.get("found", ()))), reply.get("error"))
+    return Reply(tuple(map(str, reply.get("found", ()))), reply.get("error"), seconds=reply.get("seconds"))
 
 
 async def _ask_in_thread(what: Question, of: str, seconds: float) -> Reply:

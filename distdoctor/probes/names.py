@@ -53,7 +53,7 @@ async def _look_up(what: Question, of: str, seconds: float) -> Resolution:
                 question.cancel()
     spent = time.monotonic() - started
     if not reply.timed_out:
-        return Resolution(of, reply.found, reply.error, spent)
+        return Resolution(of, reply.found, reply.error, spent if reply.seconds is None else reply.seconds)
     found = again.result().found if again is not None and again.done() else ()
     return Resolution(of, found, None if found else f"no answer within {seconds:g} s", spent, timed_out=True)
 

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -148,6 +149,31 @@ print("gone", until(lambda: gone(asker) and gone(child)))
 def test_nothing_is_left_of_a_look_up_whose_user_is_killed(tmp_path: Path) -> None:
     lines = lines_of(_LOOKS_UP_FOR_EVER, "--net", "--mount", "--pid", "--fork", "--mount-proc", cwd=tmp_path)
     assert lines == ["looks up [1]", "gone True"]
+
+
+def test_what_waits_for_a_processor_is_no_slow_look_up() -> None:
+    """An asker that runs only when nothing else wants its processor, and something does."""
+    own, all_of_them = Asker(), os.sched_getaffinity(0)
+    spinner = None
+    try:
+        os.sched_setaffinity(0, {min(all_of_them)})
+        own.start()
+        assert own._process is not None
+        os.sched_setscheduler(own._process.pid, os.SCHED_IDLE, os.sched_param(0))
+        spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        os.sched_setaffinity(0, all_of_them)
+        started = time.monotonic()
+        replies = [asyncio.run(own.ask("addresses", "localhost", 20)) for _ in range(2)]
+        spent = time.monotonic() - started
+    finally:
+        os.sched_setaffinity(0, all_of_them)
+        if spinner is not None:
+            spinner.kill()
+            spinner.wait()
+        own.stop()
+    assert all(reply.found for reply in replies)
+    taken = [reply.seconds for reply in replies if reply.seconds is not None]
+    assert len(taken) == len(replies) and sum(taken) < spent / 2, (taken, spent)
 
 
 def test_without_a_process_for_it_names_are_looked_up_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
