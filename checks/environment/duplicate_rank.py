@@ -47,8 +47,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if one.plan.started == "rank" and one.plan.rank is not None and node is not None:
             claims.setdefault(one.plan.rank, []).append((node, one.identity.pid))
     missing = missing_ranks(cluster)
+    anew = counted_anew(claims)
+    if anew:
+        yield local_ranks(claims, anew, missing)
     for rank, claimants in sorted(claims.items()):
-        if len(claimants) > 1:
+        if len(claimants) > 1 and not {node for node, _ in claimants} <= {*anew}:
             yield finding(rank, claimants, missing)
 
 
@@ -68,6 +71,41 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     for one, other in live.overwritten(job):
         if one.number not in job.claims:
             yield claimed_elsewhere(one, other, missing)
+
+
+def counted_anew(claims: dict[int, list[tuple[Node, int]]]) -> list[Node]:
+    """The nodes, where there are several, on each of which several processes have the ranks from 0 on."""
+    ranks: dict[Node, list[int]] = {}
+    for rank, claimants in claims.items():
+        for node, _ in claimants:
+            ranks.setdefault(node, []).append(rank)
+    found = [node for node, its in ranks.items() if len(its) > 1 and sorted(its) == list(range(len(its)))]
+    return found if len(found) > 1 else []
+
+
+def local_ranks(claims: dict[int, list[tuple[Node, int]]], nodes: list[Node], missing: tuple[int, ...]) -> Finding:
+    """What is RANK there is what LOCAL_RANK should be."""
+    names = [node.name for node in nodes]
+    # Where the store is, they may begin with 0.
+    rightful = [node.name for node in nodes if node.meeting.hosted]
+    blamed = [name for name in names if name not in rightful] if len(rightful) == 1 else names
+    ranks = [rank for rank, claimants in sorted(claims.items()) if {node for node, _ in claimants} & {*nodes}]
+    text = (
+        "Let RANK count on from node to node: it is SLURM_PROCID or OMPI_COMM_WORLD_RANK, and SLURM_LOCALID or "
+        "OMPI_COMM_WORLD_LOCAL_RANK is LOCAL_RANK; or start the ranks with torchrun."
+    )
+    return Finding.about(
+        blamed,
+        f"RANK begins with 0 on each of {together(names)}: as LOCAL_RANK does.{lacking(missing)}",
+        ranks=tuple(ranks),
+        unsure=len(rightful) != 1,
+        evidence=(f"{node.name}: {together(claimed_on(node, claims))}" for node in nodes),
+        fixes=(Fix(text, tuple(blamed)),),
+    )
+
+
+def claimed_on(node: Node, claims: dict[int, list[tuple[Node, int]]]) -> list[str]:
+    return [f"pid {pid} has RANK={rank}" for rank, those in sorted(claims.items()) for one, pid in those if one is node]
 
 
 def claimed_elsewhere(one: live.LiveRank, other: live.Member, missing: tuple[int, ...]) -> Finding:

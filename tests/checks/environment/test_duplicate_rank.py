@@ -22,7 +22,15 @@ def two_rank_1() -> Facts:
     return met(a, b, replace(c, ranks=(replace(c.ranks[0], rank=1),)))
 
 
+def local_ranks(hosts: int = 2) -> Facts:
+    """Two processes on each host: RANK is the local rank."""
+    facts = once_per_rank(2 * hosts, 2)
+    return met(*(replace(one, plan=replace(one.plan, rank=(one.plan.rank or 0) % 2)) for one in facts))
+
+
 ROWS = [
+    Row("RANK is the local rank", local_ranks, ("host1",), together=True),
+    Row("RANK is the local rank on three", lambda: local_ranks(3), ("host1", "host2"), together=True),
     Row("two rank 0", two_rank_0, ("host1",), together=True),
     Row("two rank 1", two_rank_1, ("host1", "host2"), blame="one-of", together=True),
 ]
