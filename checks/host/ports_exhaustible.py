@@ -3,7 +3,7 @@
 What you see
 ------------
 `Cannot assign requested address` (errno 99) or EADDRINUSE without a port of your own in it, on nodes with many ranks or
-in jobs of many nodes, after most connections have been made.
+in jobs of many nodes, after most connections have been made; of NCCL `Call to bind failed: Address already in use`.
 
 Why it happens
 --------------
@@ -30,6 +30,7 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Fix,
+    Line,
     Node,
     errors_with_words,
     names_of,
@@ -40,6 +41,10 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+LOG = (
+    # NCCL binds to no port of anybody's choice (socket.cc, ncclSocketListen), so that none was free: nccl#1882.
+    Line("Call to bind failed", r"NCCL WARN .{0,80}?Call to bind failed ?: Address already in use"),
+)
 MATTERS = "a restart within a minute may find no port left"
 PREVENTS = "store reached"
 LOOKS_AT = ("host.limits",)

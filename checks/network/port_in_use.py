@@ -55,6 +55,7 @@ LOG = (
         "ddress already in use",
         r"(?:errno: 98|Errno (?:98|48)\]|code: -98|RuntimeError: |error: |failed to bind|bind\(\)"
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
+        unless="NCCL WARN",
     ),
     Line(
         "errno: 98",

@@ -27,6 +27,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("host/shared-memory-small", "  exitcode  : -7 (pid: 1433)"),
     ("host/shared-memory-permission", "node:1:2 [0] NCCL WARN Call to shm_open failed : Permission denied"),
+    (
+        "host/ports-exhaustible",
+        "node:1:2 [0] misc/socket.cc:409 NCCL WARN Call to bind failed: Address already in use",
+    ),
     ("host/open-files-limit", "RuntimeError: received 0 items of ancdata"),
     ("host/open-files-limit", "OSError: [Errno 24] Too many open files: '/data/x'"),
     (
