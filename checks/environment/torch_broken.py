@@ -70,6 +70,12 @@ LOG = (
         stack=r"/torch/__init__\.py",  # an extension that does not fit shows the same
     ),
     Line(
+        "cannot open shared object file",
+        r"(?:ImportError|OSError): lib(?!torch|c10|cu|nv)[\w.+-]{1,80}: cannot open shared object file",
+        # torch itself was loading it: the last frame is there, and not that of an extension for another device
+        stack=r"/torch/__init__\.py\", line \d{1,6}, in (?!_import_device)(?![\s\S]*File \")",
+    ),
+    Line(
         ("libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
         r"(?:ImportError|OSError): lib(?:cu|nv)[\w.+-]{1,80}: (?:cannot open shared object file|failed to map)",
         stack=r"\A(?![\s\S]*File \")",  # where nothing says who asked for it: torch is what is linked with them

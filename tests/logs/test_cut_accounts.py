@@ -14,8 +14,11 @@ from tests.logs.test_wordings import judged
     ("frame", "check"),
     [("/v/site-packages/torch/__init__.py", "environment/torch-broken"), ("/v/dgl/__init__.py", "process/exception")],
 )
-def test_a_library_that_is_not_found_is_torchs_where_torch_asks_for_it(tmp_path: Path, frame: str, check: str) -> None:
-    error = "OSError: libcudart.so.10.2: cannot open shared object file: No such file or directory"
+@pytest.mark.parametrize("library", ["libcudart.so.10.2", "libnccl.so.2", "libgomp.so.1"])
+def test_a_library_that_is_not_found_is_torchs_where_torch_asks_for_it(
+    tmp_path: Path, frame: str, check: str, library: str
+) -> None:
+    error = f"OSError: {library}: cannot open shared object file: No such file or directory"
     text = raised("", error).replace("/home/u/train.py", frame)
     assert roots(tmp_path, text) == [(check, ())]
 
