@@ -76,6 +76,26 @@ LOG = (
         "Segfault encountered",
         shows="end",
     ),
+    Line(  # glibc's malloc.c and debug/, before it calls abort()
+        (
+            "(): invalid ",
+            "(): corrupted ",
+            "(): memory corruption",
+            "(): unaligned ",
+            "(): unsorted ",
+            "(): double free",
+            "double free or corruption",
+            "corrupted size vs. prev_size",
+            "corrupted double-linked list",
+            "smashing detected",
+            "overflow detected",
+        ),
+        r"(?:^|[\s:`'])(?:(?P<what>(?:malloc|free|realloc|munmap_chunk|malloc_consolidate)\(\): (?:invalid|corrupted"
+        r"|memory corruption|unaligned|unsorted|double free).{0,60}?|double free or corruption \(\S{1,10}\)"
+        r"|corrupted (?:size vs\. prev_size|double-linked list).{0,30}?)(?:: 0x[0-9a-f]+ \*\*\*)?"
+        r"|\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*.{0,40})\s*$",
+        shows="end",
+    ),
     Line(
         "Aborted",
         r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Aborted\b(?: {2,}| *\(core|$)|exited on signal 6 \(Aborted",

@@ -80,6 +80,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "[2612362.231458] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), "
         "order=0, oom_score_adj=829",
     ),
+    ("process/crashed", "malloc(): invalid size (unsorted)"),
+    ("process/crashed", "free(): double free detected in tcache 2"),
+    ("process/crashed", "[rank3]: corrupted size vs. prev_size while consolidating"),
+    ("process/crashed", "*** Error in `python': double free or corruption (!prev): 0x00007f31a8002010 ***"),
+    ("process/crashed", "*** stack smashing detected ***: terminated"),
     (
         "process/crashed",
         "(pid=26955) *** SIGSEGV (@0x0) received by PID 26955 (TID 0x7f28d7e0b740) from PID 0; stack trace: ***",
