@@ -16,8 +16,7 @@ Look at that host first, then check again.
 
 When it is harmless
 -------------------
-When somebody stopped it on purpose. Where SLURM ends all steps of a job because another node of it is down, that node
-is named alone.
+When somebody stopped it on purpose.
 
 See also
 --------
@@ -32,12 +31,10 @@ SEVERITY = "fail"
 PREVENTS = "plan agreed"
 INCOMPLETE = True
 FOLLOWS = ("barrier/rank-stopped",)
-TERMINATED = 128 + 15
-"""The status of what ended on SIGTERM."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    lost = [call for call in cluster.calls if call.outcome == "lost" and not ended_with_job(call, cluster)]
+    lost = [call for call in cluster.calls if call.outcome == "lost"]
     if lost:
         names = tuple(call.host for call in lost)
         yield Finding.about(
@@ -56,14 +53,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(seen(call) for call in failed),
             fixes=(Fix("see what it says on that host itself: `distdoctor check`, after --setup's line.", names),),
         )
-
-
-def ended_with_job(call: HostCall, cluster: Cluster) -> bool:
-    """Whether SLURM ended it for another node's sake: where one of a job is down it ends the job's steps with SIGTERM
-    (slurm.conf(5), SlurmdTimeout; not with ``--no-kill``).
-    """
-    others = (one for one in cluster.calls if one.way == "srun" and one.outcome in ("unreached", "silent"))
-    return call.way == "srun" and call.status == TERMINATED and any(others)
 
 
 def seen(call: HostCall) -> str:

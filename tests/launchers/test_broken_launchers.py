@@ -34,10 +34,11 @@ def site(with_slurm: Site) -> Iterator[Site]:
 
 @pytest.fixture
 def job(site: Site) -> str:
-    """A job that runs on all nodes."""
+    """A job whose step runs on all nodes. One that is yet to be launched on a node that is down ends the whole job."""
     number = site.run(["sbatch", "--parsable", "-N3", "--exclusive", "--wrap", "srun sleep 120"]).stdout.strip()
     running = ["squeue", "-h", "-j", number, "-t", "R", "-o", "%N"]
     within(60, "running job", lambda: bool(site.run(running).stdout.strip()))
+    within(20, "its step on all nodes", lambda: all(node.inside("pgrep -x sleep || true") for node in site.nodes))
     return number
 
 

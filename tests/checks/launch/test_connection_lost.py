@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tests.clusters.calls import call, judged_calls
 from tests.facts_builder import healthy
 
@@ -25,11 +23,3 @@ def test_that_it_did_not_come_follows_from_it() -> None:
     assert [(f.check, f.because_of) for f in judgement.findings[1:]] == [
         ("store/nodes-missing", "launch/host-unreachable")
     ]
-
-
-@pytest.mark.parametrize(("status", "named"), [(143, ["host2"]), (255, ["host0", "host1", "host2"])])
-def test_what_slurm_ended_because_a_node_of_the_job_is_down(status: int, named: list[str]) -> None:
-    ended = (replace(call(rank, "lost"), way="srun", status=status) for rank in range(2))
-    down = replace(call(2, "unreached", "Communication connection failure"), way="srun", status=233)
-    findings = judged_calls(*ended, down).findings
-    assert sorted(name for finding in findings for name in finding.nodes) == named
