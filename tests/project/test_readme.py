@@ -12,6 +12,7 @@ from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
 from tests.lab.cases import ALL_CASES
 from tests.lab.cases.healthy import SHAPES
+from tests.lab.test_faults import LIVE
 from tests.logs.test_reports import INDEX, NOT_YET, cold
 
 README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
@@ -30,6 +31,7 @@ COLD = tuple(
     [
         (r"(\d+) checks;", len(CHECKS)),
         (r"the lab has (\d+) cases\s+of\s+faults", len(ALL_CASES)),
+        (r"(\d+) cases\s+live", len(LIVE)),
         (r"and (\d+) healthy shapes", len(SHAPES)),
         (r"message lines of (\d+) public reports", len(INDEX)),
         (r"(\d+) as they should be; when", len(INDEX) - len(NOT_YET)),
@@ -39,7 +41,7 @@ COLD = tuple(
         ),
         (r"then, each after the one before was mended, of (\d+: [\d:,; ]+\d)", "; ".join(COLD[1:])),
     ],
-    ids=["checks", "cases", "shapes", "reports", "reports judged", "reports cold", "cold again"],
+    ids=["checks", "cases", "cases live", "shapes", "reports", "reports judged", "reports cold", "cold again"],
 )
 def test_the_counts_are_those_of_today(words: str, count: int) -> None:
     assert re.findall(words, README) == [str(count)], "write today's number into README.md, under Measured"
