@@ -107,8 +107,8 @@ LOG = (
         why="a slow rank, and packets that are lost, show the same",
     ),
     Line(
-        "issing ranks:",  # Horovod's
-        r"[Mm]issing ranks: ?(?P<ranks>\d[\d, ]{0,200})",
+        ("issing ranks:", "talled ranks:"),  # Horovod's; where they end the line, they stand in the ones below it
+        r"(?:[Mm]issing|[Ss]talled) ranks:(?: ?(?P<ranks>\d[\d, ]{0,200})|$)",
         shows="symptom",
         why="a slow rank shows the same",
     ),

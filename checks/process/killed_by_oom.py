@@ -12,8 +12,8 @@ process.
 
 Fix
 ---
-Look at dmesg on that host for the killed process and its cgroup, then ask for more memory (--mem,
-resources.limits.memory), or use less: fewer DataLoader workers, no dataset in every rank's memory.
+Ask for more memory (--mem, resources.limits.memory), or use less: fewer DataLoader workers, no dataset in every rank's
+memory. The kernel's log of that host (dmesg) names the killed process and its cgroup.
 
 When it is harmless
 -------------------
@@ -37,6 +37,8 @@ NEXT = (
     "the kernel's log of that host",
     "dmesg -T | grep -i -e oom -e killed",
 )
+KILLED = "A process was killed by signal 9: want of memory is the commonest reason, and nothing here shows it"
+BY_WHOM = "somebody's kill -9, a scheduler, and a launcher that waited in vain for an end send the same signal"
 LOG = (
     Line(
         ("oom_kill event", "oom-kill event"),
@@ -45,6 +47,7 @@ LOG = (
     Line(
         ("OOMKilled", "OOM Killed"),
         "OOM ?Killed",
+        unless=r"OOMKilled['\"]?[:=] ?['\"]?(?:false|0)\b",
     ),
     Line(
         "Out of memory: Kill",
@@ -88,7 +91,10 @@ LOG = (
         "OutOfMemoryError: Task was killed",
     ),
     Line(
-        "killed by signal: Killed",
+        "killed by signal: Killed",  # of a DataLoader's worker
+        shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "DefaultCPUAllocator: can",
@@ -130,49 +136,67 @@ LOG = (
         "std::bad_alloc",
     ),
     Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-9|137)\b",
+        ("exitcode", "exit code", "return code = ", '"ExitCode": '),
+        r"(?:exit ?code|return code) *[:=]? *\(?(?:-9|137)\b|\"ExitCode\": 137\b",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "Signal 9",
         r"Signal 9 \(SIGKILL\)",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "signal SIGKILL",
         r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGKILL",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "Signals.SIGKILL",
         r"died with <Signals\.SIGKILL",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "Killed",
         r"(?:line \d+: +\d+ +|^)(?:Killed)\b(?: {2,}|$|\s*\()",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "Killed",
         r"srun: error: (?P<host>[\w.-]{1,64}): (?P<outside>tasks?) (?P<tasks>[\d,-]{1,200}): Killed\b",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "exited on signal 9",
         r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S{1,64}) exited on signal 9\b|exited on signal 9\b",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "KILLED BY SIGNAL: 9",
         r"(?P<outside>KILLED BY SIGNAL: 9)\b",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         ("killed  ", "exit status 137"),
         r"^(?:zsh|fish): killed {2,}|^\[\d{1,4}\] {1,8}[-+]? *\d{1,9} killed {2,}|\bexit status 137\b",
         shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         ("allocate more memory than is available", "crashed after using all available RAM"),  # Kaggle's and Colab's

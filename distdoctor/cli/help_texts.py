@@ -76,7 +76,7 @@ Examples:
 
 \b
 Verdict and exit status:
-  fail        1  the logs show why the job failed
+  fail        1  the logs show how the job failed
   incomplete  3  they show that it failed and not why: what it may be and what to get next; or not all could be read
   warn        0  no failure in this, but no log says that the job is done: it still runs, or ended unseen in mid-work;
                  where each log ends and what it did last is told

@@ -115,12 +115,12 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
         evidence.append(f"raised at {match.frame}")
     return Finding(
         summary=_summary(match),
-        title=check.title,
+        title=match.values.get("told", check.title),
         nodes=tuple(dict.fromkeys(one.who.host for one in group if one.who.host)),
         ranks=_ranks(group),
         local_ranks=_local_ranks(group),
         evidence=tuple(evidence),
-        fixes=(Fix(first_fix(check)),) if because_of is None else (),
+        fixes=(_fix(match, check),) if because_of is None else (),
         severity="fail" if because_of is None or check.severity == "fail" else check.severity,
         check=check_id,
         id=check_id,
@@ -162,7 +162,18 @@ def _summary(match: Match) -> str:
         message = match.values.get("message", "")
         return f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}."[:400]
     place = f"{match.source}, line {match.line}," if match.line else match.source
-    return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}."
+    also = f"; {match.why}" if "told" in match.values else ""
+    return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."
+
+
+def _fix(match: Match, check: Check) -> Fix:
+    """The page's; where the line does not show that it was this, how to see whether it was comes first."""
+    if "told" not in match.values:
+        return Fix(first_fix(check))
+    following, command = check.next
+    fix = first_fix(check)
+    text = f"Look first whether it was that, in {following}; where it was, {fix[:1].lower()}{fix[1:]}"
+    return Fix(text, commands=(command,) if command else ())
 
 
 def first_fix(check: Check) -> str:
@@ -192,7 +203,9 @@ def _says_little(match: Match, known: dict[str, Check]) -> bool:
 def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Candidate, ...]:
     first: dict[str, Match] = {}
     for match in symptoms:
-        first.setdefault(match.check, match)
+        known_one = first.setdefault(match.check, match)
+        if match.ranks and not known_one.ranks:
+            first[match.check] = match  # who it is says more than that somebody is
     return tuple(_candidate(known[check], _told(match), match.why) for check, match in first.items() if check in known)[
         :CANDIDATES
     ]

@@ -118,8 +118,11 @@ class LogFile:
             for mark, true in (("final", wording.final), ("alone", wording.alone)):
                 if true:
                     values[mark] = "yes"
+            if wording.told:
+                values["told"] = wording.told
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
-            self._keep(replace(match, ranks=ranks))
+            named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
+            self._keep(replace(match, ranks=ranks, text=named))
         if found or quoted or not self._exceptions:
             return
         raised = tracebacks.exception(text)

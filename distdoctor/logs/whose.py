@@ -24,12 +24,17 @@ _TELLS = (b"traceback : Traceback", b"  msg:")
 """What stands in a row before the error that its rank has left in its error file."""
 _HYDRA = re.compile(r"= +(?:RANK (\d{1,6}) )?PID \d{1,9} RUNNING AT (?:[\w.-]{1,64}@)?(\S{1,253})")
 """Of what MPICH's and Intel MPI's mpiexec says of a process, its first line; how it ended is in the next ones."""
+_STALLED = re.compile(rb"[^\n]{0,80}?(?<!\d)(\d{1,6})!?: ?\[[^\n]*\n?")
+"""A line of Horovod's stall inspector (horovod/common/stall_inspector.cc): a rank, and what it has not sent."""
+STALLED = 64
+"""Ranks of it that are looked at."""
 _LOCAL = re.compile(r"\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 
 
 def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:
     """Whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its place in
     torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that did so first.
+    ``ranks`` are those that the lines below it name.
     """
     rank, local = values.get("rank", ""), values.get("local_rank", "")
     who = replace(
@@ -48,6 +53,8 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
         before = context[max(at - ROW, 0) : at]
         if before.rfind(ROOT) > before.rfind(b"exitcode"):
             marks["first"] = "yes"
+    if text.endswith(("issing ranks:", "talled ranks:")):
+        marks["ranks"] = _stalled(context, context.find(b"\n", at) + 1)
     if text.startswith("= ") and who.host is None:
         who = within(_of_hydra(context, at), who)
     if who.rank is None and who.local_rank is None:
@@ -68,6 +75,15 @@ def _of_hydra(context: bytes, at: int) -> Who:
     """Of which process mpiexec tells at ``at``."""
     told = _HYDRA.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
     return Who(int(told[-1][0]) if told[-1][0] else None, None, told[-1][1]) if told else Who()
+
+
+def _stalled(context: bytes, at: int) -> str:
+    """The ranks that lines from ``at`` on begin with, one each."""
+    ranks: list[str] = []
+    while at and len(ranks) < STALLED and (line := _STALLED.match(context, at)) is not None:
+        ranks.append(line[1].decode())
+        at = line.end()
+    return ", ".join(ranks)
 
 
 def _told_in_row(context: bytes, at: int) -> Who:

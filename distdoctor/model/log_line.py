@@ -28,7 +28,9 @@ class Line:
     values; ``rank``, ``ranks``, ``local_rank``, ``host`` say whom it is about."""
     shows: Shows = "cause"
     why: str = ""
-    """For a symptom: what else it may come from, in a clause; for noise: why it is."""
+    """For a symptom or an end: what else it may come from, in a clause; for noise: why it is."""
+    told: str = ""
+    """For an end that has other reasons as well (``why``): what the line itself shows, instead of the title."""
     unless: str = ""
     """An expression that, found in the line, voids the match."""
     final: bool = False

@@ -13,7 +13,7 @@ from distdoctor.render.page import Page
 from distdoctor.render.words import count
 
 _SAID = {
-    "fail": "the logs show why the job failed",
+    "fail": "the logs show how the job failed",
     "incomplete": "the logs do not show why",
     "warn": "no failure in this",
     "pass": "no failure in this; the job ended",

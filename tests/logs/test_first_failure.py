@@ -85,6 +85,39 @@ def test_how_the_first_process_ended(tmp_path: Path, code: int, told: str, check
     assert (found.findings[0].check, found.findings[0].ranks, found.findings[0].nodes) == (check, (8,), ("gpu02",))
 
 
+def test_signal_9_alone_is_not_told_as_want_of_memory(tmp_path: Path) -> None:
+    told = TABLE.format(code=-9, told="Signal 9 (SIGKILL) received by PID 101")
+    finding = judged(tmp_path, told).findings[0]
+    assert finding.title.startswith("A process was killed by signal 9") and "kill -9" in finding.summary
+    assert (
+        finding.fixes[0].text.startswith("Look first whether it was that") and "dmesg" in finding.fixes[0].commands[0]
+    )
+    proof = "[9.100000] Memory cgroup out of memory: Killed process 101 (python) total-vm:1kB, anon-rss:1kB\n"
+    finding = judged(tmp_path, told, proof).findings[0]
+    assert finding.title == "A process was killed for want of memory" and finding.fixes[0].text.startswith(
+        "Ask for more"
+    )
+
+
+def test_who_docker_says_was_not_out_of_memory_is_not_told_so(tmp_path: Path) -> None:
+    state = '"Status": "exited",\n"OOMKilled": %s,\n"ExitCode": 137,\n'
+    assert "killed by signal 9" in judged(tmp_path, state % "false" + "exit code 137\n").findings[0].title
+    assert judged(tmp_path, state % "true").findings[0].title == "A process was killed for want of memory"
+
+
+def test_a_rank_whose_own_timer_ran_out(tmp_path: Path) -> None:
+    """As torchelastic's timers log it; one that has no signal to send goes on."""
+    reaping = "INFO timer: Reaping worker_pid=[101]. Expired timers: ['load_batch']\n"
+    ended = (
+        "Successfully reaped worker=[101] with signal=9\nTerminating the server process=[33] because of expired timers"
+    )
+    killed = TABLE.format(code=-9, told="Signal 9 (SIGKILL) received by PID 101")
+    assert roots(tmp_path, f"{reaping}INFO timer: {ended}\n{killed}") == [("process/timer-expired", (8,))]
+    left = f"{reaping}INFO timer: No signal specified with worker=[101]. Do not reap it.\n"
+    assert judged(tmp_path, left).findings == ()
+    assert roots(tmp_path, left + killed) == [("process/killed-by-oom", (8,))]
+
+
 @pytest.mark.parametrize("code", [1, -6, -15])
 def test_an_exit_code_that_says_nothing(tmp_path: Path, code: int) -> None:
     found = judged(tmp_path, TABLE.format(code=code, told="To enable traceback see: https://pytorch.org/"))

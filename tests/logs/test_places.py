@@ -123,3 +123,16 @@ def test_what_launchers_put_before_a_line(tmp_path: Path, prefix: str, rank: int
         0
     ]
     assert (root.check, root.ranks, root.nodes) == ("gpu/hardware", () if rank is None else (rank,), host)
+
+
+def test_the_ranks_that_horovod_names_below_its_line(tmp_path: Path) -> None:
+    told = (
+        "[2021-02-02 21:19:07.345988: W horovod/common/stall_inspector.cc:105] One or more tensors were submitted to "
+        "be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than "
+        "60 seconds.\n%s ranks:\n%s1: [allreduce.grad_1, allreduce.grad_2 ...]\n%s3!: [allreduce.grad_1]\n"
+        "[1,0]<stderr>:7\n"
+    )
+    for heading, prefix in (("Missing", ""), ("Stalled", "[1,0]<stderr>:")):
+        found = judged(tmp_path, told % (heading, prefix, prefix))
+        assert [(one.check, one.ranks) for one in found.reading.symptoms][-1] == ("collective/rank-missing", (1, 3))
+        assert "1, 3" in found.candidates[0].why

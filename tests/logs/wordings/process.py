@@ -133,6 +133,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/killed-by-scheduler", "Host EC2 (instance i-0123) terminated."),
     ("process/killed-by-scheduler", "Normal  Preempted  1m  default-scheduler  Preempted by pod 1234 on node n3"),
     ("process/exception", "mpirun was unable to launch the specified application as it could not access"),
+    (
+        "process/timer-expired",
+        "[INFO] 2026-01-01 00:00:00,000 file_based_local_timer: Successfully reaped worker=[1234] with signal=9",
+    ),
+    ("process/timer-expired", "INFO:timer.api:Successfully reaped worker=[1234]"),
+    ("process/timer-expired", "Terminating the server process=[33] because of expired timers"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
