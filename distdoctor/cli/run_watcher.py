@@ -36,7 +36,9 @@ from distdoctor.model.sanitize import clean
 
 NICE = 10
 """The job comes first."""
-READ_BYTES = 1 << 20
+MUCH, ENOUGH = 16 << 10, 512 << 10
+"""Bytes in one read between which the next one waits for more: a megabyte at once costs less than in many pieces."""
+GATHER_SECONDS = 0.05
 LOOK_SECONDS = 90.0
 ENDING_SECONDS = 60.0
 """A job that is asked to end and is there so much later goes on: torchrun gives its ranks 30 s."""
@@ -117,14 +119,16 @@ class Watcher:
                 forget()
             ready, _, _ = select.select([self._pipe], [], [], 1.0)
             if ready:
-                data = os.read(self._pipe, READ_BYTES)
-                if not data:
+                read = frames.read(self._pipe)
+                if not read:
                     return  # whoever started this is gone, and the job with it
-                for kind, block in frames.take(data):
+                for kind, block in frames.take():
                     if kind != MESSAGE:
                         self._hear(kind, block)
                     elif self._heard(json_of(block)):
                         return
+                if MUCH < read < ENOUGH:
+                    time.sleep(GATHER_SECONDS)
             if self._watching.hang_after and self._job and not self._asked:
                 self._look_where_nothing_moves()
 

@@ -16,8 +16,10 @@ from distdoctor.job.signals import Signals
 from distdoctor.job.tap import Tap
 
 PR_SET_PDEATHSIG = 1
-PAUSE = 0.004
-"""Seconds between two looks at what a job writes that writes much: so it is taken in few pieces."""
+PAUSE, SHORT_PAUSE = 0.016, 0.004
+"""Seconds between two looks at what a job writes: so it is taken in few pieces, and nobody sees that it comes later."""
+MUCH = 256 << 10
+"""Bytes in one look after which the next one comes sooner: a job is not to wait because its pipe is full."""
 AT_ONCE = 64
 """Reads of one output before the next one has its turn."""
 LEAVING_SECONDS = 0.2
@@ -70,7 +72,7 @@ class Job:
                     poll.unregister(one.reads)
                     one.close()
             if any(moved):
-                time.sleep(PAUSE)
+                time.sleep(PAUSE if sum(moved) < MUCH else SHORT_PAUSE)
         self._rest(tap)
         return self.process.returncode
 
@@ -84,14 +86,14 @@ class Job:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.before)
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
-    def _hand_on(self, one: Output, tap: Tap | None) -> bool:
-        """Hand on what is there, up to a limit; whether anything was."""
-        moved = False
+    def _hand_on(self, one: Output, tap: Tap | None) -> int:
+        """Hand on what is there, up to a limit; how many bytes that was."""
+        moved = 0
         for _ in range(AT_ONCE):
             data = one.read()
             if not data:
                 break
-            moved = True
+            moved += len(data)
             if not one.write(data):
                 one.ended = True
                 break

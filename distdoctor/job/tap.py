@@ -86,18 +86,27 @@ class Tap:
 
 
 class Frames:
-    """The watcher's side: takes apart what came."""
+    """The watcher's side: takes apart what came, in memory that is used again and again."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._buffer = memoryview(bytearray(PIPE_BYTES))
+        self._filled = 0
 
-    def take(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+    def read(self, pipe: int) -> int:
+        """Read what is there; how many bytes, 0 at the end. Raises OSError."""
+        read = os.readv(pipe, [self._buffer[self._filled :]])
+        self._filled += read
+        return read
+
+    def take(self) -> Iterator[tuple[int, bytes]]:
         """What is whole by now: its kind, and the bytes."""
-        self._rest += data
-        while len(self._rest) >= _HEAD.size:
-            kind, size = _HEAD.unpack_from(self._rest)
-            if len(self._rest) < _HEAD.size + size:
-                return
-            block = bytes(self._rest[_HEAD.size : _HEAD.size + size])
-            del self._rest[: _HEAD.size + size]
-            yield kind, block
+        at, filled = 0, self._filled
+        while filled - at >= _HEAD.size:
+            kind, size = _HEAD.unpack_from(self._buffer, at)
+            end = at + _HEAD.size + size
+            if end > filled:
+                break
+            yield kind, bytes(self._buffer[at + _HEAD.size : end])
+            at = end
+        self._filled = filled - at
+        self._buffer[: self._filled] = self._buffer[at:filled]

@@ -213,7 +213,8 @@ class Cutter:
         if b"\0" in block:
             block = block.replace(b"\0", b"")  # also what makes UTF-16 of plain text
         block = self._rest + block
-        cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+        cut = block.rfind(b"\n") + 1
+        cut = max(cut, block.rfind(b"\r", cut) + 1)
         if cut:
             self._rest = block[cut:]
             return _plain(block[:cut])
