@@ -43,6 +43,7 @@ class Order:
     def __init__(self) -> None:
         self.order: dict[str, Any] = {}
         self.missing: list[str] = []
+        self._ordered = threading.Event()
         self._go = threading.Event()
         self._ended = False
         self._writing = threading.Lock()
@@ -62,8 +63,14 @@ class Order:
             except OSError:
                 self._end()
 
+    def what(self) -> dict[str, Any]:
+        """The order, once it has come: what it needs can be got ready before all begin."""
+        while not self._ordered.wait(0.5):
+            pass
+        return self.order
+
     def wait(self) -> None:
-        """Until the order to begin has come."""
+        """Until all are to begin."""
         while not self._go.wait(0.5):
             pass
 
@@ -98,6 +105,7 @@ class Order:
             return
         if "way" in message:
             self.order = message
+            self._ordered.set()
         elif "go" in message:
             self.missing = [str(name) for name in message.get("missing", ())]
             self._go.set()
@@ -137,21 +145,18 @@ def remote() -> int:
     """Do as ordered, and tell. The status is that of this host's own view."""
     line = Order()
     line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid())
-    line.wait()
-    order = line.order
+    order = line.what()
     task = order.get("task", "check")
     if task not in TASKS and (task != "check" or "flags" not in order):
         raise UsageError("remote is started by `distdoctor check --hosts`, which tells it what to do")
     _settle(order)
     if task in TASKS:
+        line.wait()
         return TASKS[task](line, order)
-    interrupts.hold()  # an order to stop that comes now is the session's: it tells what is known, however little
+    # Until the last of the hosts is there, this one imports torch and loads the checks.
     how = RunFlags(**order["how"])
     begin_for(how.until)
-    if line.missing:
-        how = replace(how, wait=min(how.wait or WITHOUT_SOME, WITHOUT_SOME))
-    command = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True))
-    options = command.options()
+    options = CheckCommand(Flags(**order["flags"]), how, ReportFlags(quiet=True)).options()
     roster = tuple(str(name) for name in order.get("roster", ()))
     plan = replace(options.plan, sources=_sources(options.plan.sources, order.get("way", "")), roster=roster)
     from distdoctor.model.facts import encode
@@ -160,7 +165,10 @@ def remote() -> int:
     def keep(facts: NodeFacts) -> None:
         line.tell(facts=deflated(encode(facts)))
 
-    outcome = run(replace(options, plan=plan, keep=keep), Teller(line), lambda report: None)
+    line.wait()
+    interrupts.hold()  # an order to stop that comes now is the session's: it tells what is known, however little
+    wait = min(options.wait, WITHOUT_SOME) if line.missing else options.wait
+    outcome = run(replace(options, plan=plan, keep=keep, wait=wait), Teller(line), lambda report: None)
     return exit_status(outcome.report, "fail", outcome.exit_signal)
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
+import psutil
 import pytest
 
+from distdoctor.cli.flags import RunFlags
+from distdoctor.launch.flags import Flags
 from distdoctor.launch.wire import packed
 from tests.helpers.namespaces import ENV
 
@@ -31,3 +35,18 @@ def test_a_line_that_goes_silent_ends_it(beats: int) -> None:
             assert started.poll() is None
         assert started.wait(20) != 0
         assert time.monotonic() - began > 1
+
+
+def test_torch_is_imported_while_the_last_hosts_are_waited_for() -> None:
+    """It has its order, and nobody has told it to begin."""
+    order = {"way": "--hosts", "flags": asdict(Flags(nnodes="2", node_rank=1, master_addr="127.0.0.1"))}
+    command = [sys.executable, "-m", "distdoctor", "remote"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=ENV) as started:
+        assert started.stdin is not None
+        started.stdin.write(packed({**order, "how": asdict(RunFlags()), "env": {}, "cwd": "/"}))
+        started.stdin.flush()
+        here, end = psutil.Process(started.pid), time.monotonic() + 30
+        while not (children := here.children()) and time.monotonic() < end:
+            time.sleep(0.05)
+        started.kill()
+    assert children and not any(child.is_running() for child in psutil.wait_procs(children, 10)[1])
