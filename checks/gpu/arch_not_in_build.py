@@ -30,6 +30,9 @@ SEVERITY = "fail"
 PREVENTS = "nccl group formed"
 LOG = (
     Line(
+        "hipErrorNoBinaryForGpu",
+    ),
+    Line(
         "no kernel image is available",
         unless="NCCL WARN",
     ),
@@ -42,15 +45,17 @@ LOG = (
         "HIP error: invalid device function",
     ),
 )
+NO_CODE = ("no kernel image is available", "invalid device function")
+"""What CUDA and HIP say where they find no code for a device."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        built = next((facts.architectures for facts in gpus.looked_at_gpus(node) if of_cuda(facts.architectures)), ())
+        built = next((facts.architectures for facts in gpus.looked_at_gpus(node) if facts.architectures), ())
         lacking = {
             gpu.name: gpu.capability
             for gpu in gpus.visible_gpus(node)
-            if gpu.capability and gpu.computed != "right" and built and not covered(gpu.capability, built)
+            if gpu.capability and gpu.computed != "right" and built and lacks(gpu.error, gpu.capability, built)
         }
         if not lacking or not gpus.wants_gpus(node):
             continue
@@ -67,6 +72,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 )
             ],
         )
+
+
+def lacks(error: str, capability: str, built: tuple[str, ...]) -> bool:
+    """Whether the build has no code for it: torch said so, or its list of CUDA's architectures does."""
+    return any(words in error for words in NO_CODE) or (of_cuda(built) and not covered(capability, built))
 
 
 def of_cuda(architectures: tuple[str, ...]) -> bool:

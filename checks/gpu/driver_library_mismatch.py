@@ -31,7 +31,7 @@ PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 LOG = (
     Line(
-        "Driver/library version mismatch",
+        ("Driver/library version mismatch", "nvml error: driver/library version mismatch"),
     ),
     Line(
         "API mismatch: the client has the version",

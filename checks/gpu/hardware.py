@@ -76,6 +76,12 @@ LOG = (
         why="this Xid comes of an error of the program as a rule",
     ),
     Line(
+        "nvmlDeviceGetHandleByPciBusId",
+        r"nvmlDeviceGetHandleByPciBusId(?:_v2)?\(\) failed: (?:Unknown Error|GPU is lost)",
+        shows="symptom",
+        why="a container that is not given that GPU may show the same",
+    ),
+    Line(
         "unspecified launch failure",
         shows="symptom",
         why="a kernel that touches what is not there shows the same",
@@ -147,17 +153,15 @@ def reported(node: Node) -> list[str]:
 
 
 def wrong(node: Node) -> list[str]:
-    """Devices on which a product of matrices came out wrong."""
-    return [f"device {gpu.index} computes wrong results" for gpu in gpus.visible_gpus(node) if gpu.computed == "wrong"]
+    """Devices on which a product of matrices came out wrong, or found the memory broken."""
+    seen = gpus.visible_gpus(node)
+    said = [f"device {gpu.index} computes wrong results" for gpu in seen if gpu.computed == "wrong"]
+    return [*said, *(f"device {gpu.index}: {gpu.error}" for gpu in seen if "uncorrectable" in gpu.error)]
 
 
 def lost(node: Node) -> list[str]:
-    """Devices that the driver has lost."""
-    return [
-        f"GPU {d.index}: {d.error}"
-        for d in gpus.driver(node).devices
-        if "lost" in d.error or "reset" in d.error.lower()
-    ]
+    """Devices that the driver lists and cannot reach: nvidia-smi's "Unable to determine the device handle"."""
+    return [f"GPU {device.index}: {device.error}" for device in gpus.out_of_reach(node)]
 
 
 def worn(device: gpus.Device) -> str:

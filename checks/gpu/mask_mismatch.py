@@ -22,6 +22,7 @@ See also
 gpu/fewer-than-ranks
 """
 
+import re
 from collections.abc import Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
@@ -35,6 +36,9 @@ LOG = (
     ),
 )
 
+DEVICE = r"\d|GPU-|MIG-"
+"""How an entry of a mask begins that may name a device; at any other CUDA stops to read."""
+NO_FILES = "NoDevFiles"
 HIP, ROCR = "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 
 
@@ -84,6 +88,7 @@ def problem(node: Node) -> tuple[str, str] | None:
     CUDA reads it up to the first entry that means no device, and sees nothing where one is named twice.
     """
     present = len(gpus.driver(node).devices)
+    names = [device.uuid for device in gpus.driver(node).devices if not device.error]
     for facts in gpus.looked_at_gpus(node):
         mask = facts.cuda_visible_devices
         if mask is None or not present:
@@ -92,10 +97,17 @@ def problem(node: Node) -> tuple[str, str] | None:
         seen = len(facts.visible)
         if not seen and len(set(entries)) < len(entries):
             return mask, "names a device twice, which hides all of them"
-        if not seen and (not mask.strip() or entries[0].startswith("-")):
+        if not seen and not re.match(DEVICE, entries[0]):
             if "nccl" in node.plan.backends(gpus=False):
-                return mask or "''", "hides every device"
+                why = ": SLURM sets it in a job that asked for no GPU (--gpus, --gres)" if mask == NO_FILES else ""
+                return mask or "''", f"hides every device{why}"
             continue
+        foreign = next((entry for entry in entries if elsewhere(entry, names)), None)
+        if foreign is not None and seen < len(entries):
+            return (
+                mask,
+                f"names {foreign}, which none of its {present} devices is called: it and what follows is hidden",
+            )
         wrong = next((entry for entry in entries if beyond(entry, present)), None)
         if wrong is not None and seen < len(entries):
             return mask, f"names {wrong}, and there are {present} devices, from 0: it and what follows is hidden"
@@ -103,8 +115,14 @@ def problem(node: Node) -> tuple[str, str] | None:
 
 
 def beyond(entry: str, present: int) -> bool:
-    """Whether an entry is a number that no device has; what a UUID means is left to CUDA."""
+    """Whether an entry is a number that no device has."""
     return entry.isdigit() and int(entry) >= present
+
+
+def elsewhere(entry: str, names: list[str]) -> bool:
+    """Whether an entry is the UUID, or the beginning of one, of no device that the driver shows here: as a mask that
+    was made on another node. Of MIG's devices the driver shows no names."""
+    return entry.startswith("GPU-") and bool(names) and all(names) and not any(n.startswith(entry) for n in names)
 
 
 def evidence(node: Node, mask: str) -> str:

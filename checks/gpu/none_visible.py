@@ -7,7 +7,9 @@ your system`, `Torch not compiled with CUDA enabled`.
 
 Why it happens
 --------------
-A CPU build of torch, an empty CUDA_VISIBLE_DEVICES, a container without --gpus, or no driver; of AMD's GPUs, a user
+A CPU build of torch, an empty CUDA_VISIBLE_DEVICES, a container without --gpus or without libcuda
+(NVIDIA_DRIVER_CAPABILITIES=utility), one that systemd took its GPUs from ("Failed to initialize NVML: Unknown Error"),
+MIG without an instance, or no driver; of AMD's GPUs, a user
 who may not open /dev/kfd and /dev/dri/renderD*.
 
 Fix
@@ -71,6 +73,16 @@ LOG = (
         "no accelerator device is detected",
     ),
     Line(
+        "Failed to initialize NVML: Unknown Error",
+        shows="symptom",
+        why="a container that systemd took its GPUs from shows it, and one that may not use them",
+    ),
+    Line(
+        "CUDA unknown error - this may be due to",
+        shows="symptom",
+        why="a driver that must be loaded anew, after a suspend for example, shows the same",
+    ),
+    Line(
         "CUDA driver initialization failed",
         shows="symptom",
         why="a driver that does not work shows the same",
@@ -80,6 +92,15 @@ KFD = "/dev/kfd"
 FIX_ROCM = (
     "Put the user into the groups of /dev/kfd and /dev/dri/renderD* (usermod -aG render,video); give a container "
     "--device=/dev/kfd --device=/dev/dri and --group-add with the host's numbers of these groups."
+)
+FIX_CGROUP = (
+    "The container's control group does not let it use its GPUs, or no longer does: systemctl daemon-reload takes them "
+    "from containers that docker runs with the systemd cgroup driver. Start the container anew; for good, give it each "
+    "file (--device=/dev/nvidia0 --device=/dev/nvidiactl --device=/dev/nvidia-uvm) or use CDI."
+)
+FIX_LIBCUDA = (
+    "Give the container the driver's libraries that compute: NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all) with "
+    "NVIDIA's container runtime; on a host, install libcuda.so.1 of the driver's own version and run ldconfig."
 )
 FOLLOWS = (
     "environment/backend-not-built",
@@ -158,7 +179,19 @@ def rung(node: Node) -> tuple[str, Fix]:
     if driver.unusable:
         first = driver.unusable[0]
         text = f"Let this user open {first.path} (its mode and group; in a container its device rules)."
+        if first.error == "EPERM":  # modes say EACCES: a control group of devices said no
+            text = FIX_CGROUP
         return f"{first.path} cannot be used ({first.error})", Fix.on(node, text)
+    if driver.no_libcuda and driver.source:
+        return f"libcuda.so.1, the driver's library that computes, is not here ({driver.no_libcuda})", Fix.on(
+            node, FIX_LIBCUDA
+        )
+    if driver.devices and all(device.mig for device in driver.devices):
+        return "its GPUs are cut up (MIG is on), and no part is given to the job", Fix.on(
+            node,
+            "Make MIG's instances and give one to each job, or turn MIG off where the job takes whole GPUs.",
+            commands=("nvidia-smi -L", "nvidia-smi -mig 0"),
+        )
     reason = said[0] if said else "torch does not say why"
     return reason, Fix.on(
         node,

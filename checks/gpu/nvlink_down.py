@@ -26,10 +26,12 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, gpus
 
 SEVERITY = "warn"
+RESET = "Reset the node's GPUs together when nobody uses them, or reboot; if it stays so, take it out."
 MATTERS = "NCCL takes fewer links between these GPUs, or another way, and every rank waits for the slowest"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from by_the_fabric(cluster)
     # Without any link a device is one that is not bridged, which is a way to build a machine.
     for node, device, up, usual in gpus.unlike_its_model(cluster, lambda device: sum(device.links) or None):
         if up < usual and gpus.wants_gpus(node):
@@ -41,8 +43,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 fixes=[
                     Fix.on(
                         node,
-                        "Reset the node's GPUs together when nobody uses them, or reboot; if it stays so, take it out.",
+                        RESET,
                         commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"),
                     )
                 ],
+            )
+
+
+def by_the_fabric(cluster: Cluster) -> Iterator[Finding]:
+    """What the NVSwitches' own manager finds wrong: nvidia-smi -q shows it under Fabric, Health."""
+    for node in cluster.nodes:
+        bad = [device for device in gpus.used_devices(node) if device.fabric_health]
+        if bad and gpus.wants_gpus(node):
+            yield Finding.about(
+                [node],
+                f"The NVSwitch fabric of {node.name} finds the links of {gpus.devices_said(bad)} wanting.",
+                evidence=[f"{node.name}: GPU {d.index}: fabric: {', '.join(d.fabric_health)}" for d in bad],
+                fixes=[Fix.on(node, RESET, commands=("nvidia-smi -q", "nvidia-smi --gpu-reset"))],
             )

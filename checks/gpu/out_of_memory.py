@@ -92,7 +92,8 @@ def taken_by_others(device: gpus.Device) -> int | None:
         return None
     if any(process.name.startswith("distdoctor") for process in device.processes):
         return None  # what is ours is in the sum
-    return device.memory_used if device.memory_used > device.memory * MUCH else 0
+    used = device.memory_used - (device.memory_drawn or 0)
+    return used if used > device.memory * MUCH else 0
 
 
 def holders(device: gpus.Device) -> str:

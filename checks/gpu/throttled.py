@@ -6,11 +6,12 @@ One rank is slower than all others, step after step, and they wait for it in eve
 
 Why it happens
 --------------
-The GPU is too hot, or the power supply told it to slow down: a fan, a heat sink, an air duct, a power cable.
+The GPU is too hot, or the power supply told it to slow down: a fan, a heat sink, an air duct, a power cable. Or it was
+told to take less power than its like (nvidia-smi -pl), and nobody told it otherwise since.
 
 Fix
 ---
-nvidia-smi -q -d PERFORMANCE,TEMPERATURE on the node; then its cooling and its power.
+nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER on the node; then its cooling and its power.
 
 When it is harmless
 -------------------
@@ -28,6 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, gpus, together
 
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"
+LESS = 0.95
 SAID = {
     "hardware": "by its hardware",
     "hardware-thermal": "by its hardware, for heat",
@@ -37,6 +39,20 @@ SAID = {
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node, device, watts, usual in gpus.unlike_its_model(cluster, lambda device: device.power_limit):
+        if watts < usual * LESS and gpus.wants_gpus(node):
+            yield Finding.about(
+                [node],
+                f"{gpus.device_said(device)} on {node.name} may take {watts} W; its like may take {usual} W.",
+                evidence=[f"{node.name}: GPU {device.index}, {device.name}: power limit {watts} W"],
+                fixes=[
+                    Fix.on(
+                        node,
+                        "Give it the limit of the others.",
+                        commands=(f"nvidia-smi -i {device.index} -pl {usual}",),
+                    )
+                ],
+            )
     for node in cluster.nodes:
         slow = [device for device in gpus.used_devices(node) if device.slowed]
         if not slow or not gpus.wants_gpus(node):

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from distdoctor.check_api.text import together
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import Device, DriverFacts, Gpu, GpuFacts, NcclLibrary
+from distdoctor.model.facts import NOT_ASKED, Device, DriverFacts, Gpu, GpuFacts, NcclLibrary
 
 __all__ = [
     "Device",
@@ -20,6 +20,7 @@ __all__ = [
     "driver",
     "gpu_reasons",
     "looked_at_gpus",
+    "out_of_reach",
     "unlike_its_model",
     "used_devices",
     "visible_gpus",
@@ -81,6 +82,12 @@ def computed_right(node: Node, device: Device) -> bool:
     if not any(gpu.uuid for gpu in visible):
         return bool(visible) and all(gpu.computed == "right" for gpu in visible)
     return any(gpu.computed == "right" and _bare(gpu.uuid) == _bare(device.uuid) for gpu in visible)
+
+
+def out_of_reach(node: Node) -> tuple[Device, ...]:
+    """The devices that the driver lists and cannot reach. One that is another's to use is none of them."""
+    refused = (NOT_ASKED, "Insufficient Permissions")  # NVML_ERROR_NO_PERMISSION, in nvidia-ml-py's words
+    return tuple(device for device in driver(node).devices if device.error and device.error not in refused)
 
 
 def device_said(device: Device) -> str:

@@ -8,24 +8,29 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from distdoctor.model.error_text import shortened
-from distdoctor.model.facts import BadFacts, Device, DriverFacts, DriverFile, decode
+from distdoctor.model.facts import NOT_ASKED, BadFacts, Device, DriverFacts, DriverFile, decode
 from distdoctor.probes import nvidia_smi, nvml
 from distdoctor.probes.threads import in_thread
 
-SECONDS = 6
-"""For one answer: without persistence mode, a driver that nobody uses begins anew for each who asks."""
+SECONDS = 12
+"""For one answer: without persistence mode, a driver that nobody uses begins anew for each who asks, with some seconds
+for each device."""
 NVIDIA, DISPLAYS = "0x10de", ("0x0300", "0x0302")
 """The PCI vendor, and the first digits of the classes of its GPUs (VGA and 3D controllers)."""
 CONTROL_FILES = ("nvidiactl", "nvidia-uvm")
 """What CUDA opens beside the devices. To open them wakes no device up."""
 MAX_TEXT = 300
+MAX_BYTES = 1 << 22
+NO_ANSWER = "no answer"
 
 
 async def probe(root: Path = Path("/")) -> DriverFacts | None:
@@ -97,19 +102,16 @@ def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:
 
 async def _asked(facts: DriverFacts) -> DriverFacts:
     """With what the library says, or else the command."""
+    began = time.monotonic()
     said, trouble = await _output([sys.executable, "-I", nvml.__file__, str(SECONDS)])
+    facts = replace(facts, seconds=round(time.monotonic() - began, 3))
     try:
-        answer = json.loads(said) if said else {"error": trouble}
-        library = re.search(r"\.so\.(\d+\.\d+(?:\.\d+)?)$", answer.get("library") or "")
-        facts = replace(facts, library=library[1] if library else None, error=answer["error"][:MAX_TEXT])
-        if not answer["error"]:
-            devices = tuple(decode(json.dumps(device).encode(), Device) for device in answer["devices"])
-            return replace(facts, source="nvml", cuda=answer["cuda"], devices=devices)
+        facts = _told(facts, said, trouble)
     except (ValueError, KeyError, TypeError, AttributeError, BadFacts) as err:
         facts = replace(facts, error=f"nvml: {type(err).__name__}: {err}"[:MAX_TEXT])
     command = shutil.which(nvidia_smi.COMMAND[0])
-    if command is None:
-        return facts
+    if facts.source or command is None or trouble.startswith(NO_ANSWER):
+        return facts  # what asks the same driver would wait as long
     said, trouble = await _output([command, *nvidia_smi.COMMAND[1:]])
     try:
         _, cuda, devices = nvidia_smi.read(said)
@@ -120,26 +122,48 @@ async def _asked(facts: DriverFacts) -> DriverFacts:
     return replace(facts, source="nvidia-smi", error="", cuda=cuda, devices=devices)
 
 
+def _told(facts: DriverFacts, said: str, trouble: str) -> DriverFacts:
+    """With what the library said, up to where it gave no answer."""
+    first, *lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")] or [""]
+    if not first:
+        return replace(facts, error=trouble or "what asked it ended without a word")
+    head = json.loads(first)
+    library = re.search(r"\.so\.(\d+\.\d+(?:\.\d+)?)$", head["library"] or "")
+    version, error = library[1] if library else None, head["error"][:MAX_TEXT]
+    facts = replace(facts, library=version, error=error, no_libcuda=head["no_libcuda"][:MAX_TEXT])
+    if facts.error:
+        return facts
+    devices = [decode(line.encode(), Device) for line in lines]
+    for index in range(len(devices), head["count"]):
+        devices.append(Device(index, error=(trouble or "no word of it") if index == len(lines) else NOT_ASKED))
+    return replace(facts, source="nvml", cuda=head["cuda"], devices=tuple(devices))
+
+
 async def _output(command: list[str]) -> tuple[str, str]:
-    """What it printed on stdout, or why there is nothing. One that does not end is killed and left alone: a process
+    """What it printed on stdout, and why that is not all. One that does not end is killed and left alone: a process
     that a driver holds in the kernel cannot be waited for."""
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except OSError as err:
-        return "", f"{command[0]}: {err.strerror}"
-    try:
-        out, _ = await in_thread(process.communicate, SECONDS)
-    except asyncio.TimeoutError:
-        return "", f"no answer within {SECONDS} s"
-    finally:
-        if process.poll() is None:
-            process.kill()
-    if process.returncode < 0:
-        return "", f"what asked it was ended by signal {-process.returncode}"
-    return out.decode(errors="replace"), ""
+    with os.fdopen(os.memfd_create("distdoctor:gpu"), "rb") as out:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        except OSError as err:
+            return "", f"{command[0]}: {err.strerror}"
+        trouble = ""
+        try:
+            await in_thread(process.wait, SECONDS)
+        except asyncio.TimeoutError:
+            trouble = f"{NO_ANSWER} within {SECONDS} s"
+        finally:
+            if process.poll() is None:
+                process.kill()
+        status = process.returncode
+        if status == -signal.SIGALRM:
+            trouble = f"{NO_ANSWER} within {SECONDS} s"
+        elif status is not None and status < 0 and not trouble:
+            trouble = f"what asked it was ended by signal {-status}"
+        return os.pread(out.fileno(), MAX_BYTES, 0).decode(errors="replace"), trouble

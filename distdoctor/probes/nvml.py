@@ -1,12 +1,14 @@
 """Asks the NVIDIA driver's management library: started as a script, in a process of its own, which can be ended.
 
-A driver may never answer, and a library that does not fit it may crash. One JSON object goes to stdout:
+A driver may never answer, and a library that does not fit it may crash: what is known by then is told. A JSON object a
+line goes to stdout, the first of them
 
-    {"library": PATH | null, "error": TEXT, "driver": TEXT, "cuda": "12.8", "devices": [{...}]}
+    {"library": PATH | null, "error": TEXT, "no_libcuda": TEXT, "driver": TEXT, "cuda": "12.8" | null, "count": 8}
 
-``library`` is the file that was loaded, also where it then said no; ``error`` is empty where it answered. A device is
-a dict with the fields of ``distdoctor.model.facts.Device``; what it cannot say is left out. The constants are those of
-nvml.h; a function that an older driver lacks is one of the things that cannot be said.
+then a device each: a dict with the fields of ``distdoctor.model.facts.Device``; what it cannot say is left out.
+``library`` is the file that was loaded, also where it then said no; ``error`` is empty where it answered,
+``no_libcuda`` where the library by which programs compute can be loaded. The constants are those of nvml.h; a function
+that an older driver lacks is one of the things that cannot be said.
 """
 
 from __future__ import annotations
@@ -20,26 +22,27 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-LIBRARY = "libnvidia-ml.so.1"
+LIBRARY, COMPUTES = "libnvidia-ml.so.1", "libcuda.so.1"
 COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", "exclusive-process")
 FABRIC_STATES = ("", "not-started", "in-progress", "completed")
 SLOWED = {0x08: "hardware", 0x20: "software-thermal", 0x40: "hardware-thermal", 0x80: "power-brake"}
 RECOVERIES = {1: "reset", 2: "reboot", 3: "drain", 4: "drain", 6: "reset", 7: "reboot"}
 """NVML_GPU_RECOVERY_ACTION_*. 5 is of an IMEX domain, and not of the device."""
+FABRIC_HEALTH = ((0, 1, "less bandwidth"), (4, 1, "a route is unhealthy"))
+"""Of NVML_GPU_FABRIC_HEALTH_MASK_*: DEGRADED_BW and ROUTE_UNHEALTHY, where each begins, and its value for true."""
 MAX_MEMORY = 1 << 48
 """Bytes: where the driver does not know how much a process uses, it says a number beyond all memory."""
 
 
 def ask(nvml: Any) -> dict[str, Any]:
-    """What the library says, through nvidia-ml-py's module. Raises its NVMLError where it cannot be begun."""
+    """What the library says of the driver, by nvidia-ml-py's module. Raises its NVMLError where it does not begin."""
     nvml.nvmlInit()
-    cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
-    devices = [device(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
-    return {
-        "driver": text(nvml.nvmlSystemGetDriverVersion()),
-        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
-        "devices": devices,
-    }
+    try:
+        number = nvml.nvmlSystemGetCudaDriverVersion_v2()
+        cuda = f"{number // 1000}.{number % 1000 // 10}"
+    except nvml.NVMLError:
+        cuda = None  # it looks into libcuda.so.1, which a container may not have
+    return {"driver": text(nvml.nvmlSystemGetDriverVersion()), "cuda": cuda, "count": nvml.nvmlDeviceGetCount()}
 
 
 def device(nvml: Any, index: int) -> dict[str, Any]:
@@ -55,8 +58,8 @@ def device(nvml: Any, index: int) -> dict[str, Any]:
         except nvml.NVMLError as err:
             if err.value == nvml.NVML_ERROR_GPU_IS_LOST:
                 return {**found, "error": str(err)}
-        except (AttributeError, ValueError):
-            continue  # this nvidia-ml-py does not know it
+        except Exception:
+            continue  # nvidia-ml-py and the library do not go together here, in one of many ways
     return found
 
 
@@ -83,7 +86,23 @@ def memory(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def processes(nvml: Any, handle: Any) -> dict[str, Any]:
-    return {"processes": [process(one) for one in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]}
+    return {"processes": [process(one) for one in running(nvml, "Compute", handle)]}
+
+
+def drawn(nvml: Any, handle: Any) -> dict[str, Any]:
+    used = (one.usedGpuMemory for one in running(nvml, "Graphics", handle))
+    return {"memory_drawn": sum(size for size in used if size is not None and size < MAX_MEMORY)}
+
+
+def running(nvml: Any, kind: str, handle: Any) -> list[Any]:
+    """The processes of a kind: drivers before 510 know the second version of that call alone."""
+    for version in ("_v3", "_v2"):
+        try:
+            return list(getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses{version}")(handle))
+        except nvml.NVMLError as err:
+            if err.value != nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+                raise
+    return list(getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses")(handle))
 
 
 def process(one: Any) -> dict[str, Any]:
@@ -102,6 +121,14 @@ def process(one: Any) -> dict[str, Any]:
     except KeyError:
         found["user"] = str(uid)
     return found
+
+
+def persistence(nvml: Any, handle: Any) -> dict[str, Any]:
+    return {"persistence": bool(nvml.nvmlDeviceGetPersistenceMode(handle))}
+
+
+def power(nvml: Any, handle: Any) -> dict[str, Any]:
+    return {"power_limit": nvml.nvmlDeviceGetEnforcedPowerLimit(handle) // 1000}
 
 
 def compute_mode(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -158,7 +185,9 @@ def fabric(nvml: Any, handle: Any) -> dict[str, Any]:
     nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(found))
     state = FABRIC_STATES[found.state] if 0 <= found.state < len(FABRIC_STATES) else ""
     failed = state == "completed" and found.status != nvml.NVML_SUCCESS
-    return {"fabric": state, "fabric_error": str(nvml.NVMLError(found.status)) if failed else ""}
+    health = [said for shift, bad, said in FABRIC_HEALTH if found.healthMask >> shift & 3 == bad]
+    error = str(nvml.NVMLError(found.status)) if failed else ""
+    return {"fabric": state, "fabric_error": error, "fabric_health": health}
 
 
 def capability(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -173,8 +202,8 @@ def recovery(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 FIELDS: tuple[Callable[[Any, Any], dict[str, Any]], ...] = (
-    *(name, uuid, bus, memory, processes, compute_mode, mig, ecc, ecc_errors, retired, remapped, slowed),
-    *(pcie, links, fabric, capability, recovery),
+    *(name, uuid, bus, memory, processes, drawn, persistence, power, compute_mode, mig, ecc, ecc_errors, retired),
+    *(remapped, slowed, pcie, links, fabric, capability, recovery),
 )
 
 
@@ -187,25 +216,40 @@ def loaded() -> Iterator[str]:
                 yield os.path.realpath(f"/{path}")
 
 
+def unloadable(library: str) -> str:
+    """Why the loader has it not, in its words; it is loaded where it can be."""
+    try:
+        ctypes.CDLL(library)
+    except OSError as err:
+        return str(err)
+    return ""
+
+
 def main(seconds: int) -> None:
     signal.alarm(seconds)  # also where whoever asked has ended
-    told: dict[str, Any] = {"library": None, "error": "", "devices": []}
+    told: dict[str, Any] = {"library": None, "error": "", "no_libcuda": unloadable(COMPUTES), "count": 0}
+    if why := unloadable(LIBRARY):
+        tell({**told, "error": why})
+        return
+    told.update(library=next(loaded(), None))
     try:
-        ctypes.CDLL(LIBRARY)
-    except OSError as err:
-        told.update(error=str(err))
-    else:
-        told.update(library=next(loaded(), None))
-        try:
-            import pynvml
-        except ImportError:
-            told.update(error="nvidia-ml-py is not installed")
-        else:
-            try:
-                told.update(ask(pynvml))
-            except pynvml.NVMLError as err:
-                told.update(error=text(pynvml.nvmlErrorString(err.value)))
-    json.dump(told, sys.stdout)
+        import pynvml
+    except ImportError:
+        tell({**told, "error": "nvidia-ml-py is not installed"})
+        return
+    try:
+        told.update(ask(pynvml))
+    except pynvml.NVMLError as err:
+        told.update(error=text(pynvml.nvmlErrorString(err.value)))
+    tell(told)
+    for index in range(told["count"]):
+        tell(device(pynvml, index))
+
+
+def tell(found: dict[str, Any]) -> None:
+    """At once: what comes next may never end."""
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

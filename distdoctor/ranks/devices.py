@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +25,27 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
 
     if torch.version.cuda is None and torch.version.hip is None:
         return {"visible": [], "reason": "this torch is a CPU build"}
-    if not torch.cuda.is_available():
-        found = {"visible": [], "architectures": torch.cuda.get_arch_list(), "reason": "no device is available"}
-        try:
-            torch.cuda.init()  # type: ignore[no-untyped-call]
-        except Exception as err:
-            first_sentence = str(err).partition("\n")[0].partition(". ")[0]
-            found["reason"] = first_sentence[:MAX_ERROR]
-        return {**found, "library": next(_libraries(), None)}
+    began = time.monotonic()
+    available = torch.cuda.is_available()
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    except Exception as err:
+        available, why = False, str(err)
+    else:
+        why = "no device is available"
+    started = round(time.monotonic() - began, 3)
+    found = {"architectures": torch.cuda.get_arch_list(), "library": next(_libraries(), None), "started": started}
+    if not available:
+        return {"visible": [], "reason": reason(why), **found}
     devices = []
+    # What CUDA itself has: before it is begun torch counts what NVML lists, also a device that CUDA cannot use.
     count = torch.cuda.device_count()
     for index in range(count):
-        properties = torch.cuda.get_device_properties(index)
+        try:
+            properties = torch.cuda.get_device_properties(index)
+        except Exception as err:  # it answers no more
+            devices.append({"index": index, "name": "", "error": str(err).partition("\n")[0][:MAX_ERROR]})
+            continue
         computes = compute and (mine is None or mine % count == index)
         devices.append(
             {
@@ -45,12 +56,16 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
                 **(_computed(index) if computes else {}),
             }
         )
-    return {
-        "visible": devices,
-        "reason": None if devices else "no device is visible",
-        "architectures": torch.cuda.get_arch_list(),
-        "library": next(_libraries(), None),
-    }
+    return {"visible": devices, "reason": None if devices else "no device is visible", **found}
+
+
+def reason(text: str) -> str:
+    """Why there is no device, of what torch raised: CUDA's own error, which comes last where torch asks a question
+    before it ("Unexpected error from cudaGetDeviceCount(). Did you run ...? Error 802: system not yet initialized"),
+    else the first sentence. The words are those of c10/cuda/CUDAFunctions.cpp."""
+    line = text.partition("\n")[0]
+    number = re.search(r"\bError \d{1,4}: \S.*", line)
+    return (number[0] if number else line.partition(". ")[0])[:MAX_ERROR]
 
 
 def _computed(index: int) -> dict[str, Any]:

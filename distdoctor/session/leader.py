@@ -160,11 +160,13 @@ class Leader:
         if stage.doomed_seconds is not None and self._foreseen.doomed(self.cluster(), self._climbed):
             seconds = stage.doomed_seconds
         seconds += SECONDS_PER_RANK * numbering.world
+        everyone = self._inbox.participants.values()
+        if "GPU" in stage.skips_without:  # each rank's process begins CUDA anew
+            seconds += max((one.cuda_start for one in everyone), default=0.0)
         if stage == STORE:
             return await opener.open(stage, numbering, seconds, marks=self._marks())
         if not stage.links:
             return await opener.open(stage, numbering, seconds)
-        everyone = self._inbox.participants.values()
         nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
         return await opener.open(stage, numbering, seconds, targets=tuple(targets(everyone, nccl=nccl)), lead=OWN)
 

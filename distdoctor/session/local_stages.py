@@ -141,8 +141,15 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
         child.close()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = tuple(Gpu(**device) for device in answer.get("visible", ()))
-    architectures = tuple(answer.get("architectures", ()))
-    seen = GpuFacts(devices, answer.get("reason"), mask, answer.get("error"), architectures, answer.get("library"))
+    seen = GpuFacts(
+        devices,
+        answer.get("reason"),
+        mask,
+        answer.get("error"),
+        architectures=tuple(answer.get("architectures", ())),
+        library=answer.get("library"),
+        started=answer.get("started"),
+    )
     recorder.update(ranks=tuple(replace(rank, gpu=seen) for rank in recorder.facts.ranks))
     if seen.error:
         return "error", seen.error

@@ -34,6 +34,11 @@ class Participant:
         gpu = self.facts.ranks[0].gpu if self.facts.ranks else None
         return len(gpu.visible) if gpu else 0
 
+    @property
+    def cuda_start(self) -> float:
+        """Seconds until CUDA could be used there: many, where the driver puts away what nobody uses."""
+        return max((rank.gpu.started or 0.0 for rank in self.facts.ranks if rank.gpu), default=0.0)
+
     def take(self, event: Event) -> None:
         """Note what it tells."""
         if event.facts is not None and event.facts.key == self.facts.key:

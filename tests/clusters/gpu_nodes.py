@@ -22,6 +22,8 @@ def device(index: int, host: int = 0, **changes: Any) -> Device:
         "memory": MEMORY,
         "memory_used": 1 << 20,
         "compute_mode": "default",
+        "persistence": True,
+        "power_limit": 700,
         "mig": False,
         "ecc": True,
         "ecc_uncorrected": 0,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.model.facts import DriverFacts, DriverFile
+from distdoctor.model.facts import NOT_ASKED, DriverFacts, DriverFile
 from distdoctor.probes import gpu_driver, nvidia_smi
 from tests.helpers.standin_nvml import asked, compile_into, lay_out
 
@@ -44,13 +44,14 @@ def test_a_healthy_node_of_eight(node: Node) -> None:
     assert (first.compute_mode, first.mig, first.ecc) == ("default", False, True)
     assert (first.ecc_uncorrected, first.remap_pending, first.remap_failed) == (0, False, False)
     assert (first.retired_pending, first.slowed, first.recovery, first.error) == (None, (), "", "")
+    assert (first.persistence, first.power_limit, first.memory_drawn, first.fabric_health) == (True, 700, 0, ())
     assert (first.pcie_width, first.pcie_width_max) == (16, 16)
     assert (first.links, first.fabric, first.fabric_error) == ((True,) * 18, "completed", "")
 
 
 DEFECTS: list[tuple[str, str, object]] = [
     ("lost 1", "error", "GPU is lost"),
-    ("unreachable 1", "error", "GPU is lost"),
+    ("unreachable 15", "error", "GPU is lost"),
     ("compute_mode 3", "compute_mode", "exclusive-process"),
     ("compute_mode 2", "compute_mode", "prohibited"),
     ("mig 1", "mig", True),
@@ -66,6 +67,12 @@ DEFECTS: list[tuple[str, str, object]] = [
     ("links 0", "links", ()),
     ("fabric 2", "fabric", "in-progress"),
     ("fabric_status 999", "fabric_error", "Unknown Error"),
+    ("fabric_health 0x29", "fabric_health", ("less bandwidth",)),
+    ("fabric_health 0x1a", "fabric_health", ("a route is unhealthy",)),
+    ("persistence 0", "persistence", False),
+    ("power 350000", "power_limit", 350),
+    ("drawn 0x100000", "memory_drawn", 1 << 20),
+    ("unreachable 16", "error", "GPU requires restart"),
     ("recovery 1", "recovery", "reset"),
 ]
 
@@ -82,6 +89,24 @@ def test_who_uses_it(node: Node) -> None:
     (one,), (unseen,) = facts.devices[2].processes, facts.devices[5].processes
     assert (one.pid, one.memory, one.name != "", one.user != "") == (os.getpid(), 40 << 30, True, True)
     assert (unseen.pid, unseen.name, unseen.user) == (1 << 22, "", "")
+
+
+def test_a_driver_that_is_older_than_nvidia_ml_py(node: Node) -> None:
+    facts = node(f"old 1\n2.pid {1 << 22}\n")
+    assert [len(device.processes) for device in facts.devices] == [0, 0, 1, 0, 0, 0, 0, 0]
+
+
+def test_a_container_without_the_library_that_computes(node: Node) -> None:
+    facts = node("cuda 0\n")
+    assert (facts.source, facts.cuda, len(facts.devices)) == ("nvml", None, 8)
+    assert "libcuda.so.1: cannot open" in facts.no_libcuda
+
+
+def test_a_device_that_does_not_answer(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_driver, "SECONDS", 1)
+    facts = node("5.stuck 1\n")
+    said = [device.error for device in facts.devices]
+    assert said == [*[""] * 5, "no answer within 1 s", NOT_ASKED, NOT_ASKED]
 
 
 def test_a_library_that_does_not_fit_the_module(node: Node, tmp_path: Path) -> None:

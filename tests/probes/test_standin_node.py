@@ -20,7 +20,12 @@ CASES = [
     ("3.remap_failed 1", {}, "gpu/hardware"),
     ("3.retired 1", {}, "gpu/hardware"),
     ("3.ecc_errors 4", {}, "gpu/hardware"),
-    ("3.unreachable 1", {}, "gpu/hardware"),
+    ("3.unreachable 15", {}, "gpu/hardware"),
+    ("3.unreachable 16", {}, "gpu/hardware"),  # "GPU requires restart", says nvidia-ml-py
+    ("3.unreachable 999", {}, "gpu/hardware"),
+    ("3.fabric_health 0x29", {}, "gpu/nvlink-down"),
+    ("3.power 350000", {}, "gpu/throttled"),
+    ("3.drawn 0x1000000000\n3.used 0x1000000000", {}, None),
     ("3.recovery 1", {}, "gpu/hardware"),
     ("3.slowed 0x40", {}, "gpu/throttled"),
     ("3.width 4", {}, "gpu/pcie-narrow"),

@@ -10,7 +10,7 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
-from distdoctor.model.facts.gpu import AmdFacts, Device, DeviceProcess, DriverFacts, DriverFile, PeerCopies
+from distdoctor.model.facts.gpu import NOT_ASKED, AmdFacts, Device, DeviceProcess, DriverFacts, DriverFile, PeerCopies
 from distdoctor.model.facts.host import (
     AddressChoice,
     BuildLock,
@@ -59,6 +59,7 @@ from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 
 __all__ = [
     "MAX_RATES",
+    "NOT_ASKED",
     "ROW_MOST",
     "SAMPLED_PORTS",
     "SCHEMA_VERSION",

@@ -7,6 +7,8 @@ from typing import Literal
 
 ComputeMode = Literal["default", "exclusive-thread", "prohibited", "exclusive-process"]
 
+NOT_ASKED = "not asked"
+
 
 @dataclass(frozen=True)
 class DeviceProcess:
@@ -31,11 +33,14 @@ class Device:
     bus_id: str = ""
     """``00000000:4F:00.0``."""
     error: str = ""
-    """Why the driver gives no access to it, as "GPU is lost"; then nothing else is known."""
+    """Why the driver gives no access to it, as "GPU is lost"; then nothing else is known. NOT_ASKED: the driver gave no
+    answer for one before it."""
     memory: int | None = None
     """Bytes."""
     memory_used: int | None = None
     """Bytes in use before any rank of the check ran; the driver's own reserve is among them on some devices."""
+    memory_drawn: int | None = None
+    """Bytes of it that processes have that draw on a display."""
     processes: tuple[DeviceProcess, ...] = ()
     compute_mode: ComputeMode | None = None
     mig: bool | None = None
@@ -61,6 +66,12 @@ class Device:
     """Whether it has been registered with the NVSwitch fabric; empty for a device that needs none."""
     fabric_error: str = ""
     """Why that failed, where it is completed and failed."""
+    fabric_health: tuple[str, ...] = ()
+    """What the fabric itself finds wrong with this device's way to it."""
+    persistence: bool | None = None
+    """Whether the driver keeps it ready while nobody uses it."""
+    power_limit: int | None = None
+    """Watts that it may take, by what is set now."""
     capability: str = ""
     """The compute capability, as ``9.0``."""
     recovery: str = ""
@@ -116,6 +127,10 @@ class DriverFacts:
     library: str | None = None
     """The version of libnvidia-ml.so.1 that a program here loads, by the name of the file that it links to; None where
     there is none, or where the name does not say."""
+    seconds: float | None = None
+    """Until the driver had answered."""
+    no_libcuda: str = ""
+    """Why libcuda.so.1, by which programs compute, cannot be loaded here, in the loader's words; empty where it can."""
     cuda: str | None = None
     """The newest CUDA that the driver says it supports, as ``12.8``."""
     files: tuple[str, ...] = ()

@@ -35,6 +35,8 @@ class GpuFacts:
     """What this torch has code for (torch.cuda.get_arch_list()): ``sm_90``, ``compute_90``."""
     library: str | None = None
     """The file of libcuda.so.1 that was loaded."""
+    started: float | None = None
+    """Seconds until CUDA could be used, or said that it cannot."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ NEWER = {
 UNTRIED = {n: {"computed": ""} for n in range(8)}
 OLDER = {n: {"capability": "7.0", "computed": ""} for n in range(8)}
 
+HIP = {n: {"capability": "10.3", "computed": "", "error": "HIP error: invalid device function"} for n in range(8)}
+
 ROWS = [
+    Row("of AMD", lambda: one(gpus=HIP, torch={"architectures": ("gfx90a", "gfx942")}), ("host0",)),
     Row("newer than the build", lambda: one(gpus=NEWER, torch={"architectures": ("sm_80", "sm_90a")}), ("host0",)),
     Row("dropped", lambda: one(gpus=OLDER), ("host0",)),
     Row(
@@ -38,6 +41,7 @@ LOOK_ALIKES = [
             gpus={n: {"capability": "9.4", "computed": "", "error": "HIP error: invalid argument"} for n in range(8)},
             torch={"architectures": ("gfx90a", "gfx942")},
         ),
+        instead="gpu/cannot-compute",
     ),
     LookAlike("it computes all the same", lambda: one(torch={"architectures": ("sm_75",)})),
 ]

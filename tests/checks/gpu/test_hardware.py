@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import KernelLine
+from distdoctor.model.facts import NOT_ASKED, KernelLine
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several
 from tests.facts_builder import with_host
@@ -12,6 +12,8 @@ CHECK = "gpu/hardware"
 REMAP = {3: {"remap_pending": True}}
 LOST = {3: {"error": "GPU is lost", "uuid": "", "name": ""}}
 
+ECC = "CUDA error: uncorrectable ECC error encountered"
+
 ROWS = [
     Row("computes wrong results", lambda: one(gpus={3: {"computed": "wrong"}}), ("host0",)),
     Row("no row left", lambda: one(devices={3: {"remap_failed": True}}), ("host0",)),
@@ -20,6 +22,13 @@ ROWS = [
     Row("ECC errors", lambda: one(devices={3: {"ecc_uncorrected": 2}}), ("host0",), severity="warn"),
     Row("the driver wants a reset", lambda: one(devices={3: {"recovery": "reset"}}), ("host0",), severity="warn"),
     Row("lost, and not used", lambda: several({"devices": LOST}), ("host0",), severity="warn"),
+    Row(
+        "out of reach",
+        lambda: several({"devices": {3: {**LOST[3], "error": "Unknown Error"}}}),
+        ("host0",),
+        severity="warn",
+    ),
+    Row("memory that is broken", lambda: one(gpus={3: {"computed": "", "error": ECC}}), ("host0",)),
     Row("by auto", lambda: one("auto", devices=REMAP), ("host0",), severity="warn"),
 ]
 
@@ -32,6 +41,8 @@ def xid(number: str, shows: str = "cause", backend: str = "nccl") -> Facts:
 ROWS.append(Row("an Xid of late", lambda: xid("79"), ("host0",), severity="warn"))
 
 LOOK_ALIKES = [
+    LookAlike("another's", lambda: several({"devices": {3: {**LOST[3], "error": "Insufficient Permissions"}}})),
+    LookAlike("not asked", lambda: several({"devices": {3: {**LOST[3], "error": NOT_ASKED}}})),
     LookAlike("an Xid of a program's own error", lambda: xid("31", "symptom")),
     LookAlike("an Xid, and a job without GPUs", lambda: xid("79", backend="gloo")),
     LookAlike("a healthy node of eight", one),

@@ -21,6 +21,12 @@ def of_rocm(outer: str, inner: str, seen: int) -> tuple[NodeFacts, ...]:
 ROWS = [
     Row("AMD's, counted as if there were one mask", lambda: of_rocm("4,5,6,7", "2,3,4,5", 2), ("host0",)),
     Row("beyond the last", lambda: several({"torch": {"visible": TWO[:1], "cuda_visible_devices": "0,9"}}), ("host0",)),
+    Row(
+        "another node's names",
+        lambda: one(torch={"visible": (), "cuda_visible_devices": "GPU-1-0,GPU-1-1"}),
+        ("host0",),
+    ),
+    Row("SLURM's word for none", lambda: one(torch={"visible": (), "cuda_visible_devices": "NoDevFiles"}), ("host0",)),
     Row("twice the same", lambda: one(torch={"visible": (), "cuda_visible_devices": "0,0"}), ("host0",)),
     Row("hides all", lambda: one(torch={"visible": (), "cuda_visible_devices": ""}), ("host0",)),
 ]
@@ -31,6 +37,11 @@ LOOK_ALIKES = [
     LookAlike(
         "hidden on purpose, for a job on processors",
         lambda: one("gloo", torch={"visible": (), "cuda_visible_devices": ""}),
+    ),
+    LookAlike(
+        "a part by MIG",
+        lambda: several({"torch": {"visible": TWO[:1], "cuda_visible_devices": "MIG-a,MIG-b"}}),
+        "gpu/fewer-than-ranks",
     ),
     LookAlike("by UUID", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "GPU-0-0,GPU-0-1"}})),
 ]

@@ -16,6 +16,7 @@ NONE = {"visible": (), "reason": "No CUDA GPUs are available"}
 CPU_BUILD = {"visible": (), "reason": "this torch is a CPU build", "architectures": (), "library": None}
 NOTHING = {"source": "", "module": None, "library": None, "files": (), "devices": (), "cuda": None}
 
+NO_LIBCUDA = "libcuda.so.1: cannot open shared object file: No such file or directory"
 NO_HIP = {"visible": (), "reason": "No HIP GPUs are available", "library": None}
 CLOSED = (DriverFile("/dev/kfd", "EACCES"), DriverFile("/dev/dri/renderD128", "EACCES"))
 
@@ -45,6 +46,10 @@ ROWS = [
         lambda: one(driver={"unusable": (DriverFile("/dev/nvidia0", "EACCES"),)}, torch=NONE),
         ("host0",),
     ),
+    Row("no libcuda", lambda: one(driver={"no_libcuda": NO_LIBCUDA}, torch=NONE), ("host0",)),
+    Row(
+        "MIG, of which none is given", lambda: one(devices={n: {"mig": True} for n in range(8)}, torch=NONE), ("host0",)
+    ),
     Row("nobody knows why", lambda: one(torch=NONE), ("host0",)),
     Row(
         "one of two, and no backend is named",
@@ -68,6 +73,13 @@ LOOK_ALIKES = [
         "a container that was given none", lambda: one("auto", driver={**NOTHING, "module": "550.1.2"}, torch=NONE)
     ),
 ]
+
+
+def test_the_rung_is_named() -> None:
+    assert "NVIDIA_DRIVER_CAPABILITIES" in root(*one(driver={"no_libcuda": NO_LIBCUDA}, torch=NONE)).fixes[0].text
+    taken = {"unusable": (DriverFile("/dev/nvidiactl", "EPERM"),)}
+    assert "daemon-reload" in root(*one(driver=taken, torch=NONE)).fixes[0].text
+    assert "MIG" in root(*one(devices={n: {"mig": True} for n in range(8)}, torch=NONE)).summary
 
 
 def test_what_is_closed_to_rocm_is_named() -> None:

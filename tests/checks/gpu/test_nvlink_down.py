@@ -9,6 +9,9 @@ CHECK = "gpu/nvlink-down"
 
 ROWS = [
     Row("two of one", lambda: one(devices={5: {"links": (False, False, *[True] * 16)}}), ("host0",), severity="warn"),
+    Row(
+        "says the fabric", lambda: one(devices={5: {"fabric_health": ("less bandwidth",)}}), ("host0",), severity="warn"
+    ),
 ]
 
 LOOK_ALIKES = [

@@ -9,6 +9,7 @@ from tests.clusters.gpu_nodes import one
 CHECK = "gpu/out-of-memory"
 
 TAKEN = {"memory_used": 70 << 30, "processes": (DeviceProcess(4242, "python", "eve", 70 << 30),)}
+DISPLAY = {"memory": 4 << 30, "memory_used": 900 << 20, "memory_drawn": 700 << 20}
 OURS = {"memory_used": 9 << 30, "processes": (DeviceProcess(4242, "distdoctor:gpu", "eve", 9 << 30),)}
 
 ROWS = [
@@ -23,6 +24,7 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("a display and the driver's reserve", lambda: one(devices={0: {"memory_used": 600 << 20}})),
+    LookAlike("a small card's display", lambda: one(devices={0: DISPLAY})),
     LookAlike("what the check itself has", lambda: one(devices={2: OURS})),
 ]
 

@@ -9,10 +9,13 @@ CHECK = "gpu/throttled"
 
 ROWS = [
     Row("too hot", lambda: one(devices={5: {"slowed": ("hardware", "hardware-thermal")}}), ("host0",), severity="warn"),
+    Row("told to take less", lambda: one(devices={5: {"power_limit": 350}}), ("host0",), severity="warn"),
 ]
 
 LOOK_ALIKES = [
     LookAlike("a healthy node of eight", one),
+    LookAlike("told so on all", lambda: one(devices={n: {"power_limit": 350} for n in range(8)})),
+    LookAlike("by a little", lambda: one(devices={5: {"power_limit": 690}})),
     LookAlike("of two nodes neither", lambda: several({}, {})),
 ]
 

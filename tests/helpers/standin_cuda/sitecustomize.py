@@ -3,7 +3,9 @@ has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 
 ``STANDIN_NODE`` is what this node is called; ``STANDIN_BROKEN`` lists groups that cannot be made: ``b`` (any with b),
 ``a+b`` (any with both); a device is ``NODE/INDEX``. ``STANDIN_COPIES``:
-``0>1=zeros,1>2=endless``, what becomes of copies from device to device.
+``0>1=zeros,1>2=endless``, what becomes of copies from device to device. ``STANDIN_CUDA``: what CUDA raises where it is
+begun. ``STANDIN_SICK``: ``2=CUDA error: ...``, what device 2 raises where something is copied to it, ``2=gone``: it has
+no properties, either.
 """
 
 from __future__ import annotations
@@ -50,12 +52,21 @@ def _change(torch: Any) -> None:
     node = os.environ["STANDIN_NODE"]
     torch.version.cuda = "12.8"
     cuda = torch.cuda
-    cuda.is_available = lambda: count > 0
+    broken, sick = os.environ.get("STANDIN_CUDA", ""), os.environ.get("STANDIN_SICK", "").partition("=")
+    cuda.is_available = lambda: count > 0 and not broken
+
+    def begin() -> None:
+        if broken:
+            raise RuntimeError(broken)
+
+    def properties(index: int) -> SimpleNamespace:
+        if (str(index), "gone") == (sick[0], sick[2]):
+            raise AssertionError("Invalid device id")
+        return SimpleNamespace(name="Stand-in", uuid=f"{node}-{index}", total_memory=80 << 30, major=9, minor=0)
+
+    cuda.init, cuda.get_device_properties = begin, properties
     cuda.device_count = lambda: count
     cuda.get_arch_list = lambda: ["sm_90", "compute_90"]
-    cuda.get_device_properties = lambda index: SimpleNamespace(
-        name="Stand-in", uuid=f"{node}-{index}", total_memory=80 << 30, major=9, minor=0
-    )
     cuda.get_device_name = lambda index: "Stand-in"
     chosen = [0]
     cuda.set_device = lambda device: chosen.__setitem__(0, device)
@@ -71,6 +82,8 @@ def _change(torch: Any) -> None:
         if not str(args[0]).startswith("cuda"):
             return to(tensor, *args)
         target = str(args[0]).partition(":")[2]
+        if target == sick[0]:
+            raise RuntimeError(f"{sick[2]}\nCUDA kernel errors might be asynchronously reported at some other API call")
         how = broken_copies.get(f"{getattr(tensor, 'standin', '')}>{target}")
         while how == "endless":
             time.sleep(1)

@@ -27,6 +27,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("gpu/driver-library-mismatch", "Failed to initialize NVML: Driver/library version mismatch"),
     (
+        "gpu/driver-library-mismatch",
+        "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown.",
+    ),
+    ("gpu/arch-not-in-build", "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"),
+    (
         "gpu/fabric-manager-not-running",
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
     ),
@@ -52,6 +57,17 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("gpu/none-visible", "Failed to initialize NVML: Unknown Error"),
+    (
+        "gpu/none-visible",
+        "UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment, "
+        "e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
+    ),
+    (
+        "gpu/hardware",
+        "n1:77:99 [3] misc/nvmlwrap.cc:183 NCCL WARN nvmlDeviceGetHandleByPciBusId() failed: Unknown Error",
+    ),
+    ("gpu/cannot-compute", "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
     ("gpu/hardware", "May 27 16:50:10 fedora kernel: NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x22:0x56:894)"),
     ("gpu/none-visible", "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu."),
     ("gpu/out-of-memory", "node1:1234:1250 [0] include/alloc.h:180 NCCL WARN Failed to CUDA calloc async 4 bytes"),

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, LOST = 15 };
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, NO_LIBRARY = 12, NO_FUNCTION = 13, LOST = 15 };
 typedef int Status;
 typedef struct { int index; } *Device;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
@@ -57,15 +57,19 @@ const char *nvmlErrorString(Status status) {
     }
 }
 Status nvmlSystemGetDriverVersion(char *text, unsigned size) { snprintf(text, size, "550.54.15"); return OK; }
-Status nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = (int)get(-1, "cuda", 12040); return OK; }
+Status nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    *version = (int)get(-1, "cuda", 12040);
+    return *version ? OK : NO_LIBRARY;
+}
 Status nvmlDeviceGetCount_v2(unsigned *count) { *count = (unsigned)get(-1, "count", 8); return OK; }
 Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *device) {
     if (index >= 64) return INVALID;
     devices[index].index = (int)index;
     *device = (Device)&devices[index];
-    return of(*device, "unreachable", 0) ? LOST : OK;
+    return (Status)of(*device, "unreachable", OK);
 }
 Status nvmlDeviceGetName(Device d, char *text, unsigned size) {
+    if (of(d, "stuck", 0)) sleep(60);
     snprintf(text, size, of(d, "model", 0) ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3");
     return OK;
 }
@@ -85,7 +89,7 @@ Status nvmlDeviceGetMemoryInfo(Device d, Memory *memory) {
     memory->free = memory->total - memory->used;
     return OK;
 }
-Status nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *count, Process *found) {
+static Status running(Device d, unsigned *count, Process *found) {
     long long pid = of(d, "pid", 0);
     if (!pid) { *count = 0; return OK; }
     if (!found) { *count = 1; return TOO_SMALL; }
@@ -95,6 +99,22 @@ Status nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *count, Proces
     *count = 1;
     return OK;
 }
+Status nvmlDeviceGetComputeRunningProcesses_v2(Device d, unsigned *n, Process *found) { return running(d, n, found); }
+Status nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *n, Process *found) {
+    return get(-1, "old", 0) ? NO_FUNCTION : running(d, n, found);
+}
+Status nvmlDeviceGetGraphicsRunningProcesses_v2(Device d, unsigned *count, Process *found) {
+    unsigned long long drawn = (unsigned long long)of(d, "drawn", 0);
+    if (!drawn) { *count = 0; return OK; }
+    if (!found) { *count = 1; return TOO_SMALL; }
+    memset(found, 0, sizeof *found);
+    found->pid = 1;
+    found->memory = drawn;
+    *count = 1;
+    return OK;
+}
+Status nvmlDeviceGetPersistenceMode(Device d, unsigned *mode) { return put(d, "persistence", 1, mode); }
+Status nvmlDeviceGetEnforcedPowerLimit(Device d, unsigned *milliwatts) { return put(d, "power", 700000, milliwatts); }
 Status nvmlDeviceGetComputeMode(Device d, unsigned *mode) { return put(d, "compute_mode", 0, mode); }
 Status nvmlDeviceGetMigMode(Device d, unsigned *now, unsigned *pending) { *pending = 0; return put(d, "mig", 0, now); }
 Status nvmlDeviceGetEccMode(Device d, unsigned *now, unsigned *pending) { *pending = 1; return put(d, "ecc", 1, now); }
@@ -122,6 +142,7 @@ Status nvmlDeviceGetNvLinkState(Device d, unsigned link, unsigned *active) {
 Status nvmlDeviceGetGpuFabricInfoV(Device d, Fabric *fabric) {
     fabric->state = (uint8_t)of(d, "fabric", 3);
     fabric->status = (Status)of(d, "fabric_status", OK);
+    fabric->health = (uint32_t)of(d, "fabric_health", 0x2a);
     return OK;
 }
 Status nvmlDeviceGetCudaComputeCapability(Device d, int *major, int *minor) {

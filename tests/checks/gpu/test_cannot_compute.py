@@ -1,0 +1,41 @@
+"""gpu/cannot-compute: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from tests.checks.row import Cure, LookAlike, Row, cured, found, left_alone, on_each
+from tests.clusters.gpu_nodes import one, several
+from tests.facts_builder import with_variables
+
+CHECK = "gpu/cannot-compute"
+
+CUBLAS = "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"
+NO_CUBLAS = {n: {"computed": "", "error": CUBLAS} for n in range(8)}
+LAUNCH = {"computed": "", "error": "CUDA error: unspecified launch failure"}
+GONE = {"computed": "", "uuid": "", "capability": "", "error": "Invalid device id"}
+ECC = {"computed": "", "error": "CUDA error: uncorrectable ECC error encountered"}
+PATH = "LD_LIBRARY_PATH"
+
+ROWS = [
+    Row("no cuBLAS", lambda: one(gpus=NO_CUBLAS), ("host0",)),
+    Row("one of eight", lambda: one(gpus={3: LAUNCH}), ("host0",)),
+    Row("one that CUDA does not know", lambda: one(gpus={7: GONE}), ("host0",)),
+    Row("one that no rank takes", lambda: several({"gpus": {5: LAUNCH}}), ("host0",), severity="warn"),
+]
+
+LOOK_ALIKES = [
+    LookAlike("a job without GPUs", lambda: one("gloo", gpus=NO_CUBLAS)),
+    LookAlike("its memory is broken", lambda: one(gpus={3: ECC}), instead="gpu/hardware"),
+    LookAlike("nothing was tried", lambda: one(gpus={n: {"computed": ""} for n in range(8)})),
+]
+
+CURES = [
+    Cure(
+        "another cuBLAS in the way",
+        lambda: tuple(with_variables(node, **{PATH: "/opt/cuda-11.7/lib64"}) for node in one(gpus=NO_CUBLAS)),
+        on_each(("host0",), {"env": {PATH: None}}),
+    ),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

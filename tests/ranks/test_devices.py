@@ -1,0 +1,56 @@
+"""The devices of a rank's process, as torch tells them: a stand-in for torch.cuda raises what the real one does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distdoctor.ranks.devices import reason
+from tests.helpers.namespaces import ROOT
+
+STANDIN = Path(__file__).parents[1] / "helpers/standin_cuda"
+LOOK = "import json; from distdoctor.ranks.devices import visible; print(json.dumps(visible(None, compute=True)))"
+ASKED = "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() "
+ASKED += "that might have already set an error? Error 802: system not yet initialized"
+
+
+def seen(**env: str) -> dict[str, Any]:
+    """What a process sees of the stand-in's devices."""
+    path = f"{STANDIN}:{ROOT}"
+    given = {**os.environ, "PYTHONPATH": path, "STANDIN_GPUS": "3", "STANDIN_NODE": "n", **env}
+    run = subprocess.run([sys.executable, "-c", LOOK], env=given, stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, Any] = json.loads(run.stdout)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (ASKED, "Error 802: system not yet initialized"),
+        (f"{ASKED}\n  at ::init (x.cpp:1)", "Error 802: system not yet initialized"),
+        ("No CUDA GPUs are available", "No CUDA GPUs are available"),
+        ("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from",
+         "Found no NVIDIA driver on your system"),
+    ],
+)  # fmt: skip
+def test_why_there_is_none(text: str, kept: str) -> None:
+    assert reason(text) == kept
+
+
+def test_a_device_that_does_not_answer_hides_no_other() -> None:
+    devices = seen(STANDIN_SICK="1=gone")["visible"]
+    assert [device.get("computed") for device in devices] == ["right", None, "right"]
+    assert devices[1] == {"index": 1, "name": "", "error": "Invalid device id"}
+
+
+@pytest.mark.scoreboard
+def test_what_cuda_says_is_kept() -> None:
+    found = seen(STANDIN_CUDA=ASKED)
+    assert (found["visible"], found["reason"]) == ([], "Error 802: system not yet initialized")
+    assert found["started"] >= 0
