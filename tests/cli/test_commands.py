@@ -153,7 +153,7 @@ class TestBadCommandLines:
             (["check", "-o", "pdf"], "one of text, json"),
             (["check", "--ignore", "gloo/loopback-adress"], "did you mean gloo/loopback-address?"),
             (["check", "--checks", "/nowhere"], "/nowhere"),
-            (["check", "--wait", "0"], "--wait 0"),
+            (["check", "--wait", "0"], "--wait 0 is not a number of seconds above 0"),
             (["check", "--wait", "nan"], "--wait nan"),
             (["check", "--timeout", "-1"], "--timeout -1"),
             (["check", "-q", "-v"], "-q and -v"),

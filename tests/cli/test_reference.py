@@ -7,14 +7,17 @@ import platform
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from distdoctor import __version__
 from distdoctor.cli.app import run
-from distdoctor.cli.argv import nearest
+from distdoctor.cli.argv import COMMANDS, nearest
 from distdoctor.cli.catalog import write_page
+from distdoctor.cli.flags import OPTIONS, HangFlags, JobFlags, ReportFlags, RunFlags
 from distdoctor.cli.installed import versions
 from distdoctor.judge.catalog import Check
 from distdoctor.model.stages import STAGES
@@ -43,6 +46,22 @@ class TestHelp:
         named = [line.split()[0] for line in lines if re.match(r"    [a-z]+ +\S", line)]
         assert named[: len(STAGES)] == list(STAGES)
         assert "two ranks where there is no GPU (torchrun: one)" in " ".join(" ".join(lines).split())
+
+    @pytest.mark.parametrize("command", ["", *COMMANDS])
+    def test_it_fits_a_terminal(
+        self, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        text = told(capsys, *command.split(), "--help")
+        assert [line for line in text.splitlines() if len(line) > 80 or "list[" in line] == []
+
+    @pytest.mark.parametrize("kind", [RunFlags, HangFlags, ReportFlags, JobFlags])
+    def test_what_a_flag_is_unless_given_is_told(self, kind: Any) -> None:
+        told = {f.name: f.default for f in fields(kind) if isinstance(f.default, (str, float))}
+        assert told and all(
+            OPTIONS[name].help.endswith(f"[{value:g}]" if isinstance(value, float) else f"[{value}]")
+            for name, value in told.items()
+        )
 
 
 class TestVersion:

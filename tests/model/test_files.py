@@ -87,7 +87,7 @@ def test_where_the_disk_is_full_the_earlier_file_stays(tmp_path: Path) -> None:
 
 
 def test_no_folder_no_file(tmp_path: Path) -> None:
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match=r"No such file or directory: '.*/none/facts\.json'"):
         files.write(tmp_path / "none" / "facts.json", node(), True)
     assert os.listdir(tmp_path) == []
 

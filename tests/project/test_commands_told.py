@@ -12,7 +12,7 @@ import typer
 
 from distdoctor.cli.app import app
 from distdoctor.cli.argv import COMMANDS, normalized
-from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP
+from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
 from distdoctor.cli.messages import is_message
 from tests.facts_builder import CHECKS
 from tests.helpers.namespaces import ROOT
@@ -24,6 +24,8 @@ TEXTS = {
     "--help": HELP,
     "check --help": CHECK_HELP,
     "diagnose --help": DIAGNOSE_HELP,
+    "hang --help": HANG_HELP,
+    "run --help": RUN_HELP,
     **{check.id: check.page for check in CHECKS},
 }
 LINE = re.compile(rf'(?:`|^\s+|[\s/]|"\$)distdoctor"? ((?:{"|".join(COMMANDS)}|--version)\b[^`]*)')
