@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_OF_SOCKET = ("socket", "getaddrinfo", "gethostbyname", "gethostname", "getnameinfo", "getfqdn", "create_connection")
+"""What is replaced to send all connections through a proxy, to forbid them, or to have IPv4 alone."""
+
+
 def settle() -> None:
-    """Take the script's or working folder off sys.path, and look in PYTHONPATH last.
+    """Take the script's or working folder off sys.path, and look in PYTHONPATH last; have Python's own socket module.
 
     PYTHONPATH stays, as some sites have all their packages there; a folder that distdoctor itself lies in stays, too.
     """
@@ -31,6 +35,24 @@ def settle() -> None:
             entries.append(first)
             last.append(first)
     sys.path[:] = [e for e in entries if e not in last] + [e for e in entries if e in last]
+    _restore_socket()
+
+
+def _restore_socket() -> None:
+    """Undo what a sitecustomize.py or a .pth file has put into the socket module: torch's stores and gloo connect
+    without Python, and are not bound by it."""
+    module = sys.modules.get("socket")
+    if module is not None and any(_replaced(getattr(module, name, None)) for name in _OF_SOCKET):
+        import importlib
+
+        importlib.reload(module)
+
+
+def _replaced(value: object) -> bool:
+    """Whether a class or function of the socket module is another's, or a class has been given another's method."""
+    methods = vars(value).values() if isinstance(value, type) else ()
+    foreign = (one.__module__ not in ("socket", "_socket") for one in methods if type(one) is type(settle))
+    return getattr(value, "__module__", "") not in ("socket", "_socket") or any(foreign)
 
 
 def package_parent() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from distdoctor.model.facts import BadFacts
 from distdoctor.ranks.torch_info import TorchInfo, ended, info
-from distdoctor.ranks.zygote_start import take
+from distdoctor.ranks.zygote_start import nameless_file, take
 
 MAX_MESSAGE = 1 << 17
 PR_SET_CHILD_SUBREAPER = 36
@@ -172,7 +172,7 @@ class Zygote:
         """A new process called ``name``, with ``env`` laid over this process's environment. Raises Died."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        output = _memory_file(name)
+        output = nameless_file(name)
         number = self.next_number
         self.next_number += 1
         child = Child(number, ours, output, self)
@@ -240,8 +240,3 @@ def read_end(fd: int, size: int) -> str:
         return os.pread(fd, size, max(0, os.fstat(fd).st_size - size)).decode(errors="replace")
     except OSError:
         return ""
-
-
-def _memory_file(name: str) -> int:
-    """A file without a name, for what a process prints: no pipe that fills, nothing left behind."""
-    return os.memfd_create(name)

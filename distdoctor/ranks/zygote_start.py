@@ -112,7 +112,7 @@ def start() -> Started:
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     parent, env = os.getpid(), _environment()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    output = os.memfd_create("distdoctor-zygote")
+    output = nameless_file("distdoctor-zygote")
     try:
         process = subprocess.Popen(
             [sys.executable, *flags, "-c", _START, str(theirs.fileno()), package_parent(), *sys.path],
@@ -131,6 +131,17 @@ def start() -> Started:
         theirs.close()
     ours.setblocking(False)
     return Started(process, ours, output, env, _folder())
+
+
+def nameless_file(name: str) -> int:
+    """A file without a name, for what a process prints: no pipe that fills, nothing left behind. Raises OSError."""
+    try:
+        return os.memfd_create(name)
+    except OSError:  # a sandbox that forbids it
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
 
 
 def _environment() -> dict[str, str]:

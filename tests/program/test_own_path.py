@@ -57,3 +57,30 @@ def test_the_order_afterwards(tmp_path: Path) -> None:
     assert "" not in entries and str(tmp_path) not in entries
     assert entries[-2:] == [str(tmp_path / "a"), str(ROOT)]
     assert entries[0].startswith((sys.base_prefix, sys.prefix))
+
+
+REPLACED = """
+import socket
+class Guarded(socket.socket):
+    def connect(self, address):
+        raise OSError("only through the proxy")
+def lookup(*arguments, **more):
+    raise OSError("no look-ups")
+"""
+WAYS = {
+    "class": "socket.socket = Guarded",
+    "method": "socket.socket.connect = Guarded.connect",
+    "function": "socket.getaddrinfo = lookup",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_sitecustomize_makes_of_the_socket_module_is_undone(tmp_path: Path, way: str) -> None:
+    """torch connects without Python, and trains where every connection of Python's is forbidden."""
+    (tmp_path / "sitecustomize.py").write_text(REPLACED + WAYS[way])
+    asked = (
+        "import socket; server = socket.create_server(('127.0.0.1', 0)); one = socket.socket(); "
+        "one.connect(server.getsockname()); print(socket.getaddrinfo('127.0.0.1', 1)[0][4][0])"
+    )
+    code = f"from distdoctor.own_path import settle; settle(); {asked}"
+    assert started(tmp_path, python=("-c", code), PYTHONPATH=f"{tmp_path}:{ROOT}") == "127.0.0.1\n"
