@@ -29,7 +29,7 @@ from distdoctor.cli.flags import (
     RunFlags,
     by_flags,
 )
-from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HELP, RUN_HELP
+from distdoctor.cli.help_texts import CHECK_HELP, DIAGNOSE_HELP, HANG_HELP, HELP, RUN_HELP
 from distdoctor.cli.parsing import complaint_of, parser_of, without_value
 from distdoctor.interrupts import Interrupted
 from distdoctor.job.own_process import INSIDE
@@ -99,7 +99,7 @@ def check(
 def run_(
     how: JobFlags,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The line that starts the job, as it is.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND", help="The line that starts the job, as it is.")
     ] = None,
 ) -> int:
     try:
@@ -125,9 +125,7 @@ def inside_() -> int:
 
 
 @app.command(
-    help="Look at a job that hangs now, from one of its nodes, or on all of them (--hosts, --slurm-job, --pods): which "
-    "ranks are there and which are missing, what each waits for, and why. Nothing is changed: the job goes on as if "
-    "nobody had looked.",
+    help=HANG_HELP,
     short_help="Say what a job that hangs now is waiting for.",
 )
 @by_flags
@@ -144,7 +142,7 @@ def hang(how: HangFlags, report: ReportFlags, where: HostFlags) -> int:
 @app.command(help=DIAGNOSE_HELP, short_help="Say what killed a job, from its logs.")
 @by_flags
 def diagnose(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs and facts files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Logs and facts files, or folders of them.")],
     which: LogFlags,
     report: ReportFlags,
     where: HostFlags,
@@ -196,9 +194,7 @@ def schema_() -> int:
 
 @app.command("help", help="Print the help of a command.")
 def help_(
-    command: Annotated[
-        str | None, typer.Argument(metavar="COMMAND", autocompletion=completion.commands, show_default=False)
-    ] = None,
+    command: Annotated[str | None, typer.Argument(metavar="COMMAND", autocompletion=completion.commands)] = None,
 ) -> int:
     return run([command, "--help"] if command else ["--help"])
 

@@ -148,7 +148,7 @@ class CheckCommand:
         """Raises UsageError for a time that is none."""
         for flag, seconds in (("--wait", self.how.wait), ("--timeout", self.how.timeout)):
             if seconds is not None and not (0 < seconds <= 86_400 and math.isfinite(seconds)):
-                raise UsageError(f"{flag} {seconds:g} is not a number of seconds between 0 and 86400")
+                raise UsageError(f"{flag} {seconds:g} is not a number of seconds above 0, and at most 86400")
 
     def judging(self) -> tuple[tuple[Check, ...], tuple[str, ...]]:
         """The checks, and the patterns of those that are set aside. Raises UsageError."""

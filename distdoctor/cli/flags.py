@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -110,109 +111,110 @@ class LogFlags:
     baseline: Path | None = None
 
 
+_option = partial(typer.Option, show_default=False)  # what it is unless given stands in its help
+
 OPTIONS: dict[str, Any] = {
     # the launch, with torchrun's names
-    "nnodes": typer.Option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]"),
-    "nproc_per_node": typer.Option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]"),
-    "node_rank": typer.Option(metavar="N", help="This node's rank. [assigned when nodes meet]"),
-    "master_addr": typer.Option(metavar="HOST", help="Where node 0 is."),
-    "master_port": typer.Option(metavar="PORT", help="Node 0's port. [29500]"),
-    "rdzv_endpoint": typer.Option(metavar="HOST:PORT", help="The two above in one."),
-    "rdzv_backend": typer.Option(metavar="NAME", help="static or c10d."),
-    "rdzv_id": typer.Option(metavar="ID", help="Name of the run."),
-    "standalone": typer.Option(STANDALONE.flag, help="One node, on a free port."),
-    "local_rank": typer.Option(hidden=True),
-    "init_method": typer.Option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),
-    "backend": typer.Option(
+    "nnodes": _option(metavar="N", help="Nodes of the job (MIN:MAX: MAX is checked). [1]"),
+    "nproc_per_node": _option(metavar="N|auto|cpu|gpu", help="Ranks on this node. [visible GPUs, else 2]"),
+    "node_rank": _option(metavar="N", help="This node's rank. [assigned when nodes meet]"),
+    "master_addr": _option(metavar="HOST", help="Where node 0 is."),
+    "master_port": _option(metavar="PORT", help="Node 0's port. [29500]"),
+    "rdzv_endpoint": _option(metavar="HOST:PORT", help="The two above in one."),
+    "rdzv_backend": _option(metavar="NAME", help="static or c10d."),
+    "rdzv_id": _option(metavar="ID", help="Name of the run."),
+    "standalone": _option(STANDALONE.flag, help="One node, on a free port."),
+    "local_rank": _option(hidden=True),
+    "init_method": _option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),
+    "backend": _option(
         metavar="NAME", help="auto, gloo, nccl or cpu:gloo,cuda:nccl. [auto]", autocompletion=completion.backends
     ),
     # the run
-    "wait": typer.Option(
+    "wait": _option(
         metavar="S", help="Seconds to wait for the other nodes. [60; 600 where you are asked to start them]"
     ),
-    "timeout": typer.Option(metavar="S", help="Seconds for everything after they met.", show_default=True),
-    "until": typer.Option(
-        metavar="STAGE", help="Last stage to run; up to network needs no torch.", autocompletion=completion.stages
+    "timeout": _option(metavar="S", help="Seconds for everything after they met. [60]"),
+    "until": _option(
+        metavar="STAGE",
+        help="Last stage to run; up to network needs no torch. [collective]",
+        autocompletion=completion.stages,
     ),
-    "try_fixes": typer.Option("--try-fixes/--no-try-fixes", help="Try fixes that are only environment."),
-    "save": typer.Option(
-        metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."
-    ),
-    "dry_run": typer.Option(
+    "try_fixes": _option("--try-fixes/--no-try-fixes", help="Whether fixes that are only environment are tried. [try]"),
+    "save": _option(metavar="PATH", help="Keep the facts for diagnose in this file or, with a / behind it, folder."),
+    "dry_run": _option(
         "--dry-run", help="Only tell what a run would read, write, start, listen on and connect to; nothing is done."
     ),
-    "shared": typer.Option(
+    "shared": _option(
         metavar="DIR", help="Also see whether every node has the same folder here, and can write to it. Repeatable."
     ),
-    "baseline": typer.Option(
+    "baseline": _option(
         metavar="FILE", help="Say what changed since this earlier, good run (its --save): the first suspect."
     ),
-    "exit_status": typer.Option(
+    "exit_status": _option(
         metavar="|".join(WHOSE), help="Whose findings make it: of all nodes, or only what blames this one. [all]"
     ),
-    "token": typer.Option(
+    "token": _option(
         metavar="TEXT",
         help="The same secret on every node, against forged messages; better as DISTDOCTOR_TOKEN, which ps hides.",
     ),
     # the hosts of a run from one place
-    "hosts": typer.Option(
-        metavar="HOSTS", help="On these, from here, over ssh (gpu[01-16],extra7); of a check the first is node 0."
+    "hosts": _option(
+        metavar="HOSTS", help="Run it on these hosts, over ssh: gpu[01-16],extra7. In a check the first is node 0."
     ),
-    "hostfile": typer.Option(metavar="FILE", help="The same of a hostfile (Open MPI's, DeepSpeed's: HOST slots=N)."),
-    "slurm_job": typer.Option(metavar="ID", help="The same of a running SLURM job, beside its steps (srun --overlap)."),
-    "pods": typer.Option(metavar="SELECTOR", help="The same of the pods with these labels (kubectl exec)."),
-    "namespace": typer.Option("--namespace", "-n", metavar="NS", help="Of --pods."),
-    "container": typer.Option(metavar="NAME", help="Of --pods."),
-    "setup": typer.Option(
+    "hostfile": _option(metavar="FILE", help="The same of a hostfile (Open MPI's, DeepSpeed's: HOST slots=N)."),
+    "slurm_job": _option(metavar="ID", help="The same of a running SLURM job, beside its steps (srun --overlap)."),
+    "pods": _option(metavar="SELECTOR", help="The same of the pods with these labels (kubectl exec)."),
+    "namespace": _option("--namespace", "-n", metavar="NS", help="Of --pods."),
+    "container": _option(metavar="NAME", help="Of --pods."),
+    "setup": _option(
         metavar="LINE", help="Shell line that is run on each host first (module load, activate an environment)."
     ),
     # a job that is started
-    "preflight": typer.Option(
+    "preflight": _option(
         metavar="|".join(PREFLIGHTS),
         help="What is checked first: each node alone, up to its network, in a second or two (quick); all stages, with "
-        "the nodes meeting, where each of them starts its part by `distdoctor run` (full); nothing (off).",
-        show_default=True,
+        "the nodes meeting, where each of them starts its part by `distdoctor run` (full); nothing (off). [quick]",
     ),
-    "on_fail": typer.Option(
+    "on_fail": _option(
         metavar="|".join(ON_FAIL),
-        help="Where that finds a failure: start the job all the same, or not, with exit status 1.",
-        show_default=True,
+        help="Where that finds a failure: start the job all the same, or not, with exit status 1. [go]",
     ),
-    "hang_after": typer.Option(
-        metavar="S", help="Look at the job after so many seconds in which nothing moves; 0: never.", show_default=True
+    "hang_after": _option(
+        metavar="S", help="Look at the job after so many seconds in which nothing moves; 0: never. [180]"
     ),
     # a job that hangs
-    "pid": typer.Option(metavar="N", help="The job to which this process belongs."),
-    "run_id": typer.Option(metavar="ID", help="The job with this run id (torchrun's --rdzv-id)."),
-    "store": typer.Option(metavar="HOST:PORT", help="Where the ranks meet; from anywhere that reaches it."),
-    "stacks": typer.Option(
-        metavar="|".join(STACKS), help="Stacks by py-spy: Python's where it is there (auto), native ones too (on)."
+    "pid": _option(metavar="N", help="The job to which this process belongs."),
+    "run_id": _option(metavar="ID", help="The job with this run id (torchrun's --rdzv-id)."),
+    "store": _option(metavar="HOST:PORT", help="Where the ranks meet; from anywhere that reaches it."),
+    "stacks": _option(
+        metavar="|".join(STACKS),
+        help="Stacks by py-spy: Python's where it is there (auto), native ones too (on). [auto]",
     ),
-    "watch": typer.Option(metavar="[S]", help="Look again every S seconds, and say what changed. [5]"),
+    "watch": _option(metavar="[S]", help="Look again every S seconds, and say what changed. [5]"),
     # logs
-    "rank": typer.Option(
+    "rank": _option(
         metavar="N", help="Only what these ranks said: 3, or 0,8-15. Judged by that alone; facts are not narrowed."
     ),
-    "since": typer.Option(
+    "since": _option(
         metavar="TIME",
         help="Only what was said from then on, by the clock of the logs: 2026-01-31 12:00, or 30m (s, m, h, d) before "
         "the last time in them. Logs without times are read whole.",
     ),
-    "follow": typer.Option(
+    "follow": _option(
         "--follow",
         "-f",
         help="Go on reading: files that grow, are rotated or appear. A root cause is told on stderr as soon as it is "
         "seen, the report at Ctrl-C (exit status 130) or at the end of stdin.",
     ),
     # the report
-    "fail_on": typer.Option(
-        metavar="|".join(FAIL_ON), help="Findings that make the exit status 1.", autocompletion=completion.floors
+    "fail_on": _option(
+        metavar="|".join(FAIL_ON), help="Findings that make the exit status 1. [fail]", autocompletion=completion.floors
     ),
-    "ignore": typer.Option(
+    "ignore": _option(
         metavar="ID", help="Set this check's findings aside. Repeatable.", autocompletion=completion.check_ids
     ),
-    "checks": typer.Option(metavar="DIR", help="Also use the checks of this folder. Repeatable."),
-    "output": typer.Option(
+    "checks": _option(metavar="DIR", help="Also use the checks of this folder. Repeatable."),
+    "output": _option(
         "--output",
         "-o",
         metavar="FORMAT[=FILE]",
@@ -220,11 +222,9 @@ OPTIONS: dict[str, Any] = {
         "-o html=report.html.",
         autocompletion=completion.outputs,
     ),
-    "json": typer.Option("--json", help="The same as -o json."),
-    "quiet": typer.Option("-q", "--quiet", help="Only the verdict, root causes and fixes."),
-    "verbose": typer.Option(
-        "-v", "--verbose", count=True, show_default=False, help="All evidence, sources and values."
-    ),
+    "json": _option("--json", help="JSON on stdout, as -o json."),
+    "quiet": _option("-q", "--quiet", help="Only the verdict, root causes and fixes."),
+    "verbose": _option("-v", "--verbose", count=True, help="All evidence, sources and values."),
 }
 """By the name of the field, which is the flag's own unless another is given here."""
 

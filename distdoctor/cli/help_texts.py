@@ -10,24 +10,31 @@ Start `distdoctor check` exactly as the job would be started; its launch flags a
 
 \b
 Examples:
-  distdoctor check                            this machine, with its own ranks
-  distdoctor check --nnodes 2                 first node: prints the line for the other one, then waits
-  torchrun --nnodes 2 --nproc-per-node 8 --master-addr A --node-rank 0 -m distdoctor check
-                                              the ranks that torchrun starts, as the job would be
-  srun distdoctor check                       every task of a SLURM step, in one report; mpirun alike
+  distdoctor check                         this machine, with its own ranks
+  distdoctor check --nnodes 2              first node: prints the line for the
+                                           other one, then waits
+  torchrun --nnodes 2 ... -m distdoctor check
+                                           the ranks that torchrun starts
+  srun distdoctor check                    every task of a SLURM step, in one
+                                           report; mpirun alike
   distdoctor check --nnodes 4 --master-addr A && torchrun ...
-                                              in the prolog of a cluster job, on every node
-  distdoctor check --nnodes 2 --save DIR      keep what was seen, one file per node; then, with all files:
-  distdoctor diagnose DIR                     one verdict for nodes that cannot talk to each other
-  distdoctor run -- torchrun ... train.py     check, start the job, and say what killed it or where it hangs
-  distdoctor hang                             on a node of a job that hangs now: who waits for whom, and where
+                                           in a job's prolog, on every node
+  distdoctor check --nnodes 2 --save DIR/  keep what was seen, a file per node
+  distdoctor diagnose DIR                  one verdict from these files, also
+                                           of nodes that cannot meet
+  distdoctor run -- torchrun ... train.py  check, start the job, say what
+                                           killed it or where it hangs
+  distdoctor hang                          on a node of a job that hangs now
 
 \b
 Exit status:
-  0  nothing at or above --fail-on       2  bad command line or unreadable file
-  1  findings                            3  could not finish (a node never came, a probe crashed)
+  0      nothing at or above --fail-on
+  1      findings
+  2      bad command line or unreadable file
+  3      could not finish (a node never came, a probe crashed)
   128+n  ended by signal n, with what was known then
-With --exit-status own: of what blames this node, for a prolog that takes nodes out.
+With --exit-status own: of what blames this node, for a prolog that takes
+nodes out.
 """
 
 CHECK_HELP = (
@@ -49,10 +56,12 @@ writes, look at it where nothing moves, and say below its own output what killed
 \b
 Examples:
   distdoctor run -- torchrun --nproc-per-node 8 train.py
-  distdoctor run --preflight full -- torchrun --nnodes 2 --node-rank 0 --master-addr A train.py
-                                              on every node, each with its own line: they meet first, as check does
-  srun distdoctor run -- python train.py      every task is a rank
-  distdoctor run -- srun torchrun ...         the check is started by the same srun, in the job's allocation
+  distdoctor run --preflight full -- torchrun --nnodes 2 ... train.py
+                                           on every node, each with its own
+                                           line: they meet first, as in check
+  srun distdoctor run -- python train.py   every task is a rank
+  distdoctor run -- srun torchrun ...      the check is started by the same
+                                           srun, in the job's allocation
   distdoctor run -- accelerate launch train.py
 
 The job's exit status, signals and terminal are its own: they are handed on as they are. Where distdoctor itself fails,
@@ -61,24 +70,49 @@ started by `distdoctor run --preflight full`. Of other programs (bash train.sh) 
 start: this machine is checked as it says.
 """
 
+HANG_HELP = """Look at a job that hangs now, from one of its nodes, or on all of them (--hosts, --slurm-job, --pods):
+which ranks are there and which are missing, what each waits for, and why. Nothing is changed: the job goes on as if
+nobody had looked.
+
+\b
+Examples:
+  distdoctor hang                          the job on this node
+  distdoctor hang --slurm-job 4711         all nodes of a SLURM job, from here
+  distdoctor hang --watch 10               every 10 s, and what changed
+  distdoctor hang --save DIR/              on each node; then, with all files:
+  distdoctor diagnose DIR                  one verdict of all nodes
+
+\b
+Verdict and exit status:
+  HANGS        1  a rank, a node or a link was found for which others wait
+  MOVES        0  it is no hang; where it is slow, who holds it up
+  STARTS       0  the ranks still meet
+  WAITS        0  it waits, and may go on: look again in a minute
+  CANNOT TELL  3  it cannot be known from here; the node to ask is told
+"""
+
 DIAGNOSE_HELP = """Say what killed a job, from whatever it left: logs (files, folders, .gz, .zst, - for stdin), facts
 that `check --save` kept, flight-recorder dumps, torchelastic error files, kernel logs; all of one job together.
 
 \b
 Examples:
-  distdoctor diagnose train.log               the first failure in it, what proves it, the fix
-  distdoctor diagnose logs/ dmesg.txt facts/  everything of one job, judged together
-  distdoctor diagnose -v --rank 3 logs/       each line of rank 3 that is known, also noise and why it is
-  distdoctor diagnose --since 30m train.log   only the last half hour of it
-  distdoctor diagnose --follow logs/          while the job runs: speaks when a root cause appears
+  distdoctor diagnose train.log            the first failure, what proves it,
+                                           the fix
+  distdoctor diagnose logs/ dmesg.txt facts/
+                                           all of one job, judged together
+  distdoctor diagnose -v --rank 3 logs/    its known lines, noise too
+  distdoctor diagnose --since 30m x.log    only the last half hour of it
+  distdoctor diagnose --follow logs/       while the job runs: speaks when a
+                                           root cause appears
   distdoctor diagnose --hosts gpu[01-16] '/var/log/job/*.err'
-                                              what lies on these hosts, fetched over ssh and judged together
+                                           what lies on these hosts, over ssh
 
 \b
 Verdict and exit status:
-  fail        1  the logs show how the job failed
-  incomplete  3  they show that it failed and not why: what it may be and what to get next; or not all could be read
-  warn        0  no failure in this, but no log says that the job is done: it still runs, or ended unseen in mid-work;
-                 where each log ends and what it did last is told
-  pass        0  no failure in this, and each log ends with the end of the job
+  fail        1  the logs show why the job failed
+  incomplete  3  they show that it failed and not why: what it may be, and
+                 what to get next; or not all could be read
+  warn        0  no failure, but no log says that the job is done: it still
+                 runs, or ended unseen in mid-work; what each log did last
+  pass        0  no failure, and each log ends with the end of the job
 """

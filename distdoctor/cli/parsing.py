@@ -19,6 +19,9 @@ def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
     commands = getattr(parser, "commands", {})
     for command in (parser, *(commands[word] for word in words[:1] if word in commands)):
         pass_by(command)
+        for param in command.params:
+            if param.param_type_name == "argument":
+                param.display_type_rich = lambda ctx: None  # the help says what it is, not <list[Path]>
     return parser
 
 

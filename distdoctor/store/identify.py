@@ -13,7 +13,6 @@ import struct
 
 from distdoctor.model.facts import Answer
 from distdoctor.probes.connect import open_socket
-from distdoctor.probes.readiness import received
 
 VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
 PING = b"\x0d"
@@ -62,21 +61,21 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
     if opened is None:
         return (b"", True) if contact.outcome == "reset" else (None, True)
     loop = asyncio.get_running_loop()
-    reply, closed = b"", False
+    received, closed = b"", False
     end = loop.time() + SILENCE
     try:
         await loop.sock_sendall(opened, message)
-        while len(reply) < length and not closed:
+        while len(received) < length and not closed:
             # All of it, however it trickles.
-            part = await received(opened, length - len(reply), end - loop.time())
-            reply, closed = reply + part, not part
+            part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), end - loop.time())
+            received, closed = received + part, not part
     except asyncio.TimeoutError:
         pass
     except OSError:
         closed = True
     finally:
         opened.close()
-    return reply, closed
+    return received, closed
 
 
 def printable(data: bytes) -> str:

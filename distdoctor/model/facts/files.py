@@ -43,6 +43,8 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
             file.write(text + "\n")
         temporary.replace(path)
+    except OSError as err:
+        raise OSError(err.errno, err.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
 
