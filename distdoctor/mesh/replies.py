@@ -9,6 +9,8 @@ import struct
 import termios
 import time
 
+from distdoctor.probes.readiness import received
+
 PATIENCE_SECONDS = 7.0
 """How long a process may owe a reply although its kernel has the question: stopped for 5 s it still answers in it."""
 LOOK_SECONDS = 0.2
@@ -45,13 +47,13 @@ class Pauses:
 
 async def read(opened: socket.socket, length: int, seconds: float) -> bytes:
     """``length`` bytes, fewer where the other side ends. Raises asyncio.TimeoutError."""
-    loop, received = asyncio.get_running_loop(), b""
-    while len(received) < length:
-        part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), seconds)
+    reply = b""
+    while len(reply) < length:
+        part = await received(opened, length - len(reply), seconds)
         if not part:
             break
-        received += part
-    return received
+        reply += part
+    return reply
 
 
 async def owed(opened: socket.socket, length: int, seconds: float) -> bytes:

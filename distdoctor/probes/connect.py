@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import struct
 import time
 
 from distdoctor.model.facts import ConnectOutcome, Contact
+from distdoctor.probes.readiness import connected
 
 CONNECT_SECONDS = 3.3
 """Long enough for the SYN and two repetitions of it (Linux repeats after 1 and 3 s): one lost packet is no fault."""
@@ -65,10 +65,7 @@ async def open_socket(
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0")
         if max_segment is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, max_segment)
-        await asyncio.wait_for(asyncio.get_running_loop().sock_connect(opened, (address, port)), seconds)
-    except asyncio.TimeoutError:
-        opened.close()
-        return contact("no-answer"), None
+        in_time = await connected(opened, address, port, seconds)
     except OSError as err:
         outcome, icmp = _outcome(opened, err.errno or 0, address)
         opened.close()
@@ -76,6 +73,9 @@ async def open_socket(
     except BaseException:
         opened.close()
         raise
+    if not in_time:
+        opened.close()
+        return contact("no-answer"), None
     try:
         to_itself = opened.getsockname() == opened.getpeername()
     except OSError:  # ENOTCONN: it was reset as soon as it was open

@@ -13,6 +13,7 @@ import struct
 
 from distdoctor.model.facts import Answer
 from distdoctor.probes.connect import open_socket
+from distdoctor.probes.readiness import received
 
 VALIDATE = struct.pack("=BI", 0, 0x3C85F7CE)
 PING = b"\x0d"
@@ -61,21 +62,21 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
     if opened is None:
         return (b"", True) if contact.outcome == "reset" else (None, True)
     loop = asyncio.get_running_loop()
-    received, closed = b"", False
+    reply, closed = b"", False
     end = loop.time() + SILENCE
     try:
         await loop.sock_sendall(opened, message)
-        while len(received) < length and not closed:
+        while len(reply) < length and not closed:
             # All of it, however it trickles.
-            part = await asyncio.wait_for(loop.sock_recv(opened, length - len(received)), end - loop.time())
-            received, closed = received + part, not part
+            part = await received(opened, length - len(reply), end - loop.time())
+            reply, closed = reply + part, not part
     except asyncio.TimeoutError:
         pass
     except OSError:
         closed = True
     finally:
         opened.close()
-    return received, closed
+    return reply, closed
 
 
 def printable(data: bytes) -> str:
