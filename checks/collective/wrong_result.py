@@ -65,12 +65,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def damaged(cluster: Cluster, ended: list[FailedRank]) -> tuple[tuple[str, str], ...]:
     """From which node to which data came damaged.
 
-    In send/recv each rank gets its neighbour's data and nothing else, while damage anywhere spoils all_reduce for all.
+    In all_to_all a rank gets a part of each other one's, of which it is known whose it is. In send/recv it gets its
+    neighbour's data and nothing else, while damage anywhere spoils all_reduce for all.
     """
     home = {rank.rank: node.name for node in cluster.nodes for rank in node.facts.ranks if rank.rank is not None}
     order = sorted(home)
     links = {}
     for one in ended:
+        for rank in one.stage.detail.get("senders", ()):
+            if home.get(rank, one.node.name) != one.node.name:
+                links[home[rank], one.node.name] = True
         if "send_recv" in one.stage.detail["wrong"] and one.rank.rank in home:
             sender = home[order[order.index(one.rank.rank) - 1]]
             if sender != one.node.name:

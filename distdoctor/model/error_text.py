@@ -8,13 +8,21 @@ _PATH = re.compile(r"(?:/[\w.+~-]+){2,}/([\w.+-]+\.(?:c|cc|cpp|cu|cuh|h|hpp|py)\
 _TRACE = re.compile(r"(?s)\s*(?:Exception raised from |C\+\+ CapturedTraceback:|\(no backtrace available\)).*")
 _ADVICE = re.compile(r"\s*This is typically caused by a remote worker crashing\.(?:(?!\]).)*")
 """What gloo (transport/tcp/pair.cc) puts behind every connection that was closed: it names nobody."""
+_CUDA_ADVICE = re.compile(
+    r"\s*(?:Search for `\w+' in https://\S+ for more information\.|For debugging consider passing \w+=\d\.?|"
+    r"(?:CUDA|HIP) kernel errors might be asynchronously reported at some other API call,? so the stacktrace below "
+    r"might be incorrect\.|Compile with `TORCH_USE_\w+_DSA` to enable device-side assertions\.|"
+    r"Device-side assertion tracking was not enabled by user\.)"
+)
+"""What torch (c10/cuda/CUDAMiscFunctions.cpp, CUDAException.cpp) puts behind every error of CUDA's."""
 _GAP = " ... "
 
 
 def one_line(text: str) -> str:
     """``text`` on one line, its C++ backtrace and general advice left out, source paths cut to
     ``ProcessGroupGloo.cpp:123``."""
-    return " ".join(_ADVICE.sub("", _PATH.sub(r"\1", _TRACE.sub("", text))).split())
+    said = _CUDA_ADVICE.sub("", _ADVICE.sub("", _TRACE.sub("", text)))
+    return " ".join(_PATH.sub(r"\1", said).split())
 
 
 def shortened(text: str, most: int) -> str:

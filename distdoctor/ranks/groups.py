@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distdoctor.probes.proc import listening
+from distdoctor.ranks import nccl_collectives
 
 if TYPE_CHECKING:
     from distdoctor.ranks.state import State
@@ -62,7 +63,7 @@ def barrier(state: State, timeout: float) -> dict[str, Any]:
 def nccl(
     state: State, host: str, port: int, prefix: str, rank: int, world: int, device: int, timeout: float
 ) -> dict[str, Any]:
-    """init_process_group("nccl") on ``device`` and one all_reduce with the exact result compared."""
+    """init_process_group("nccl") on ``device``, and the collectives with their exact results compared."""
     import torch
     import torch.distributed as dist
 
@@ -76,14 +77,7 @@ def nccl(
         world_size=world,
         timeout=timedelta(seconds=timeout),
     )
-    value = torch.full((1024,), float(rank + 1), device="cuda")
-    dist.all_reduce(value)
-    torch.cuda.synchronize()
-    expected = world * (world + 1) / 2
-    if not bool((value == expected).all()):
-        error = f"all_reduce gave {value[0].item()} instead of {expected}"
-        return {"ok": False, "error": error, "wrong": ["all_reduce"]}
-    return {"device": torch.cuda.get_device_name(device)}
+    return {"device": torch.cuda.get_device_name(device), **nccl_collectives.compared(rank, world)}
 
 
 def line_by_line() -> None:

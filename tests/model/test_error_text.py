@@ -33,6 +33,14 @@ LONG = (
             "by a remote worker crashing. Check the logs of the remote worker before reporting an error. GLHF! 🏖️",
             "[pair.cc:553] Connection closed by peer [10.0.0.5]:42731.",
         ),
+        (
+            "CUDA error: invalid device ordinal\nSearch for `cudaErrorInvalidDevice' in https://docs.nvidia.com/cuda/"
+            "cuda-runtime-api/group__CUDART__TYPES.html for more information.\nCUDA kernel errors might be "
+            "asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
+            "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
+            "CUDA error: invalid device ordinal",
+        ),
         ("boom\nException raised from f at /a/b/c.cpp:1\nframe #0", "boom"),
     ],
 )

@@ -100,6 +100,16 @@ def test_what_devices_copy_to_each_other(copies: str, said: str) -> None:
 
 
 @pytest.mark.scoreboard
+def test_a_pair_that_no_ring_takes() -> None:
+    argv = node(0, unused_port(), "--nproc-per-node", "4", "--backend", "nccl", nnodes=1)
+    with started(*argv, PYTHONPATH=STANDIN, STANDIN_GPUS="4", STANDIN_NODE="node0", STANDIN_SPOILT="0>2") as run:
+        status, report = ended(run)
+    (root,) = (finding for finding in report["findings"] if finding["because_of"] is None and fails(finding))
+    assert (status, root["check"], root["ranks"]) == (1, "collective/wrong-result", [2])
+    assert any("all_to_all: element 0 is 0 instead of 2" in line for line in root["evidence"])
+
+
+@pytest.mark.scoreboard
 def test_healthy() -> None:
     status, report = nodes("", 2)
     assert (status, [finding for finding in report["findings"] if fails(finding)]) == (0, [])

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import several
 from tests.facts_builder import failing, healthy
 
 CHECK = "collective/wrong-result"
+
+
+def spoilt_on_the_way() -> Facts:
+    """What rank 2 sends to the last node by all_to_all arrives as something else."""
+    first, second, third = several({}, {}, {})
+    return first, second, failing(third, "nccl", "wrong results: all_to_all", wrong=["all_to_all"], senders=[2])
 
 
 ROWS = [
@@ -18,6 +25,7 @@ ROWS = [
         ("host0",),
         together=True,
     ),
+    Row("of one rank, by NCCL", spoilt_on_the_way, ("host1", "host2"), blame="one-of", together=True),
 ]
 
 LOOK_ALIKES = [

@@ -4,8 +4,8 @@ has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 ``STANDIN_NODE`` is what this node is called; ``STANDIN_BROKEN`` lists groups that cannot be made: ``b`` (any with b),
 ``a+b`` (any with both); a device is ``NODE/INDEX``. ``STANDIN_COPIES``:
 ``0>1=zeros,1>2=endless``, what becomes of copies from device to device. ``STANDIN_CUDA``: what CUDA raises where it is
-begun. ``STANDIN_SICK``: ``2=CUDA error: ...``, what device 2 raises where something is copied to it, ``2=gone``: it has
-no properties, either.
+begun. ``STANDIN_SPOILT``: ``0>2``, what rank 0 sends to rank 2 by all_to_all arrives as zeros. ``STANDIN_SICK``:
+``2=CUDA error: ...``, what device 2 raises where something is copied to it, ``2=gone``: it has no properties, either.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ def _change(torch: Any) -> None:
     cuda.set_device = lambda device: chosen.__setitem__(0, device)
     cuda.synchronize = lambda *_: None
     cuda.nccl = SimpleNamespace(version=lambda: (2, 27, 3))
-    full, to = torch.full, torch.Tensor.to
-    torch.full = lambda *args, **given: full(*args, **{k: v for k, v in given.items() if k != "device"})
+    to = torch.Tensor.to
     broken_copies = dict(pair.split("=") for pair in os.environ.get("STANDIN_COPIES", "").split(",") if pair)
     cuda.can_device_access_peer = lambda source, target: True
 
@@ -82,7 +81,7 @@ def _change(torch: Any) -> None:
         if not str(args[0]).startswith("cuda"):
             return to(tensor, *args)
         target = str(args[0]).partition(":")[2]
-        if target == sick[0]:
+        if sick[0] and target == sick[0]:
             raise RuntimeError(f"{sick[2]}\nCUDA kernel errors might be asynchronously reported at some other API call")
         how = broken_copies.get(f"{getattr(tensor, 'standin', '')}>{target}")
         while how == "endless":
@@ -112,7 +111,17 @@ def _change(torch: Any) -> None:
                     raise dist.DistBackendError(f"NCCL error in: stand-in:1, unhandled system error, of {world_size}")
         init("gloo", store=store, rank=rank, world_size=world_size, timeout=timeout)
 
+    spoilt, to_all = os.environ.get("STANDIN_SPOILT", ""), dist.all_to_all_single
+
+    def all_to_all_single(output: Any, sent: Any) -> None:
+        """Between two ranks what arrives is something else, and no error is told."""
+        to_all(output, sent)
+        giver, _, taker = spoilt.partition(">")
+        if spoilt and dist.get_rank() == int(taker):
+            output.view(dist.get_world_size(), -1)[int(giver)].zero_()
+
     dist.is_nccl_available = lambda: True
+    dist.all_to_all_single = all_to_all_single
     dist.init_process_group = init_process_group
 
 
