@@ -36,7 +36,7 @@ LATE = 10.0
 SHOWN = 8
 NEXT = (
     "the flight recorder's dumps of all ranks, or the log of the rank without a timeout",
-    "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
 )
 LOG = (
     Line(

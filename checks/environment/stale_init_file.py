@@ -36,8 +36,10 @@ LOG = (
     ),
     Line(
         "worker_count=",
+        r"world_size=(?P<expected>\d{1,9}), worker_count=(?P<here>\d{1,9})",
+        above=("here", "expected"),
         shows="hint",
-        why="only where worker_count is above world_size; a restart after an earlier failure shows the same",
+        why="a restart after an earlier failure shows the same",
     ),
 )
 PREVENTS = "all met"

@@ -53,6 +53,11 @@ LOG = (
         "No available memory for the cache blocks",
     ),
     Line(
+        "cuda malloc failed",  # NCCL 1's
+        shows="symptom",
+        why="any error that CUDA has at that point shows the same",
+    ),
+    Line(
         "Failed to CUDA ",
         r"NCCL WARN Failed to CUDA (?:malloc|calloc|calloc async|host alloc) \d+ bytes",
         shows="symptom",

@@ -29,7 +29,7 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 NEXT = (
-    "the traceback of the rank that torchrun names: its own log, or torchrun --log-dir DIR --tee 3",
+    "the traceback of the rank that the launcher names, in its own log (torchrun --log-dir DIR --tee 3 keeps one each)",
     "",
 )
 LOG = (

@@ -74,6 +74,11 @@ LOG = (
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",
     ),
     Line(
+        ("OUT_OF_MEMORY", "OUT_OF_ME+"),  # SLURM's state of a job: scontrol's, seff's, its mails', sacct's tables
+        r"State['\"]?[=:] ?['\"]?OUT_OF_MEMORY\b|Run time [\d:-]{5,20}, OUT_OF_MEMORY\b|[│|] ?OUT_OF_MEMORY\b"
+        r"|^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} OUT_OF_ME(?:MORY|\+)(?: |$)",
+    ),
+    Line(
         ("low on resource: memory", "MemoryPressure"),
         r"low on resource: memory|had condition: \[MemoryPressure",
     ),

@@ -39,6 +39,13 @@ LOG = (
         final=True,
     ),
     Line(
+        ("JobState=", "State: ", "Run time ", " TIMEOUT ", "NODE_FAIL", " PREEMPTED ", " DEADLINE "),
+        # SLURM's state of a job: scontrol's, seff's, its mails', sacct's tables
+        r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )"
+        r"(?P<reason>TIMEOUT|NODE_FAIL|PREEMPTED|DEADLINE)(?:[ ,]|$)",
+        final=True,
+    ),
+    Line(
         "Node failure on",
         r"(?:srun|salloc|sbatch): error: Node failure on (?P<host>\S{1,64})",
         final=True,

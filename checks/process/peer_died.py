@@ -131,10 +131,11 @@ LOG = (
         why="the process at the other end of the pipe is gone",
     ),
     Line(
-        "worker_count",
-        r"worker_count=(?P<here>\d+)",
+        "worker_count=",
+        r"world_size=(?P<expected>\d{1,9}), worker_count=(?P<here>\d{1,9})",
+        above=("here", "expected"),
         shows="hint",
-        why="compare it with world_size",
+        why="more came than the world has: those of an earlier start, whose failure stands further up, or a stale file",
     ),
     Line(
         "exited unexpectedly",

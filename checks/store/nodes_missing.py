@@ -75,7 +75,7 @@ LOG = (
         why="who should have set the key may have died",
     ),
     Line(
-        ("Timed out waiting on barrier on", "Wait timeout for key(s)"),
+        ("Timed out waiting on barrier on", "Wait timeout for key(s)", "Error: Wait timeout"),
         shows="symptom",
         why="who is not there died, hangs, or never started",
     ),

@@ -18,6 +18,8 @@ LINES = 4
 CANDIDATES = 5
 MOST = 4096
 """Ranks of one finding."""
+NAMED = 8
+"""Ranks that a sentence names."""
 NOTES = 3
 """Files of a kind that the notes name."""
 
@@ -187,9 +189,18 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
     found: dict[str, Finding] = {}
     for match in (*reading.others, *reading.symptoms):
         check_id = match.check
+        if reading.root is not None and _is_part_of(match, reading.root, known):
+            continue
         if check_id != root.check and check_id not in found and check_id in known:
             found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
     return [*found.values()]
+
+
+def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
+    """Whether it is no consequence of ``root``: what else its line may be, the head of the traceback that it ends."""
+    if match.source != root.source or match.shows != "symptom":
+        return False
+    return match.line == root.line or (_says_little(match, known) and match.line < root.line)
 
 
 # -- candidates ------------------------------------------------------------------------------------------------------
@@ -206,14 +217,15 @@ def _candidates(symptoms: Sequence[Match], known: dict[str, Check]) -> tuple[Can
         known_one = first.setdefault(match.check, match)
         if match.ranks and not known_one.ranks:
             first[match.check] = match  # who it is says more than that somebody is
-    return tuple(_candidate(known[check], _told(match), match.why) for check, match in first.items() if check in known)[
-        :CANDIDATES
-    ]
+    return tuple(_candidate(known[check], match) for check, match in first.items() if check in known)[:CANDIDATES]
 
 
-def _candidate(check: Check, why: str, against: str) -> Candidate:
-    following, command = check.next
-    if not following:
+def _candidate(check: Check, match: Match) -> Candidate:
+    why, against, (following, command) = _told(match), match.why, check.next
+    if match.ranks:
+        named = ", ".join(map(str, match.ranks[:NAMED])) + (", ..." if len(match.ranks) > NAMED else "")
+        following, command = f"the log of rank{'s' if len(match.ranks) > 1 else ''} {named}", ""
+    elif not following:
         following, command = (
             "the logs of all ranks, above all of the one that ended first",
             "distdoctor diagnose LOGS...",

@@ -48,7 +48,9 @@ class Known:
         match = self._pattern.search(text)
         if match is None or (self._unless is not None and self._unless.search(text)):
             return None
-        return {name: value for name, value in match.groupdict().items() if value}
+        values = {name: value for name, value in match.groupdict().items() if value}
+        more, less = self.line.above
+        return None if more and not int(values.get(more, 0)) > int(values.get(less, 0)) else values
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:

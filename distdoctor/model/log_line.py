@@ -33,6 +33,8 @@ class Line:
     """For an end that has other reasons as well (``why``): what the line itself shows, instead of the title."""
     unless: str = ""
     """An expression that, found in the line, voids the match."""
+    above: tuple[str, str] = ("", "")
+    """Two of the values: it counts only where the number of the first is above that of the second."""
     final: bool = False
     """The job ends with it, whatever is still written: no progress after it shows that it was survived."""
     source: bool = False

@@ -331,3 +331,20 @@ def test_of_two_logs_without_a_clock_what_prevents_the_earlier_milestone(tmp_pat
 def test_what_a_file_system_calls_an_error_is_no_exception(tmp_path: Path) -> None:
     line = "LustreError: 11-0: lustre-OST0001-osc: operation ost_connect to node 10.0.0.1@o2ib failed: rc = -110"
     assert judged(tmp_path, f"[ 1234.567890] {line}\n").findings == ()
+
+
+def test_what_its_own_line_and_traceback_say_besides_is_no_consequence(tmp_path: Path) -> None:
+    found = judged(tmp_path, raised("", "ValueError: host not found: Name or service not known"))
+    assert [one.check for one in found.findings] == ["network/master-unresolvable"]
+
+
+@pytest.mark.parametrize(("here", "stale"), [(1, False), (2, False), (4, True)])
+def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool) -> None:
+    told = "Timed out initializing process group in store based barrier on rank: 0, for key: k (world_size=2, "
+    found = judged(tmp_path, f"{told}worker_count={here}, timeout=0:02:00)\n")
+    assert ("environment/stale-init-file" in [one.check for one in found.candidates]) is stale
+
+
+def test_whose_log_is_next_where_a_line_names_whom_it_waits_for(tmp_path: Path) -> None:
+    found = judged(tmp_path, "Stalled ops: HorovodBroadcast_dense_0 [missing ranks: 1, 6]\n")
+    assert found.candidates[0].next == "the log of ranks 1, 6"

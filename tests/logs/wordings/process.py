@@ -133,6 +133,13 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/killed-by-scheduler", "Host EC2 (instance i-0123) terminated."),
     ("process/killed-by-scheduler", "Normal  Preempted  1m  default-scheduler  Preempted by pod 1234 on node n3"),
     ("process/exception", "mpirun was unable to launch the specified application as it could not access"),
+    ("process/killed-by-oom", "   State: OUT_OF_MEMORY (exit code 0)"),
+    ("process/killed-by-oom", "   JobState=OUT_OF_MEMORY Reason=OutOfMemory Dependency=(null)"),
+    ("process/killed-by-oom", "      `Run time 00:26:24, OUT_OF_MEMORY`"),
+    ("process/killed-by-oom", "812.batch         batch                  acc         16 OUT_OF_ME+    0:125 "),
+    ("process/killed-by-scheduler", "   JobState=TIMEOUT Reason=TimeLimit Dependency=(null)"),
+    ("process/killed-by-scheduler", "812_3            train        gpu        acc         16  NODE_FAIL      0:0 "),
+    ("process/killed-by-scheduler", "Slurm Job_id=812 Name=train Ended, Run time 12:00:21, TIMEOUT, ExitCode 0"),
     (
         "process/timer-expired",
         "[INFO] 2026-01-01 00:00:00,000 file_based_local_timer: Successfully reaped worker=[1234] with signal=9",

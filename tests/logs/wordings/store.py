@@ -11,6 +11,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("store/nodes-missing", "RuntimeError: Wait timeout"),
     (
         "store/nodes-missing",
         "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined.",
