@@ -103,6 +103,8 @@ LOG = (
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
+# Who had no thread or no memory left to look around did not get to the meeting either.
+FOLLOWS = ("host/thread-limit", "host/memory-limit")
 # Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
 FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 

@@ -15,11 +15,12 @@ from distdoctor.model.findings import Finding, Fix
 
 
 def errors_with_words(cluster: Cluster, words: Collection[str], unless: str = "") -> dict[str, tuple[str, ...]]:
-    """Node name -> the errors of its ranks that hold one of ``words`` and not ``unless``, each once, as lines of
-    evidence."""
+    """Node name -> the errors of its ranks, and of stages that broke on the node itself, that hold one of ``words`` and
+    not ``unless``, each once, as lines of evidence."""
     found: dict[str, tuple[str, ...]] = {}
     for node in cluster.nodes:
         errors = [entry.error for rank in node.facts.ranks for entry in rank.stages if entry.error]
+        errors += [stage.reason for stage in node.facts.stages if stage.status == "error"]
         errors = [error for error in errors if not (unless and unless in error)]
         texts = dict.fromkeys(shorten_error(error) for error in errors if any(word in error for word in words))
         if texts:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from distdoctor.model.facts import StageFacts
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import KILLED, limited, on
-from tests.facts_builder import failing, met, rank_node, with_variables
+from tests.facts_builder import alone, failing, met, rank_node, waited_in_vain, with_variables
 
 CHECK = "host/thread-limit"
 MACHINE = {"threads": 900, "threads_max": 190_000}
@@ -26,6 +29,13 @@ def refused() -> Facts:
     )
 
 
+def refused_early() -> Facts:
+    """Node 1 cannot even begin to look at the network, and so never meets node 0."""
+    zero, one = on((1,), pids_max=12, pids_used=6, **MACHINE)
+    stages = (*one.stages[:2], StageFacts("network", "error", reason="RuntimeError: can't start new thread"))
+    return waited_in_vain(zero), alone(replace(one, stages=stages, ranks=()))
+
+
 def once_per_rank(threads: str | None) -> Facts:
     """One rank on each node, where nobody sets OMP_NUM_THREADS; 64 CPUs."""
     nodes = (
@@ -37,6 +47,7 @@ def once_per_rank(threads: str | None) -> Facts:
 
 ROWS = [
     Row("the ranks cannot have their threads", refused, ("host1",), together=True),
+    Row("the node itself cannot have a thread", refused_early, ("host1",), together=True),
     Row("a container's limit", lambda: one(pids_max=20, pids_used=6), ("host1",), "warn", together=True),
     Row(
         "the user's",
