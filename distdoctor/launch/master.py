@@ -88,6 +88,7 @@ def rdzv_backend(values: Values) -> str:
 
 def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:
     """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
+    text = text.strip()  # as torchrun does, static or not (parse_rendezvous_endpoint)
     address, port = split_endpoint(text)
     values.sources["master_addr"] = values.sources["master_port"] = source
     if parse_address(address) is not None and ":" in address and not text.startswith("["):

@@ -61,6 +61,8 @@ def test_alone_without_anything() -> None:
         ({"nnodes": "2", "rdzv_endpoint": "h:4000"}, {}, "master_addr", "h", "--rdzv-endpoint"),
         ({"nnodes": "2", "rdzv_endpoint": "h:4000"}, {}, "master_port", 4000, "--rdzv-endpoint"),
         ({"nnodes": "2"}, {"PET_RDZV_ENDPOINT": "h:4000"}, "master_port", 4000, "PET_RDZV_ENDPOINT"),
+        ({"nnodes": "2"}, {"PET_RDZV_ENDPOINT": "h:4000\r"}, "master_port", 4000, "PET_RDZV_ENDPOINT"),
+        ({"nnodes": "2", "rdzv_endpoint": " h:4000 "}, {}, "master_addr", "h", "--rdzv-endpoint"),
         ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]:4000"}, {}, "master_addr", "fd00::1", "--rdzv-endpoint"),
         ({"nnodes": "2", "rdzv_endpoint": "h:4000", "master_addr": "a"}, {}, "master_addr", "h", "--rdzv-endpoint"),
         ({"nnodes": "2", "rdzv_endpoint": "h:4000", "master_port": 7}, {}, "master_port", 4000, "--rdzv-endpoint"),
