@@ -26,7 +26,7 @@ environment/rendezvous-id-mismatch, environment/master-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement
+from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement, same_rendezvous
 
 SEVERITY = "fail"
 PREVENTS = "all met"
@@ -82,46 +82,12 @@ def line(node: Node) -> str:
 def fixes(nodes: list[Node], found: Disagreement[str]) -> Iterator[Fix]:
     others = [value for value in dict.fromkeys(found.values.values()) if value != found.usual]
     for option, wanted in enumerate([found.usual] if found.majority else [found.usual, *others], start=1):
-        right = next(node for node in nodes if node.plan.rdzv_backend == wanted)
-        free = free_ranks(nodes, wanted)
+        rightly = [node for node in nodes if node.plan.rdzv_backend == wanted]
+        right, free = rightly[0], same_rendezvous.free_node_ranks(rightly, len(nodes))
+        text = f"Start it with the {wanted} rendezvous, as {right.name} is."
         for node in nodes:
-            if node.plan.rdzv_backend != wanted:
-                flags = static(node, right, free) if wanted == "static" else dynamic(right, wanted)
-                yield changed(node, flags, f"Start it with the {wanted} rendezvous, as {right.name} is.", option)
-
-
-def free_ranks(nodes: list[Node], wanted: str) -> list[int]:
-    """The node ranks that no node has which is started rightly."""
-    taken = {node.plan.node_rank for node in nodes if node.plan.rdzv_backend == wanted}
-    return [rank for rank in range(len(nodes) + len(taken)) if rank not in taken]
-
-
-def static(node: Node, right: Node, free: list[int]) -> dict[str, str | None]:
-    rank = node.node_rank if node.node_rank in free else free[0]
-    free.remove(rank)
-    plan = right.plan
-    return {
-        "--rdzv-backend": None,
-        "--rdzv-endpoint": None,
-        "--rdzv-id": None if plan.run_id == "none" else plan.run_id,
-        "--node-rank": str(rank),
-        "--master-addr": plan.master_addr,
-        "--master-port": str(plan.master_port),
-    }
-
-
-def dynamic(right: Node, wanted: str) -> dict[str, str | None]:
-    """The flags of any other backend, as the node that is started rightly has them."""
-    plan = right.plan
-    host = f"[{plan.master_addr}]" if ":" in (plan.master_addr or "") else plan.master_addr
-    return {
-        "--rdzv-backend": wanted,
-        "--rdzv-endpoint": f"{host}:{plan.master_port}",
-        "--rdzv-id": None if plan.run_id == "none" else plan.run_id,
-        "--node-rank": None,
-        "--master-addr": None,
-        "--master-port": None,
-    }
+            if node not in rightly:
+                yield changed(node, same_rendezvous.flags_like(right, node, free), text, option)
 
 
 def changed(node: Node, flags: dict[str, str | None], text: str, option: int) -> Fix:

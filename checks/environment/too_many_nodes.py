@@ -31,6 +31,7 @@ SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)
 FOLLOWS_ANYWHERE = (
+    "environment/launcher-mismatch",
     "environment/world-size-mismatch",
     "environment/duplicate-node-rank",
     "environment/invalid-variable",

@@ -71,6 +71,7 @@ Nodes, ranks and what is planned for them:
 Values that must be alike, and variables:
     disagreement             how nodes disagree on a value: who has the usual one, and who another
     Disagreement             that: values, usual, others, blamed, said()
+    same_rendezvous          the flags by which a node comes to another's; pydoc distdoctor.check_api.same_rendezvous
     must_be_alike            whether a setting has to be the same on all nodes
     setting_effect           what a value of such a setting amounts to
     FATAL_SETTINGS           those of them without which a job hangs
@@ -200,7 +201,7 @@ from __future__ import annotations
 # fmt: off
 # isort: off
 from collections.abc import Iterator, Sequence
-from distdoctor.check_api import absent_nodes, files, gpus, groups, live, rdma, torch_remedies
+from distdoctor.check_api import absent_nodes, files, gpus, groups, live, rdma, same_rendezvous, torch_remedies
 from distdoctor.check_api.backend_addresses import INTERFACE_VARIABLES, PickedAddress, wrongly_picked
 from distdoctor.check_api.duplicate_addresses import DuplicateAddress, duplicate_addresses
 from distdoctor.check_api.fixes import (
@@ -292,8 +293,8 @@ __all__ = [
     "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
     "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
     "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
-    "route_obstacle", "route_obstacle_seen", "route_obstacles", "set_launch_fix", "set_master_fixes", "setting_effect",
-    "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses", "still_importing_torch",
-    "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen",
-    "torch_remedies", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
+    "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
+    "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
+    "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
+    "torch_error_seen", "torch_remedies", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]

@@ -1,0 +1,99 @@
+"""Some nodes are started by torchrun, others rank by rank.
+
+What you see
+------------
+Nothing for minutes on any node. Then `Timed out waiting for clients. 1/2 clients joined` where the ranks have their own
+variables, and `wait timeout ... keys: /none/torchelastic/role_info/0` where torchrun is.
+
+Why it happens
+--------------
+torchrun's agents meet first, one of each node, and start the ranks when all agents are there. A rank that a person or
+mpirun starts by RANK and WORLD_SIZE knows nothing of agents: it connects to the same port and waits for ranks. Each
+side waits for what the other never does. The launch line was changed on some of the nodes only, or one node still has
+the variables of an earlier way.
+
+Fix
+---
+Start all nodes in the same way.
+
+When it is harmless
+-------------------
+Never for nodes of one job.
+
+See also
+--------
+environment/rendezvous-backend-mismatch, environment/missing-variable, environment/world-size-mismatch
+"""
+
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    LAUNCH_VARIABLES,
+    Cluster,
+    Disagreement,
+    Finding,
+    Fix,
+    Node,
+    disagreement,
+    names_of,
+    rank_count,
+    same_rendezvous,
+)
+
+SEVERITY = "fail"
+PREVENTS = "plan agreed"
+LOOKS_AT = ("everyone",)
+FOLLOWS = ("environment/missing-variable", "environment/invalid-variable")
+OF_A_RANK = (*LAUNCH_VARIABLES, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+WAYS = {"node": "once per node, as torchrun is", "rank": "rank by rank"}
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    found = disagreement({node.name: str(node.plan.started) for node in cluster.nodes})
+    if found is None or any(node.plan.agent_store for node in cluster.nodes):
+        return
+    parts = [f"{WAYS[way]} on {names_of(started(cluster, way))}" for way in dict.fromkeys(found.values.values())]
+    yield Finding.about(
+        [node for node in cluster.nodes if node.name in found.blamed],
+        f"The nodes are started in different ways: {'; '.join(parts)}.",
+        unsure=not found.majority,
+        evidence=map(line, cluster.nodes),
+        fixes=fixes(cluster, found),
+    )
+
+
+def started(cluster: Cluster, way: str) -> list[Node]:
+    return [node for node in cluster.nodes if node.plan.started == way]
+
+
+def line(node: Node) -> str:
+    plan = node.plan
+    if plan.started == "node":
+        given = plan.sources.get("nnodes", "default")
+        return f"{node.name}: one process for the node, of {plan.nnodes} nodes (from {given})"
+    variables = {name: plan.sources.get(name, "default") for name in ("rank", "world_size")}
+    return (
+        f"{node.name}: one process for each rank, rank {plan.rank} (from {variables['rank']}) of {plan.world_size} "
+        f"(from {variables['world_size']})"
+    )
+
+
+def fixes(cluster: Cluster, found: Disagreement[str]) -> Iterator[Fix]:
+    # torchrun's line can be told; who starts single ranks, and how, is not known.
+    ways = [found.usual] if found.majority else ["node", "rank"]
+    for option, wanted in enumerate(ways, start=1):
+        right = started(cluster, wanted)
+        others = [node for node in cluster.nodes if node not in right]
+        if wanted == "rank":
+            text = f"{'Or start' if option > 1 else 'Start'} each rank of {names_of(others)} by itself, with RANK and "
+            yield Fix.on(others, f"{text}WORLD_SIZE of its own, as on {names_of(right)}; without torchrun.", option)
+            continue
+        free = same_rendezvous.free_node_ranks(right, len(cluster.nodes))
+        yield from (as_torchrun(node, right[0], free, option) for node in others)
+
+
+def as_torchrun(node: Node, right: Node, free: list[int], option: int) -> Fix:
+    text = f"Start torchrun on {node.name} as on {right.name}, once, without the variables of a rank."
+    counts = {"--nnodes": str(right.plan.nnodes), "--nproc-per-node": str(rank_count(node))}
+    unset: dict[str, str | None] = {name: None for name in OF_A_RANK if name in node.variables}
+    return Fix.on(node, text, option, env=unset, flags={**counts, **same_rendezvous.flags_like(right, node, free)})
