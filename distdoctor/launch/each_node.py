@@ -1,57 +1,41 @@
 """Platforms that run the same command once on every node of a job, and tell each which one it is.
 
-SkyPilot: docs, "Distributed Multi-Node Jobs" (the first address is node 0's). dstack: docs, "Tasks", system environment
-variables. SageMaker: sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md; where it starts torchrun or mpirun itself,
-those are nearer. AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunPod: docs, Instant
-Clusters, "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. Vertex AI: "Distributed
-training", CLUSTER_SPEC.
+Here those that name the nodes; the others: ``distdoctor.launch.counted``. SkyPilot: docs, "Distributed Multi-Node Jobs"
+(the first address is node 0's). dstack: docs, "Tasks", system environment variables. SageMaker:
+sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md; where it starts torchrun or mpirun itself, those are nearer; an
+image without the toolkit has the file alone (developer guide, "How Amazon SageMaker AI Provides Training Information").
+Vertex AI: "Distributed training", CLUSTER_SPEC. OpenPAI: docs/manual/cluster-user, environment variables. Determined:
+harness/determined/_info.py.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from distdoctor.launch import counted
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.nodes import MAX_LENGTH, number_of
-from distdoctor.model.launch_settings import MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
+from distdoctor.launch.nodes import MAX_LENGTH, MAX_NODES, number_of
+from distdoctor.model.launch_settings import RANK
 
 PLATFORMS = (
     # name, the nodes in the order of their ranks, this one: its number or its name
     ("SkyPilot", "SKYPILOT_NODE_IPS", "SKYPILOT_NODE_RANK"),
     ("dstack", "DSTACK_NODES_IPS", "DSTACK_NODE_RANK"),
     ("SageMaker", "SM_HOSTS", "SM_CURRENT_HOST"),
+    ("Cloud TPU", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"),
 )
 
-
-@dataclass(frozen=True)
-class Counted:
-    """A platform that tells how many nodes there are and which this is, and names at most the first."""
-
-    name: str
-    count: str
-    number: str
-    first: str = ""
-    ranks: str = ""
-    sign: str = ""
-    """A variable that it alone sets, where the others have common names."""
-
-
-COUNTED = (
-    Counted(
-        "AWS Batch",
-        "AWS_BATCH_JOB_NUM_NODES",
-        "AWS_BATCH_JOB_NODE_INDEX",
-        "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
-    ),
-    Counted("RunPod", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], "NUM_TRAINERS", "PRIMARY_ADDR"),
-    Counted("HTCondor", "_CONDOR_NPROCS", "_CONDOR_PROCNO"),
-)
 VERTEX = "CLUSTER_SPEC"
 _POOLS = ("workerpool0", "workerpool1")
 """The primary replica and the workers; further pools are servers and evaluators."""
+FILES = (
+    # name, a variable that says that it runs here, the file, the nodes in it, this one: its number or its name
+    ("SageMaker", "TRAINING_JOB_ARN", Path("/opt/ml/input/config/resourceconfig.json"), "hosts", "current_host"),
+    ("Determined", "DET_TASK_ID", Path("/run/determined/info/rendezvous.json"), "container_addrs", "container_rank"),
+)
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
@@ -63,10 +47,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
         place = nodes.index(here) if here in nodes else number_of(here)
         if found := _listed(name, nodes, listed, place, own):
             return found
-    for platform in COUNTED:
-        if found := _counted(platform, env):
-            return found
-    return _vertex(env)
+    return counted.detect(env) or _vertex(env) or _openpai(env) or _by_file(env)
 
 
 def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, own: str) -> Launched | None:
@@ -79,22 +60,6 @@ def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, o
         "master_addr": Found(nodes[0], listed),
     }
     return Launched(name, {}, found, (), nodes, per_node=True)
-
-
-def _counted(platform: Counted, env: Mapping[str, str]) -> Launched | None:
-    count, number = number_of(env.get(platform.count)), number_of(env.get(platform.number))
-    if (platform.sign and platform.sign not in env) or not count or count < 2 or number is None or number >= count:
-        return None
-    found = {"nnodes": Found(count, platform.count), "node_rank": Found(number, platform.number)}
-    if ranks := number_of(env.get(platform.ranks)):
-        found["nproc_per_node"] = Found(ranks, platform.ranks)
-    if first := env.get(platform.first):
-        found["master_addr"] = Found(first, platform.first)
-    unknown = (
-        f"{platform.name} does not tell the nodes where node 0 is: `distdoctor check {NNODES.flag} {count} "
-        f"{NPROC_PER_NODE.flag} M {NODE_RANK.flag} ${platform.number} {MASTER_ADDR.flag} HOST`"
-    )
-    return Launched(platform.name, {}, found, (), per_node=True, rank0_unknown="" if platform.first else unknown)
 
 
 def _vertex(env: Mapping[str, str]) -> Launched | None:
@@ -111,6 +76,32 @@ def _vertex(env: Mapping[str, str]) -> Launched | None:
     return _listed("Vertex AI", nodes, VERTEX, place, VERTEX)
 
 
+def _openpai(env: Mapping[str, str]) -> Launched | None:
+    role = env.get("PAI_CURRENT_TASK_ROLE_NAME", "")
+    count = f"PAI_TASK_ROLE_TASK_COUNT_{role}"
+    tasks = min(number_of(env.get(count)) or 0, MAX_NODES)
+    addresses = [env.get(f"PAI_HOST_IP_{role}_{place}", "") for place in range(tasks)]
+    own = "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
+    nodes = tuple(addresses) if all(addresses) else ()
+    return _listed("OpenPAI", nodes, count, number_of(env.get(own)), own)
+
+
+def _by_file(env: Mapping[str, str]) -> Launched | None:
+    for name, sign, path, listed, own in FILES:
+        if sign not in env:
+            continue
+        try:
+            told = _json(path.read_text(errors="replace"))
+        except OSError:
+            continue
+        nodes, here = (told.get(listed), told.get(own)) if isinstance(told, dict) else (None, None)
+        names = tuple(map(str, nodes)) if isinstance(nodes, list) else ()
+        place = names.index(here) if here in names else number_of(str(here))
+        if found := _listed(name, names, str(path), place, str(path)):
+            return found
+    return None
+
+
 def _json(text: str) -> Any:
     try:
         return json.loads(text) if len(text) <= MAX_LENGTH else None
@@ -119,8 +110,8 @@ def _json(text: str) -> Any:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """The names in a JSON list, or in lines."""
+    """The names in a JSON list, in lines or between commas."""
     if len(text) > MAX_LENGTH or not text.lstrip().startswith("["):
-        return tuple(text.split()) if len(text) <= MAX_LENGTH else ()
+        return tuple(text.replace(",", " ").split()) if len(text) <= MAX_LENGTH else ()
     names = _json(text)
     return tuple(str(name) for name in names) if isinstance(names, list) else ()

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from distdoctor.launch import hydra, mvapich, openmpi, slurm
+from distdoctor.launch import horovod, hydra, mvapich, openmpi, slurm
 from distdoctor.launch.launched import Launched
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import RANK, STANDALONE
 
-LAUNCHERS = (openmpi.detect, hydra.detect, mvapich.detect, slurm.detect)
+LAUNCHERS = (openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, horovod.detect)
 """Those that start each process themselves: what a pod or a batch script has says nothing of a shell below it."""
 ANCESTORS = 12
 """Shells, wrappers and container runtimes between a launcher and this process, at most."""

@@ -40,7 +40,7 @@ class Numbered:
 
     def launched(self, name: str, found: Mapping[str, Found], roster: Sequence[str] = ()) -> Launched:
         """What it tells. The variables of torch, where they are set, count before its own."""
-        command = self.with_variable.partition(" ")[0]
+        command = next(word for word in self.with_variable.split() if "{" not in word)
         return Launched(
             name,
             {

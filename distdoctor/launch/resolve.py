@@ -14,9 +14,11 @@ from dataclasses import replace
 
 from distdoctor.launch import (
     accelerate,
+    counted,
     deepspeed,
     each_node,
     env_variables,
+    horovod,
     hydra,
     lost,
     lsf,
@@ -40,8 +42,9 @@ from distdoctor.model.launch_settings import BACKEND, NNODES, NODE_RANK, NPROC_P
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
-    lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, pbs.detect, slurm.prolog,
-    deepspeed.detect, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job, each_node.detect,
+    lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect,
+    pbs.detect, slurm.prolog, deepspeed.detect, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job,
+    each_node.detect,
 )  # fmt: skip
 """In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
 `srun --mpi=pmi2` sets PMI_RANK."""
@@ -91,6 +94,8 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
     ranked = any(name in env for name in RANK.variables)
     for refuse in REFUSALS:
         refuse(env)
+    if script := counted.by_script(env):
+        return script
     if (flags.master_addr or flags.rdzv_endpoint) and not ranked:
         return None
     return env_variables.detect(env)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.nodes import expand, number_of, repeated
+from distdoctor.launch.nodes import MAX_NODES, expand, number_of, repeated
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
 
@@ -91,12 +91,17 @@ def prolog(env: Mapping[str, str]) -> Launched | None:
 
 def refuse_outside_step(env: Mapping[str, str]) -> None:
     """Raises UsageError in a batch script or a shell of a job of several nodes, which starts nothing on the others."""
+    parts = number_of(env.get("SLURM_HET_SIZE")) or 1
     number = number_of(env.get("SLURM_JOB_NUM_NODES"))
+    if number and 1 < parts <= MAX_NODES:  # it is that of the first component, and srun would start nothing on others
+        lists = (expand(env.get(f"SLURM_JOB_NODELIST_HET_GROUP_{part}", "")) for part in range(parts))
+        number = len({name for nodes in lists for name in nodes}) or parts
     step = STEP in env and TERMINAL not in env
     if JOB not in env or number is None or number < 2 or step or RANK.variables[0] in env:
         return
     what = "a shell" if STEP in env or RANK.slurm not in env else "the batch script"
-    line = "srun --overlap distdoctor check" if STEP in env else "srun distdoctor check"
+    flags = ("--overlap " if STEP in env else "") + (f"--het-group=0-{parts - 1} " if parts > 1 else "")
+    line = f"srun {flags}distdoctor check"
     raise UsageError(
         f"this is {what} of SLURM job {env[JOB]}, which has {number} nodes, and would check one machine: type `{line}` "
         "(or add --standalone for this machine alone)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from distdoctor.launch import hydra, mvapich, openmpi, slurm
+from distdoctor.launch import horovod, hydra, mvapich, openmpi, slurm
 from distdoctor.launch.env_variables import RUN_ID
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
 
@@ -22,6 +22,7 @@ def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict
     for name, beside in (
         (openmpi.RANKS.rank,) * 2,
         (mvapich.RANKS.rank,) * 2,
+        (horovod.RANKS.rank,) * 2,
         *((ranks.rank, ranks.local_rank) for ranks in (hydra.RANKS, hydra.FLUX, hydra.CRAY)),
         (RANK.slurm, slurm.STEP),
     ):

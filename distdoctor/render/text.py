@@ -31,6 +31,7 @@ NODES_COUNTED = 8
 """Nodes whose different numbers of ranks are told one by one."""
 BY_HAND = "env"
 """The launcher of a plan that stands in the ranks' variables alone."""
+ALONE = "this machine alone"
 SUMMARY_SHOWN = 180
 """Characters of what merely follows, without ``-v``."""
 
@@ -232,7 +233,13 @@ def tally(roots: Sequence[Finding], followers: int) -> str:
 def _shape(report: Report) -> str:
     """How many nodes and ranks, and who started them."""
     launcher = report.plan.get("launcher") or BY_HAND
-    return f"{_nodes_and_ranks(report, launcher)}{f' ({clean(launcher)})' if launcher != BY_HAND else ''}"
+    who = clean(launcher) if launcher != BY_HAND else ALONE if _taken_for_alone(report) else ""
+    return _nodes_and_ranks(report, launcher) + (f" ({who})" if who else "")
+
+
+def _taken_for_alone(report: Report) -> bool:
+    """Whether nothing said of other nodes: what was taken for granted is told, as it may be wrong."""
+    return report.plan.get("nnodes") == 1 and report.plan.get("sources", {}).get("nnodes") == "default"
 
 
 def _nodes_and_ranks(report: Report, launcher: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distdoctor.launch import each_node
 from distdoctor.model.errors import UsageError
 from distdoctor.session.join_line import with_master
 from distdoctor.session.options import Options
@@ -40,6 +42,26 @@ VERTEX = {
 }
 CONDOR = env_of("_CONDOR_PROCNO=1 _CONDOR_NPROCS=2")
 VOLCANO_HOSTS = env_of("VC_TASK_INDEX=1 VK_TASK_INDEX=1 VC_WORKER_NUM=2 VC_WORKER_HOSTS=j-worker-0.j,j-worker-1.j")
+LWS = env_of("LWS_LEADER_ADDRESS=10.0.0.1 LWS_GROUP_SIZE=2 LWS_WORKER_INDEX=1 KUBERNETES_SERVICE_HOST=10.96.0.1")
+GOOGLE_BATCH = env_of("BATCH_NODE_COUNT=2 BATCH_NODE_INDEX=1 BATCH_MAIN_NODE_HOSTNAME=10.0.0.1 BATCH_TASK_INDEX=1")
+BASETEN = env_of("BT_GROUP_SIZE=2 BT_NODE_RANK=1 BT_LEADER_ADDR=10.0.0.1 BT_NUM_GPUS=8")
+BEAKER = env_of("BEAKER_REPLICA_COUNT=2 BEAKER_REPLICA_RANK=1 BEAKER_LEADER_REPLICA_HOSTNAME=10.0.0.1")
+VOLCENGINE = env_of(
+    "MLP_WORKER_NUM=2 MLP_ROLE_INDEX=1 MLP_WORKER_0_HOST=10.0.0.1 MLP_WORKER_0_PORT=2222 MLP_WORKER_GPU=8"
+)
+MERLIN = env_of(
+    "ARNOLD_WORKER_NUM=2 ARNOLD_ID=1 ARNOLD_WORKER_0_HOST=10.0.0.1 ARNOLD_WORKER_0_PORT=2222,2223 ARNOLD_WORKER_GPU=8"
+)
+LEPTON = env_of("LEPTON_JOB_TOTAL_WORKERS=2 LEPTON_JOB_WORKER_INDEX=1")
+NGC = env_of("NGC_ARRAY_SIZE=2 NGC_ARRAY_INDEX=1 NGC_MASTER_ADDR=10.0.0.1 NGC_GPUS_PER_NODE=8")
+TPU = env_of("TPU_WORKER_HOSTNAMES=10.0.0.1,10.0.0.2 TPU_WORKER_ID=1")
+OPENPAI = env_of(
+    "PAI_CURRENT_TASK_ROLE_NAME=worker PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=1 PAI_TASK_ROLE_TASK_COUNT_worker=2 "
+    "PAI_HOST_IP_worker_0=10.0.0.1 PAI_HOST_IP_worker_1=10.0.0.2"
+)
+SCRIPT = env_of("NNODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NPROC_PER_NODE=8")
+HOROVOD = env_of("HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2 HOROVOD_CROSS_RANK=1")
+ALONE = ("node", 1, 2, 0, None, 2)
 SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size")
 
 
@@ -79,6 +101,30 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         ),
         ({"CLUSTER_SPEC": "[1]"}, {}, "", ("node", 1, 2, 0, None, 2)),
         (VOLCANO_HOSTS, {}, "Volcano", ("node", 2, 2, 1, None, 4)),
+        (LWS, {}, "LeaderWorkerSet", ("node", 2, 2, 1, None, 4)),
+        (LWS | {"LWS_GROUP_SIZE": "1", "LWS_WORKER_INDEX": "0"}, {}, "", ALONE),
+        (GOOGLE_BATCH, {}, "Google Batch", ("node", 2, 2, 1, None, 4)),
+        (env_of("BATCH_TASK_INDEX=1 BATCH_TASK_COUNT=20"), {}, "", ALONE),
+        (BASETEN, {}, "Baseten", ("node", 2, 8, 1, None, 16)),
+        # a job of its own in the SLURM that runs there
+        (BASETEN | env_of("SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=node1"), {}, "", ALONE),
+        (BEAKER, {}, "Beaker", ("node", 2, 2, 1, None, 4)),
+        (env_of("BEAKER_REPLICA_COUNT=8 BEAKER_REPLICA_RANK=1"), {}, "", ALONE),
+        (VOLCENGINE, {}, "Volcengine", ("node", 2, 8, 1, None, 16)),
+        (MERLIN, {}, "Merlin", ("node", 2, 8, 1, None, 16)),
+        (MERLIN | RANKED, {}, "env", ("rank", None, None, None, 3, 4)),
+        (LEPTON, {"master_addr": "n0"}, "Lepton", ("node", 2, 2, 1, None, 4)),
+        (NGC, {}, "NGC", ("node", 2, 8, 1, None, 16)),
+        (TPU, {}, "Cloud TPU", ("node", 2, 2, 1, None, 4)),
+        (env_of("TPU_WORKER_HOSTNAMES=localhost TPU_WORKER_ID=0"), {}, "", ALONE),
+        (OPENPAI, {}, "OpenPAI", ("node", 2, 2, 1, None, 4)),
+        (OPENPAI | {"PAI_TASK_ROLE_TASK_COUNT_worker": "9999999999"}, {}, "", ALONE),
+        (SCRIPT, {}, "NNODES and NODE_RANK", ("node", 2, 8, 1, None, 16)),
+        (SCRIPT, {"nnodes": "3", "node_rank": 2}, "", ("node", 3, 2, 2, None, 6)),
+        (SCRIPT | RANKED, {}, "env", ("rank", None, None, 1, 3, 4)),
+        (env_of("NNODES=1 NODE_RANK=0"), {}, "", ALONE),
+        (HOROVOD, {"master_addr": "n0"}, "Horovod", ("rank", None, 2, None, 3, 4)),
+        (HOROVOD | {"HOROVOD_SIZE": "1", "HOROVOD_RANK": "0"}, {}, "", ALONE),
         (CONDOR, {"master_addr": "n0"}, "HTCondor", ("node", 2, 2, 1, None, 4)),
         (TRAIN_JOB, {}, "", ("node", 2, 4, 1, None, 8)),
         (ACCELERATE | env_of("RANK=3 WORLD_SIZE=4"), {}, "env", ("rank", None, None, None, 3, 4)),
@@ -101,6 +147,13 @@ def test_volcano_counts_pods_and_that_is_said() -> None:
         (JOBSET, r"--nnodes N --nproc-per-node M --node-rank \$RANK"),
         (CONDOR, r"--nnodes 2 --nproc-per-node M --node-rank \$_CONDOR_PROCNO --master-addr HOST"),
         (VOLCANO_HOSTS | env_of("VC_MASTER_HOSTS=j-master-0.j"), "this job has 2 tasks: `distdoctor check --nnodes 3"),
+        (LEPTON, r"\(Lepton\): set MASTER_ADDR, or `distdoctor check --nnodes 2"),
+        (env_of("NNODES=2 NODE_RANK=1"), r"--nnodes 2 --nproc-per-node M --node-rank \$NODE_RANK --master-addr HOST"),
+        (HOROVOD, "horovodrun does not tell .* `MASTER_ADDR=HOST horovodrun ... distdoctor check`"),
+        (
+            SCRIPT | env_of("SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_PROCID=0 SLURM_JOB_NODELIST=n[0-1]"),
+            "this is the batch script of SLURM job 7, which has 2 nodes",
+        ),
         (env_of("K_MPI_JOB_ROLE=launcher"), "in this pod type `mpirun distdoctor check`"),
         (env_of("K_MPI_JOB_ROLE=worker"), "in the launcher's pod type `mpirun distdoctor check`"),
     ],
@@ -128,11 +181,42 @@ def test_the_main_node_of_aws_batch_takes_its_own_address_and_asks_nobody_to_sta
     assert options.plan.master_addr
 
 
-@pytest.mark.parametrize("env", [AWS_BATCH, RUNPOD, VERTEX, VOLCANO_HOSTS])
-def test_where_node_0_is(env: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("env", "port"),
+    [
+        *((env, 29500) for env in (AWS_BATCH, VERTEX, VOLCANO_HOSTS, LWS, GOOGLE_BATCH, BASETEN, BEAKER, NGC, TPU)),
+        *((env, 2222) for env in (VOLCENGINE, MERLIN)),
+        *((env, 29400) for env in (RUNPOD, SCRIPT)),
+        (OPENPAI, 29500),
+        (HOROVOD | {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1"}, 29500),
+    ],
+)
+def test_where_node_0_is(env: dict[str, str], port: int) -> None:
     plan = plan_in(env)
     assert plan.master_addr in ("10.0.0.1", "job-0-0", "j-worker-0.j")
-    assert plan.master_port == (29400 if env is RUNPOD else 29500)
+    assert plan.master_port == port
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "told"),
+    [
+        ("SageMaker", "TRAINING_JOB_ARN=arn:aws:1", '{"current_host": "10.0.0.2", "hosts": ["10.0.0.1", "10.0.0.2"]}'),
+        ("Determined", "DET_TASK_ID=7", '{"container_addrs": ["10.0.0.1", "10.0.0.2"], "container_rank": 1}'),
+    ],
+)
+def test_platforms_that_tell_it_in_a_file(
+    name: str, env: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "told.json"
+    monkeypatch.setattr(each_node, "FILES", [(*one[:2], file, *one[3:]) for one in each_node.FILES if one[0] == name])
+    assert values(plan_in(env_of(env)), *SHAPE) == ALONE
+    file.write_text(told)
+    plan = plan_in(env_of(env))
+    assert (plan.launcher, values(plan, *SHAPE)) == (name, ("node", 2, 2, 1, None, 4))
+    assert (plan.master_addr, plan.sources["nnodes"]) == ("10.0.0.1", str(file))
+    assert values(plan_in({}), *SHAPE) == ALONE
+    file.write_text('{"hosts": 2, "container_addrs": null}')
+    assert values(plan_in(env_of(env)), *SHAPE) == ALONE
 
 
 @pytest.mark.parametrize("env", [SKYPILOT, DSTACK, SAGEMAKER])

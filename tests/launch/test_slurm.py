@@ -39,6 +39,9 @@ BATCH = env_of(
     "SLURM_LOCALID=0 SLURM_NNODES=2 SLURM_NODEID=0 SLURM_NODELIST=sn[0-1] SLURM_NTASKS=4 SLURM_PROCID=0 "
     "SLURM_TASKS_PER_NODE=3,1"
 )
+PARTS = BATCH | env_of(
+    "SLURM_HET_SIZE=2 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST_HET_GROUP_0=sn0 SLURM_JOB_NODELIST_HET_GROUP_1=sn[1-2]"
+)
 SALLOC = env_of(
     "SLURM_JOB_ID=13 SLURM_JOB_NODELIST=sn[0-1] SLURM_JOB_NUM_NODES=2 SLURM_NNODES=2 SLURM_NODELIST=sn[0-1] "
     "SLURM_TASKS_PER_NODE=1(x2)"
@@ -125,6 +128,7 @@ def test_a_prolog_is_one_process_of_a_node() -> None:
         (STEP, {"nnodes": "3"}, "SLURM started this on 2 nodes"),
         (BATCH, {}, "the batch script of SLURM job 12, .* `srun distdoctor check`"),
         (BATCH | {"MASTER_ADDR": "sn0", "MASTER_PORT": "29500", "WORLD_SIZE": "4"}, {}, "`srun distdoctor check`"),
+        (PARTS, {}, "SLURM job 12, which has 3 nodes, .* `srun --het-group=0-1 distdoctor check`"),
         (SALLOC, {}, "a shell of SLURM job 13, .* `srun distdoctor check`"),
         (INTERACTIVE, {}, "`srun --overlap distdoctor check`"),
         (STEP | {"SLURM_PTY_PORT": "43681"}, {}, "srun --pty .* `srun --overlap distdoctor check`"),

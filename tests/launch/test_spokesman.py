@@ -26,6 +26,7 @@ AGENT = "TORCHELASTIC_RUN_ID=a RANK=2 LOCAL_RANK="
         ("PMI_RANK=1 MPI_LOCALRANKID=1", False),
         ("PMI_RANK=1 FLUX_TASK_LOCAL_ID=1", False),
         ("MV2_COMM_WORLD_RANK=1", False),
+        ("HOROVOD_RANK=1", False),
         ("PMI_RANK=1", True),
         (AGENT + "0", True),
         (AGENT + "1", False),

@@ -1,0 +1,101 @@
+"""Platforms that tell each node of a job how many there are, which one it is, and at most where the first is.
+
+AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunPod: docs, Instant Clusters,
+"Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
+api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
+Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distdoctor.launch import jobs
+from distdoctor.launch.launched import Found, Launched
+from distdoctor.launch.nodes import number_of
+from distdoctor.model.launch_settings import MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The variables of one platform: how many nodes, this one's number, the first's address, ranks of each, a port."""
+
+    name: str
+    count: str
+    number: str
+    first: str = ""
+    ranks: str = ""
+    port: str = ""
+    sign: str = ""
+    """A variable that it alone sets, where the others have common names."""
+    first_knows: bool = True
+    """The first node is told its own address, too."""
+
+
+PLATFORMS = (
+    Counted(
+        "AWS Batch",
+        "AWS_BATCH_JOB_NUM_NODES",
+        "AWS_BATCH_JOB_NODE_INDEX",
+        "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
+        first_knows=False,
+    ),
+    Counted(
+        "RunPod", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], "NUM_TRAINERS", sign="PRIMARY_ADDR"
+    ),
+    Counted("HTCondor", "_CONDOR_NPROCS", "_CONDOR_PROCNO"),
+    Counted("LeaderWorkerSet", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"),
+    Counted("Google Batch", "BATCH_NODE_COUNT", "BATCH_NODE_INDEX", "BATCH_MAIN_NODE_HOSTNAME"),
+    Counted("Baseten", "BT_GROUP_SIZE", "BT_NODE_RANK", "BT_LEADER_ADDR", "BT_NUM_GPUS"),
+    Counted(
+        "Beaker",
+        "BEAKER_REPLICA_COUNT",
+        "BEAKER_REPLICA_RANK",
+        "BEAKER_LEADER_REPLICA_HOSTNAME",
+        sign="BEAKER_LEADER_REPLICA_HOSTNAME",  # without it, the replicas have nothing to do with each other
+    ),
+    Counted(
+        "Volcengine", "MLP_WORKER_NUM", "MLP_ROLE_INDEX", "MLP_WORKER_0_HOST", "MLP_WORKER_GPU", "MLP_WORKER_0_PORT"
+    ),
+    Counted(
+        "Merlin", "ARNOLD_WORKER_NUM", "ARNOLD_ID", "ARNOLD_WORKER_0_HOST", "ARNOLD_WORKER_GPU", "ARNOLD_WORKER_0_PORT"
+    ),
+    Counted("Lepton", "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_JOB_WORKER_INDEX"),
+    Counted("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
+)
+SCRIPT = Counted("NNODES and NODE_RANK", "NNODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], "NPROC_PER_NODE")
+"""What scripts read and hand to torchrun as flags, which itself reads neither: LLaMA-Factory (launcher.py), ms-swift,
+OpenMMLab (tools/dist_train.sh)."""
+
+
+def detect(env: Mapping[str, str]) -> Launched | None:
+    """One node of several. In the job of a scheduler on such a platform, that one is nearer."""
+    if RANK.variables[0] in env or jobs.nodes(env)[0]:
+        return None
+    return next((found for platform in PLATFORMS if (found := _told(platform, env))), None)
+
+
+def by_script(env: Mapping[str, str]) -> Launched | None:
+    """One node of several by the variables that start scripts share."""
+    return _told(SCRIPT, env) if RANK.variables[0] not in env else None
+
+
+def _told(platform: Counted, env: Mapping[str, str]) -> Launched | None:
+    count, number = number_of(env.get(platform.count)), number_of(env.get(platform.number))
+    if (platform.sign and platform.sign not in env) or not count or count < 2 or number is None or number >= count:
+        return None
+    found = {"nnodes": Found(count, platform.count), "node_rank": Found(number, platform.number)}
+    if ranks := number_of(env.get(platform.ranks)):
+        found["nproc_per_node"] = Found(ranks, platform.ranks)
+    if first := env.get(platform.first):
+        found["master_addr"] = Found(first, platform.first)
+    if port := number_of(env.get(platform.port, "").partition(",")[0]):  # there may be several: the first is used
+        found["master_port"] = Found(port, platform.port)
+    unknown = (
+        f"nothing tells the nodes where node 0 is ({platform.name}): set {MASTER_ADDR.variables[0]}, or `distdoctor "
+        f"check {NNODES.flag} {count} {NPROC_PER_NODE.flag} M {NODE_RANK.flag} ${platform.number} {MASTER_ADDR.flag} "
+        "HOST`"
+    )
+    itself = number == 0 and not platform.first_knows
+    return Launched(platform.name, {}, found, (), per_node=True, rank0_unknown="" if itself else unknown)
