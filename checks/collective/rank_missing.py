@@ -107,6 +107,14 @@ LOG = (
         why="a slow rank, and packets that are lost, show the same",
     ),
     Line(
+        ("timed out", "imeout"),
+        r"^(?:[\w.]{1,80}\.)?\w{0,40}Error: .{0,400}(?:timed out|[Tt]imeout)",
+        stack=r"/torch/distributed/distributed_c10d\.py\", line \d{1,6}, in (?:all_|barrier|broadcast|reduce|scatter"
+        r"|gather|recv|send|batch_isend|monitored)\w{0,40}(?![\s\S]*File \")",
+        shows="symptom",
+        why="a slow rank, and one that is gone, show the same",
+    ),
+    Line(
         ("issing ranks:", "talled ranks:"),  # Horovod's; where they end the line, they stand in the ones below it
         r"(?:[Mm]issing|[Ss]talled) ranks:(?: ?(?P<ranks>\d[\d, ]{0,200})|$)",
         shows="symptom",

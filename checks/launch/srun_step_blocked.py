@@ -45,8 +45,14 @@ LOG = (
         why="the step was made after all",
     ),
     Line(
-        ("Task launch for ", "Application launch failed", " launch failed: "),
+        (
+            "Task launch for ",
+            "Application launch failed",
+            " launch failed: ",
+            "waiting for task launch",
+        ),
         r"srun: error: (?:Task launch for \S{1,40} failed on node (?P<host>\S{1,64}):|Application launch failed"
+        r"|timeout waiting for task launch"
         r"|task \d+ launch)",
         shows="symptom",
         why="what stands behind the colon is what srun was told by the node; slurmd's own log has more",

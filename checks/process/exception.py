@@ -97,7 +97,7 @@ LOG = (
         why="mpirun tells only that a process failed",
     ),
     Line(
-        "MPI_ABORT was invoked",
+        ("MPI_ABORT was invoked", "failed for some reason; your parallel process is"),  # MPI_Init, pmix_init, orte_init
         shows="symptom",
         why="mpirun tells only that a process gave up",
     ),

@@ -54,6 +54,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
         "collective/rank-missing",
+        'Traceback (most recent call last):\n  File "/v/torch/distributed/distributed_c10d.py", line 9, in all_reduce\n'
+        "    work.wait()\nRuntimeError: Operation timed out!",
+    ),
+    (
+        "collective/rank-missing",
         "dinov2.cn-d003.nolog [stderr] [rank3]:[E909 09:55:46.996672294 ProcessGroupNCCL.cpp:1709] [PG 0 (default_pg) "
         "Rank 3] Timeout at NCCL work: 2070, last enqueued",
     ),

@@ -12,6 +12,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("launch/srun-step-blocked", "srun: error: timeout waiting for task launch, started 0 of 1 tasks"),
     (
         "launch/srun-step-blocked",
         "srun: error: Task launch for StepId=847293.0 failed on node nid003078: Communication connection failure",
