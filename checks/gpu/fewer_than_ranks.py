@@ -25,7 +25,7 @@ gpu/shared-device
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, set_launch_fix, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, set_launch_fix, together
 
 SEVERITY = "fail"
 LOG = (
@@ -69,7 +69,8 @@ def short(node: Node) -> bool:
     count = len(devices(node))
     # Without any device, `auto` is a CPU job.
     planned = "nccl" in node.plan.backends(gpus=False) or (count > 0 and "nccl" in node.plan.backends(gpus=True))
-    return bool(looked) and planned and count < ranks(node)
+    shared = count > 0 and gpus.may_share(node)
+    return bool(looked) and planned and count < ranks(node) and not shared
 
 
 def devices(node: Node) -> set[str]:
@@ -96,7 +97,10 @@ def evidence(node: Node) -> str:
     shown = f"CUDA_VISIBLE_DEVICES={mask!r}" if mask is not None else "CUDA_VISIBLE_DEVICES is not set"
     why = f"; {first.reason or first.error}" if first.reason or first.error else ""
     source = node.plan.sources.get("nproc_per_node", "default")
-    return f"{node.name}: {len(devices(node))} visible, {ranks(node)} ranks (from {source}); {shown}{why}"
+    driver = gpus.driver(node)
+    listed = sum(1 for device in driver.devices if not device.error)
+    lost = f"; the driver answers for {listed} of {driver.on_bus} on the PCI bus" if 0 < listed < driver.on_bus else ""
+    return f"{node.name}: {len(devices(node))} visible, {ranks(node)} ranks (from {source}); {shown}{why}{lost}"
 
 
 def fix(node: Node) -> Fix:

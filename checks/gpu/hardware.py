@@ -7,7 +7,8 @@ device handle for GPU`.
 
 Why it happens
 --------------
-The GPU, its memory, its NVLink or its PCIe link has a fault.
+The GPU, its memory, its NVLink or its PCIe link has a fault. Where gpud runs on the host, what it wants a reboot or an
+inspection for is told, too.
 
 Fix
 ---
@@ -35,6 +36,7 @@ NEXT = (
     "the Xid in the kernel's log",
     "dmesg -T | grep -i xid",
 )
+GPUD_GRAVE = {"REBOOT_SYSTEM", "HARDWARE_INSPECTION"}
 LOG = (
     Line(
         "Xid (",
@@ -133,6 +135,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         grave = [*wrong(node), *lost(node)]
         mild = [f"GPU {device.index} {text}" for device in gpus.used_devices(node) if (text := worn(device))]
         mild += [f"the driver reported {text}" for text in reported(node)] if gpus.driver(node).devices else []
+        mild += watched(node)
         if not grave and not mild:
             continue
         fatal = bool(wrong(node)) or (bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node))
@@ -150,6 +153,14 @@ def reported(node: Node) -> list[str]:
     """The faults that the driver wrote to the kernel's log of late, each once; not what programs do wrong."""
     lines = [line for line in node.system.kernel_log or () if line.check == "gpu/hardware" and line.shows == "cause"]
     return list(dict.fromkeys(f"Xid {line.values['xid']}" for line in lines if "xid" in line.values))
+
+
+def watched(node: Node) -> list[str]:
+    """What gpud wants the host rebooted or inspected for. What else it finds, each program's errors for example, may be
+    none of the job's."""
+    states = gpus.driver(node).gpud or ()
+    grave = [one for one in states if one.health == "Unhealthy" and set(one.actions) & GPUD_GRAVE]
+    return [f"gpud says of {one.component}: {one.reason} ({', '.join(one.actions)})" for one in grave]
 
 
 def wrong(node: Node) -> list[str]:

@@ -15,7 +15,7 @@ One device per rank: let torchrun's LOCAL_RANK choose among all devices of the n
 
 When it is harmless
 -------------------
-With gloo, or when the ranks do not use the GPU.
+With gloo, or when the ranks do not use the GPU; with NCCL_MULTI_RANK_GPU_ENABLE=1 of NCCL 2.29 and later.
 
 See also
 --------
@@ -24,7 +24,7 @@ gpu/fewer-than-ranks
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, RankFacts, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, RankFacts, gpus, together
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -33,7 +33,7 @@ FOLLOWS = ("gpu/fewer-than-ranks",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        if "nccl" not in node.plan.backends(gpus=True):
+        if "nccl" not in node.plan.backends(gpus=True) or gpus.may_share(node):
             continue
         for device, ranks in sorted(by_device(node).items()):
             if len(ranks) > 1:

@@ -20,6 +20,7 @@ __all__ = [
     "driver",
     "gpu_reasons",
     "looked_at_gpus",
+    "may_share",
     "out_of_reach",
     "unlike_its_model",
     "used_devices",
@@ -124,6 +125,12 @@ def unlike_its_model(cluster: Cluster, value: Callable[[Device], T | None]) -> I
         (usual, count), *_ = Counter(found for _, _, found in of_model).most_common()
         if count >= 3 and count * 2 > len(of_model):
             yield from ((node, device, found, usual) for node, device, found in of_model if found != usual)
+
+
+def may_share(node: Node) -> bool:
+    """Whether NCCL lets several ranks have one GPU here: 2.30 and later does where it is told to (NCCL src/init.cc)."""
+    version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdigit()]
+    return version >= [2, 30] and node.variables.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") not in ("0", "")
 
 
 def _bare(uuid: str) -> str:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import NOT_ASKED, BadFacts, Device, DriverFacts, DriverFile, decode
-from distdoctor.probes import nvidia_smi, nvml
-from distdoctor.probes.threads import in_thread
+from distdoctor.probes import gpud, nvidia_smi, nvml
+from distdoctor.probes.threads import in_thread, in_time
 
 SECONDS = 12
 """For one answer: without persistence mode, a driver that nobody uses begins anew for each who asks, with some seconds
@@ -40,7 +40,10 @@ async def probe(root: Path = Path("/")) -> DriverFacts | None:
         return None
     closed = tuple(unusable(root, files))
     facts = DriverFacts(module=module, files=files, on_bus=on_bus, unusable=closed, iommu=iommu(root))
-    return await _asked(facts) if module or files else facts
+    if not (module or files):
+        return facts
+    watched = asyncio.ensure_future(in_time(gpud.probe, gpud.SECONDS))
+    return replace(await _asked(facts), gpud=await watched)
 
 
 def module_version(root: Path) -> str | None:

@@ -10,7 +10,16 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
-from distdoctor.model.facts.gpu import NOT_ASKED, AmdFacts, Device, DeviceProcess, DriverFacts, DriverFile, PeerCopies
+from distdoctor.model.facts.gpu import (
+    NOT_ASKED,
+    AmdFacts,
+    Device,
+    DeviceProcess,
+    DriverFacts,
+    DriverFile,
+    GpudState,
+    PeerCopies,
+)
 from distdoctor.model.facts.host import (
     AddressChoice,
     BuildLock,
@@ -88,6 +97,7 @@ __all__ = [
     "Gid",
     "Gpu",
     "GpuFacts",
+    "GpudState",
     "GroupView",
     "HardwareAddress",
     "HostCall",

@@ -115,6 +115,18 @@ class AmdFacts:
 
 
 @dataclass(frozen=True)
+class GpudState:
+    """What gpud, a program that watches GPUs, finds wrong with one of its subjects."""
+
+    component: str
+    """``error-xid``, ``remapped-rows``, ``infiniband``."""
+    health: Literal["Unhealthy", "Degraded"]
+    reason: str = ""
+    actions: tuple[str, ...] = ()
+    """What it suggests: ``REBOOT_SYSTEM``, ``HARDWARE_INSPECTION``, ``CHECK_USER_APP_AND_GPU``."""
+
+
+@dataclass(frozen=True)
 class DriverFacts:
     """The NVIDIA driver of a node, and its devices. Only where there is any sign of one."""
 
@@ -143,3 +155,5 @@ class DriverFacts:
     through), as in ABI/testing/sysfs-kernel-iommu_groups of the kernel. Empty where there is none, or it is not told.
     """
     devices: tuple[Device, ...] = ()
+    gpud: tuple[GpudState, ...] | None = None
+    """What gpud on this host finds wrong; None where none answers."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from distdoctor.model.facts import Gpu, GpuFacts, NodeFacts
 from tests.checks.row import LookAlike, Row, fixes, found, left_alone
 from tests.clusters.odd import eight_gpus, once_per_rank
-from tests.facts_builder import met, node, with_gpus
+from tests.facts_builder import met, node, with_gpus, with_identity, with_variables
 
 CHECK = "gpu/fewer-than-ranks"
 
@@ -28,7 +28,16 @@ def each_its_own() -> tuple[NodeFacts, ...]:
     return tuple(replace(one, ranks=(replace(one.ranks[0], gpu=gpu),)) for one in once_per_rank(4, 2))
 
 
+def two_on_one(nccl: str = "2.30.7") -> tuple[NodeFacts, ...]:
+    """Two ranks on one GPU, which NCCL is told to allow."""
+    one = with_variables(with_gpus(node("host0", 0, of=1, nproc=2), 1), NCCL_MULTI_RANK_GPU_ENABLE="1")
+    return met(with_identity(one, backends=("gloo", "nccl"), cuda="12.8", nccl=nccl))
+
+
+ROWS.append(Row("NCCL does not know that setting yet", lambda: two_on_one("2.29.7"), ("host0",)))
+
 LOOK_ALIKES = [
+    LookAlike("NCCL is told to let two have one", two_on_one),
     LookAlike("each rank its own", each_its_own),
     LookAlike("as many as ranks", eight_gpus),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import NOT_ASKED, KernelLine
+from distdoctor.model.facts import NOT_ASKED, GpudState, KernelLine
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several
 from tests.facts_builder import with_host
@@ -13,6 +13,8 @@ REMAP = {3: {"remap_pending": True}}
 LOST = {3: {"error": "GPU is lost", "uuid": "", "name": ""}}
 
 ECC = "CUDA error: uncorrectable ECC error encountered"
+
+REBOOT, LOOK = ("REBOOT_SYSTEM",), ("CHECK_USER_APP_AND_GPU",)
 
 ROWS = [
     Row("computes wrong results", lambda: one(gpus={3: {"computed": "wrong"}}), ("host0",)),
@@ -29,6 +31,12 @@ ROWS = [
         severity="warn",
     ),
     Row("memory that is broken", lambda: one(gpus={3: {"computed": "", "error": ECC}}), ("host0",)),
+    Row(
+        "gpud wants a reboot",
+        lambda: one(driver={"gpud": (GpudState("error-xid", "Unhealthy", "XID 94", REBOOT),)}),
+        ("host0",),
+        severity="warn",
+    ),
     Row("by auto", lambda: one("auto", devices=REMAP), ("host0",), severity="warn"),
 ]
 
@@ -41,6 +49,12 @@ def xid(number: str, shows: str = "cause", backend: str = "nccl") -> Facts:
 ROWS.append(Row("an Xid of late", lambda: xid("79"), ("host0",), severity="warn"))
 
 LOOK_ALIKES = [
+    LookAlike(
+        "gpud looks at a program", lambda: one(driver={"gpud": (GpudState("error-xid", "Unhealthy", "XID 31", LOOK),)})
+    ),
+    LookAlike(
+        "gpud, and it harms no job", lambda: one(driver={"gpud": (GpudState("nvlink", "Degraded", "x", REBOOT),)})
+    ),
     LookAlike("another's", lambda: several({"devices": {3: {**LOST[3], "error": "Insufficient Permissions"}}})),
     LookAlike("not asked", lambda: several({"devices": {3: {**LOST[3], "error": NOT_ASKED}}})),
     LookAlike("an Xid of a program's own error", lambda: xid("31", "symptom")),
