@@ -52,7 +52,7 @@ class Timeline:
 
 def timeline(report: Report) -> Timeline | None:
     """Of a report on logs; None where it has no lines."""
-    found = [line for line in _placed(report.details.get("lines") or ()) if _decisive(line)]
+    found = _merged([line for line in _placed(report.details.get("lines") or ()) if _decisive(line)])
     if not found:
         return None
     first = next((place for place, line in enumerate(found) if line.get("shows") == ROOT), 0)
@@ -82,6 +82,19 @@ def _placed(lines: Sequence[Line]) -> list[Line]:
 def _decisive(line: Line) -> bool:
     """Whether it says more than where in the code it was, or that all is well."""
     return line.get("shows") != "noise" and not str(line.get("text")).startswith(("Traceback (most recent", 'File "'))
+
+
+def _merged(lines: Sequence[Line]) -> list[Line]:
+    """A line that several checks know is one line; it shows most of what one of them says that it shows."""
+    of: dict[tuple[Any, Any], Line] = {}
+    for line in lines:
+        where = line.get("file"), line.get("line")
+        if where not in of:
+            of[where] = line
+            continue
+        shows = min(of[where].get("shows"), line.get("shows"), key=lambda one: (one != ROOT, one != "cause"))
+        of[where] = {**of[where], "shows": shows, "check": f"{of[where].get('check')}, {line.get('check')}"}
+    return list(of.values())
 
 
 def _around(found: Sequence[Line], first: int) -> list[Line]:

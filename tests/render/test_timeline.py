@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from distdoctor.render import html
 from distdoctor.render.timeline import LANES_MOST, LINES_MOST, Timeline, timeline
 from tests.render import reports
 
@@ -54,6 +55,21 @@ def test_without_times_the_order_is_that_of_the_logs_and_there_are_no_lanes() ->
     found = told(line(8, 1), line(2, 0, "root cause"), line(4, 0))
     assert [one.line["line"] for one in found.lines] == [8, 2, 4]
     assert found.lanes == [] and {one.when for one in found.lines} == {""}
+
+
+def test_a_line_that_several_checks_know_is_told_once() -> None:
+    found = told(line(8, 1), line(8, 1, "root cause", check="process/terminated"), line(8, 0))
+    assert [(one.who, one.root, one.line["check"]) for one in found.lines] == [
+        ("rank 1", True, "process/exception, process/terminated"),
+        ("rank 0", False, "process/exception"),
+    ]
+
+
+def test_where_no_time_is_known_the_page_has_no_column_for_it() -> None:
+    def page(**more: Any) -> str:
+        return html.render(reports.report(plan={}, details={"logs": {}, "lines": [line(8, 1, "root cause", **more)]}))
+
+    assert "<th>when</th>" in page(time=1.0) and "<th>when</th>" not in page()
 
 
 def test_what_was_said_hours_before_does_not_squeeze_the_lanes() -> None:
