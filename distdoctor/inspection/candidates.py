@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from distdoctor.inspection import proc_files
+from distdoctor.inspection import proc_files, thread_names
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
 
 STARTED_BY = (
@@ -22,7 +22,7 @@ STARTED_BY = (
 )
 """Variables of a launcher: a Python that has one of them and has not loaded torch yet may be a rank that starts."""
 DISTRIBUTED = ("pt_tcpstore", "gloo_tcp_loop", "pt_gloo_runloop", "pt_nccl")
-"""Beginnings of the names that torch.distributed's own threads have (seen in 2.4 to 2.13)."""
+"""Beginnings of the names that torch.distributed's own threads have, or are given here where they have none."""
 _AGENTS = ("run", "launch")
 DATA_WORKER = "pt_data_worker"
 _LIBRARY = re.compile(r"^\S+ \S*x\S* .*?(/\S.*/lib/libtorch_cpu\.so)$", re.MULTILINE)
@@ -49,8 +49,7 @@ class Candidate:
     @cached_property
     def thread_names(self) -> tuple[str, ...]:
         """What its threads call themselves."""
-        tids = proc_files.names(self.pid, "task")
-        return tuple((proc_files.text(self.pid, f"task/{tid}/comm", 64) or "").strip() for tid in tids)
+        return tuple(thread_names.names_of(self.pid).values())
 
     @property
     def is_agent(self) -> bool:

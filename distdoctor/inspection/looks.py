@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from distdoctor.inspection import feeding, proc_files
+from distdoctor.inspection import feeding, proc_files, thread_names
 from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sleeps import EVENTS, left
@@ -154,11 +154,12 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
 
 def threads(pid: int, tables: SocketTables) -> tuple[JobThread, ...]:
     """Its threads, the main one first."""
-    tids = sorted((int(name) for name in proc_files.names(pid, "task")), key=lambda tid: (tid != pid, tid))
-    return tuple(_thread(pid, tid, tables) for tid in tids[:MOST_THREADS])
+    names = thread_names.names_of(pid)
+    tids = sorted(names, key=lambda tid: (tid != pid, tid))
+    return tuple(_thread(pid, tid, names[tid], tables) for tid in tids[:MOST_THREADS])
 
 
-def _thread(pid: int, tid: int, tables: SocketTables) -> JobThread:
+def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:
     task = f"{pid}/task/{tid}"
     stat = proc_files.stat(task)
     words = (proc_files.text(task, "syscall", 400) or "").split()
@@ -175,7 +176,6 @@ def _thread(pid: int, tid: int, tables: SocketTables) -> JobThread:
             reads = f"{reads} to {endpoint(found.remote, found.remote_port)}"
         if reads.startswith("pipe:") and words[1] in _OUTPUT:
             reads = f"{reads} ({_OUTPUT[words[1]]})"
-    name = (proc_files.text(task, "comm", 64) or "").strip()
     asleep = left(pid, words, idle(pid)) if (call == SLEEP or call in EVENTS) and tid == pid else None
     state = stat.state if stat else ""
     return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)

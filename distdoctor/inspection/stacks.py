@@ -154,6 +154,7 @@ def _frame(frame: dict[str, Any]) -> Frame:
     own = whole.endswith(".py") and "/site-packages/" not in whole and "/dist-packages/" not in whole
     own = own and not whole.startswith("<") and "/lib/python3" not in whole
     short = str(frame.get("short_filename") or whole)
+    own = own and not short.startswith("torch/")  # wherever it lies, as where it was built
     return encodable(
         Frame(clean(frame.get("name") or "?")[:120], clean(short)[-200:], line if isinstance(line, int) else 0, own)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -218,7 +218,17 @@ class Reading:
             known = hosts.get(node, AgentView())
             ranks = store_values.role(values.get(key, b""))
             found.append(replace(known, node=node, ranks=ranks, first_rank=first, world=world))
-        return tuple(found)
+        return tuple(found) if shares else tuple(_shared_out(found))
+
+
+def _shared_out(agents: Iterable[AgentView]) -> Iterator[AgentView]:
+    """With the ranks that each gets as soon as all have come: up to torch 2.3 each agent counts for itself how many
+    those before it start, and writes nothing down (torch/distributed/elastic/agent/server/api.py: ``_get_ranks``)."""
+    first: int | None = 0
+    for number, one in enumerate(agents):
+        first = first if one.node == number else None
+        yield replace(one, first_rank=first)
+        first = first + one.ranks if first is not None and one.ranks is not None else None
 
 
 def _round(prefix: str) -> int:

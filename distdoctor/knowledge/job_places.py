@@ -19,6 +19,8 @@ STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
 MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the store"
 PEERS, GROUP = "connecting to peers", "making a group"
 COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
+REMOTE = "in a remote call"
+"""Where it waits for what it has called on another rank, or for all remote calls to be done (torch.distributed.rpc)."""
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
 FILE_LOCK = "waiting for a file lock"
 OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE)
@@ -27,7 +29,7 @@ FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward p
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
 MESSAGE = "wait() for a message, or for a lock"
 """Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
-TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE)
+TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE, REMOTE)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
 """Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
@@ -48,6 +50,7 @@ _CALLS = {"pause": "waits for a signal"} | dict.fromkeys(
 )
 _GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
 _STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
+_RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
 _BARRIER = "_store_based_barrier"
 _LEAVING = frozenset(["destroy_process_group"])
 
@@ -116,6 +119,11 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(kind, name, own)
     if outer and outer not in _LEAVING:
         return Place(COLLECTIVE, outer, own)
+    if remote := next((f.function for f in reversed(frames) if _RPC in f.file and f.function != "wrapper"), ""):
+        called = next((frame for thread in one.threads[1:] if (frame := _called_here(thread))), None)
+        if called is not None:
+            return Place(CODE, frame=called, why="in what another rank has called", sure=False)
+        return Place(REMOTE, frame=own, why=remote)
     # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
     imports = max((i for i, frame in enumerate(frames) if frame.file.startswith("<frozen importlib")), default=-1)
     for kind, pieces in _PIECES.items():
@@ -157,6 +165,11 @@ def _call_of(thread: JobThread) -> str:
     """The function of torch.distributed that the thread has called; empty where it is in none."""
     called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
     return next((name for name in called if not name.startswith("_exception")), "")
+
+
+def _called_here(thread: JobThread) -> Frame | None:
+    """Where a thread is that does what another rank has called here (torch/distributed/rpc/internal.py)."""
+    return own_frame(thread) if any(frame.file.endswith(_CALLED) for frame in thread.frames) else None
 
 
 def _work_of(frames: tuple[Frame, ...]) -> str:

@@ -63,7 +63,7 @@ class LiveRank:
     @property
     def waited(self) -> float | None:
         """For how many seconds at least it has waited for the others; None where that is not known."""
-        if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE):
+        if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE, job_places.REMOTE):
             return self.process.idle
         return None
 
@@ -83,8 +83,12 @@ class LiveRank:
         main = self.process.main
         if main is not None and main.call in ("wait4", "waitid"):
             return list(self.below)
-        # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py).
-        return [one for one in self.below if one.role == "loader"] if self.place.kind == job_places.LOADER else []
+        if self.place.kind != job_places.LOADER:
+            return []
+        # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py). Up to torch 2.5
+        # the name of a worker does not tell that it is one.
+
+        return [one for one in self.below if one.role == "loader"] or list(self.below)
 
     @property
     def asleep(self) -> float | None:

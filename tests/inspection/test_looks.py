@@ -210,3 +210,16 @@ def test_native_frames_are_asked_first_of_one_at_each_place() -> None:
     found: dict[int, tuple[stacks.Stack, str]] = {pid: ({pid: here}, "") for pid in (1, 2, 3)}
     found |= {4: ({4: there}, ""), 5: ({}, "py-spy: it is gone")}
     assert list(stacks.odd_ones_first(found)) == [4, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("path", "short", "own"),
+    [
+        ("/build/pytorch/torch/distributed/distributed_c10d.py", "torch/distributed/distributed_c10d.py", False),
+        ("/home/me/train.py", "train.py", True),
+        ("/home/me/torch_models/train.py", "torch_models/train.py", True),
+    ],
+)
+def test_files_of_torch_are_not_the_job_s_own_wherever_they_lie(path: str, short: str, own: bool) -> None:
+    frame = stacks._frame({"name": "f", "filename": path, "short_filename": short, "line": 8})
+    assert frame == Frame("f", short, 8, own)

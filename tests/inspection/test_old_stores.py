@@ -133,13 +133,19 @@ def test_agents_and_ranks_in_one_store(generation: str, slash: str, before: str,
     values = {"init/": b"5", **agents("/none", slash, shares), **ranks(before, (0, 2, 3), 4)}
     told = seen(generation, values, by="agent")
     assert told.joined == (0, 2, 3) and told.missing == (1,) and len(told.agents) == 2
-    assert told.arrived == 3 and (told.node_of(1) == 0) == shares
+    assert told.arrived == 3 and (told.node_of(1), told.host_of(1)) == (0, "host0")
 
 
 def test_agents_and_ranks_of_torch_2_1() -> None:
     values = {"init/": b"5", **agents("/none", "", shares=False), **old_ranks(WORKER, (0, 2, 3), whole=False)}
     told = seen(OLD, values, by="agent")
     assert told.joined == (0, 2, 3) and told.missing == (1,) and len(told.agents) == 2
+
+
+def test_whose_ranks_those_of_a_node_are_is_not_known_without_the_nodes_before_it() -> None:
+    told_by = {name: value for name, value in agents("/none", "", shares=False).items() if name.endswith("1")}
+    told = seen(MIDDLE, {"init/": b"2", **told_by, **ranks(WORKER, (2, 3), 4)}, by="agent")
+    assert [(one.node, one.first_rank) for one in told.agents] == [(1, None)] and told.node_of(1) is None
 
 
 def test_the_attempt_after_a_restart_counts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from dataclasses import replace
@@ -234,6 +235,41 @@ def test_a_thread_that_gets_data_is_seen(limit: str, what: str, count: int) -> N
         finally:
             started.kill()
     assert found == count
+
+
+SERVES = """
+import select, socket, sys, threading
+server = socket.create_server(("127.0.0.1", 0))
+waits = getattr(select, sys.argv[1])()
+waits.register(server, select.POLLIN)
+def serve():
+    while True:
+        waits.poll()
+        server.accept()[0].close()
+threading.Thread(target=serve, daemon=True).start()
+print(server.getsockname()[1], flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("how", ["poll", "epoll"])
+def test_a_server_whose_clients_wake_it_gets_no_data(how: str) -> None:
+    """As the store of torch up to 2.5, whose thread has no name: this program asks it meanwhile."""
+    with Popen([sys.executable, "-c", SERVES, how], stdout=PIPE) as started:
+        try:
+            assert started.stdout is not None
+            port = int(started.stdout.readline())
+            before, began = feeding.switches(started.pid), time.monotonic()
+            for _ in range(5):
+                with socket.create_connection(("127.0.0.1", port)) as client:
+                    client.recv(1)
+            deadline = time.monotonic() + 10
+            while (after := feeding.switches(started.pid)) == before and time.monotonic() < deadline:
+                time.sleep(0.05)
+            found = feeding.fed(started.pid, before, after, time.monotonic() - began)
+        finally:
+            started.kill()
+    assert after != before and found == 0
 
 
 PROGRAMS = {

@@ -18,10 +18,15 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from tests.lab.hang.alone import ALONE
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.reports import pause_in_steps
 from tests.lab.hang.slow_programs import STEPS
 from tests.lab.hang.together import TOGETHER, expect, reduce
+from tests.lab.hang.trainers import TRAINERS
+
+EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE}
+"""What all ranks call, with whether they are named."""
 
 
 def mark(text: str) -> None:
@@ -84,8 +89,8 @@ def perform(step: str) -> None:
         raise ValueError("a label is out of range")
     elif kind in HOLDS and mine:
         HOLDS[kind](key)
-    elif kind in TOGETHER:
-        TOGETHER[kind](mine)
+    elif kind in EVERYWHERE:
+        EVERYWHERE[kind](mine)
     if dist.is_initialized():
         reduce()
 

@@ -1,0 +1,236 @@
+"""What is left alone in jobs that run, and what is said of them instead: on facts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.model.facts import (
+    AgentView,
+    BuildLock,
+    GroupView,
+    Socket,
+)
+from tests.inspection.job_cases import (
+    AGENT,
+    ALL,
+    ARRIVED,
+    AT_STORE,
+    BATON,
+    BEGUN,
+    CALLS_BACK,
+    CODE,
+    ENDS_CALLS,
+    FILE_LOCK,
+    IN_ONE,
+    LISTENS,
+    LOADING,
+    LOCK,
+    POLLS,
+    READS,
+    REDUCE,
+    RPC,
+    RUNS,
+    STARVED,
+    STATIC,
+    WAITING_HOST,
+    WHOLE,
+    judged,
+    local,
+    roots,
+)
+from tests.inspection.live_facts import (
+    MAKING,
+    WORKS,
+    call,
+    frames,
+    node,
+    process,
+    store,
+)
+
+LEFT = {
+    "remote calls that wait for each other": (
+        local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, ENDS_CALLS), "incomplete", "all ranks wait for"
+    ),
+    "what another rank has called": (
+        local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, CALLS_BACK),
+        "incomplete",
+        "rank 3 is in its own code at server.py:5 (in what another rank has called): nothing moves there",
+    ),
+    "it trains": (local(*(process(r, REDUCE, moved=WORKS) for r in range(4))), "pass", ""),
+    "one loads data": (
+        local(REDUCE, REDUCE, REDUCE, process(3, frames("torch/utils/data/dataloader.py:__next__"), moved=WORKS)),
+        "pass",
+        "slow, not stuck: rank 3 is waiting for data",
+    ),
+    "one computes for a while": (
+        local(process(0, REDUCE, idle=20.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "pass",
+        "slow so far: rank 3 is in its own code at train.py:8, and computes there; the others wait, for 20 s at least",
+    ),
+    "one computes, and the others wait long": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "incomplete",
+        "rank 3 is in its own code at train.py:8: all that moves there is the processor; the others wait, for 300 s",
+    ),
+    "one computes for long, and gets about in its code": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=replace(WORKS, paths=5))),
+        "pass",
+        "it is slow, not stuck: rank 3 is in its own code at train.py:8, and that moves (its stack was seen on 5",
+    ),
+    "one computes for long, in a loop and what that calls": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=replace(WORKS, paths=2))),
+        "incomplete",
+        "a long step or a loop without an end",
+    ),
+    "one computes, since when is not known": (
+        local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
+        "incomplete",
+        "a long step or a loop without an end",
+    ),
+    "one would compute, and gets no processor": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, STARVED),
+        "incomplete",
+        "a long step or a loop without an end",
+    ),
+    "one reads much, and the others wait long": (
+        local(process(0, REDUCE, idle=300.0), REDUCE, REDUCE, process(3, CODE, call="", moved=READS)),
+        "pass",
+        "it is slow, not stuck",
+    ),
+    "one sleeps for a moment": (
+        local(process(0, CODE, call="clock_nanosleep", idle=2.0), REDUCE, REDUCE, REDUCE),
+        "warn",
+        "it is slow so far: rank 0 is in its own code at train.py:8 (sleeps), and nothing moves there for 4 s at most",
+    ),
+    "a data worker that takes its time": (
+        local(process(0, LOADING, call="poll", idle=9.0), REDUCE, REDUCE, REDUCE, workers=[90.0, 1.0]),
+        "warn",
+        "it is slow so far",
+    ),
+    "a program of its own that sleeps for a moment": (
+        local(process(0, CODE, call="wait4", idle=90.0), REDUCE, REDUCE, REDUCE, children=[1.0]),
+        "warn",
+        "it is slow so far",
+    ),
+    "a checkpoint that is flushed": (
+        local(process(0, CODE, state="D", call="fsync", idle=12.0), REDUCE, REDUCE, REDUCE),
+        "warn",
+        "it is slow so far",
+    ),
+    "a file lock that is looked at again and again": (
+        local(process(0, FILE_LOCK, idle=0.1, **POLLS), REDUCE, REDUCE, REDUCE),
+        "incomplete",
+        "rank 0 is waiting for a file lock at train.py:8 (sleeps): nothing moves there, and it cannot be told why",
+    ),
+    "some wait for a message, and one is in a collective": (
+        local(process(0, CODE, threads=RUNS), REDUCE, call("send"), call("recv")),
+        "incomplete",
+        "all ranks wait",
+    ),
+    "a further group is made, without a stack": (
+        node(
+            process(0, (), threads=WHOLE, call="recvfrom", reads="socket:[7] to 10.0.0.1:29500", sockets=(AT_STORE,)),
+            process(1, (), threads=WHOLE, call="recvfrom", reads="socket:[8]", sockets=(AT_STORE,)),
+            stores=(ALL,),
+        ),
+        "incomplete",
+        "distdoctor hang on host1",
+    ),
+    "NCCL makes a communicator, without a stack": (
+        node(
+            process(0, (), threads=(*WHOLE, "pt_nccl_watchdg"), call="recvfrom", reads="socket:[7] to 10.0.0.2:4711"),
+            stores=(store((0, 2, 3)),),
+        ),
+        "incomplete",
+        "",
+    ),
+    "polls, beside a lock that nobody holds, without a stack": (
+        local(process(0, (), **POLLS), *IN_ONE, locks=(LOCK,)),
+        "incomplete",
+        "it cannot be told why",
+    ),
+    "receives, without a stack": (
+        local(process(0, (), timed=True), *IN_ONE),
+        "incomplete",
+        "it cannot be told why",
+    ),
+    "the other node has it": (
+        node(process(0, REDUCE), process(1, REDUCE), stores=(ALL,)),
+        "incomplete",
+        "distdoctor hang on host1",
+    ),
+    "groups of their own": (
+        node(
+            process(0, REDUCE),
+            process(1, call("barrier")),
+            stores=(replace(ALL, groups=(*ALL.groups, GroupView("default_pg/0//1"))),),
+        ),
+        "incomplete",
+        "distdoctor hang on host1",
+    ),
+    "roots on lines of their own": (
+        local(call("broadcast", 3), call("broadcast", 5), call("broadcast", 5), call("broadcast", 5)),
+        "incomplete",
+        "all ranks wait",
+    ),
+    "just started": (
+        node(
+            replace(WAITING_HOST, age=3.0),
+            process(1, MAKING, threads=BEGUN, call="poll", age=3.0),
+            stores=(store((1,), clients=2),),
+        ),
+        "warn",
+        "",
+    ),
+    "a rank whose address is its own": (
+        node(
+            process(0, REDUCE),
+            process(1, REDUCE, **LISTENS, threads=("gloo_tcp_loop", "pt_gloo_runloop")),
+            stores=(ALL,),
+        ),
+        "incomplete",
+        "",
+    ),
+    "started again, and an address from before": (
+        node(
+            process(0, REDUCE),
+            process(1, REDUCE, restart=1, sockets=(Socket("LISTEN", "10.0.0.1", 5001),)),
+            stores=(ALL,),
+        ),
+        "incomplete",
+        "",
+    ),
+    "agents that have just met": (
+        node(replace(AGENT, age=3.0), stores=(replace(ARRIVED, agents=(AgentView(0, 2),)),), **STATIC),
+        "incomplete",
+        "",
+    ),
+    "agents of c10d, which gives the numbers": (
+        node(
+            replace(AGENT, node_rank=None), replace(AGENT, pid=91, node_rank=None), stores=(ARRIVED,),
+            **{**STATIC, "rdzv_backend": "c10d"},
+        ),
+        "incomplete",
+        "",
+    ),
+    "somebody builds": (
+        local(
+            BATON, BATON, BATON, process(3, frames("torch/utils/cpp_extension.py:load"), moved=WORKS),
+            locks=(BuildLock("/cache/x/lock", 900.0, holder=103),),
+        ),
+        "incomplete",
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_no_failure(name: str) -> None:
+    facts, verdict, said = LEFT[name]
+    report = judged(facts)
+    assert roots(report) == []
+    assert report.verdict == verdict
+    assert any(said in note for note in report.notes) or not said
