@@ -26,7 +26,7 @@ from distdoctor.render.exit_status import INCOMPLETE, OK
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
-    from distdoctor.launch.fanout import Line
+    from distdoctor.launch.line import Line
     from distdoctor.launch.ways import Target
     from distdoctor.model.facts import HostCall, NodeFacts
 

@@ -14,12 +14,14 @@ from distdoctor import interrupts
 from distdoctor.cli.check import save_path
 from distdoctor.cli.flags import HostFlags
 from distdoctor.launch import host_list, ways
+from distdoctor.launch.open_files import make_room
 from distdoctor.model.errors import UsageError
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import environment
 
 if TYPE_CHECKING:
-    from distdoctor.launch.fanout import Line, Watcher
+    from distdoctor.launch.fanout import Watcher
+    from distdoctor.launch.line import Line
     from distdoctor.launch.ways import Target
     from distdoctor.model.facts import HostCall, NodeFacts
 
@@ -71,10 +73,11 @@ def carry_out(
 
     ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is to be
     done here while they are reached. ``told``: gets the same once all have told, while they end. From now on, signals
-    are held.
+    are held. Raises UsageError where there are more hosts than this process may speak to.
     """
     from distdoctor.launch.fanout import FanOut
 
+    make_room(len(targets))
     fan_out = FanOut(
         targets,
         orders,

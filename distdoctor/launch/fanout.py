@@ -11,25 +11,27 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ClusterShell.Event import EventHandler
 from ClusterShell.Task import task_self
 from ClusterShell.Worker.Exec import ExecClient, ExecWorker
 
-from distdoctor.launch.ways import ABSENT, CONNECT_SECONDS, Target
-from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, packed, unpacked
+from distdoctor.launch.line import Line
+from distdoctor.launch.ways import CONNECT_SECONDS, Target
+from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, unpacked
 from distdoctor.model.facts.calls import CallOutcome, HostCall
 from distdoctor.model.sanitize import clean
 
-SSH_FAILED = 255
 STOP_SECONDS = 2.0
 """How long hosts may take to tell what they know when the run is broken off."""
 TICK_SECONDS = 0.1
 AT_ONCE = 100
 """Hosts that are called at one time: an ssh that is to log in takes a processor for a while, and its time runs."""
-LINES_KEPT = 20
+FEW_AT_ONCE = 8
+"""The same once one was turned away for that: below the 10 from which sshd turns away (MaxStartups), as that of a host
+through which all the ways lead."""
+AGAIN_SECONDS = 1.0
 # It warns of each line that breaks, on stderr; what that means for the host is told here.
 logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
@@ -45,73 +47,6 @@ class Watcher(Protocol):
 
     def event(self, host: str, event: Mapping[str, Any]) -> None:
         """What a host tells of its run."""
-
-
-@dataclass
-class Line:
-    """The line to one host."""
-
-    target: Target
-    order: Mapping[str, Any]
-    began: float = 0.0
-    heard: float = 0.0
-    """When something came last."""
-    ended: float | None = None
-    hello: bool = False
-    facts: bytes | None = None
-    nothing: str = ""
-    """Why it has no facts to tell, in its own words."""
-    sent: bool = False
-    """All files that were asked for came."""
-    status: int | None = None
-    distdoctor: str = ""
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
-    outcome: CallOutcome | None = None
-    """Where it was given up here."""
-    stopped: bool = False
-    """The run was broken off while it was open: what it did not tell by then is nobody's fault."""
-    worker: Any = None
-
-    @property
-    def answered(self) -> bool:
-        """Whether it did what it was told."""
-        return self.facts is not None or bool(self.nothing) or self.sent
-
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Send one message."""
-        if self.ended is None and self.worker is not None:
-            self.worker.write(packed(message))
-
-    def call(self, rank: int) -> HostCall:
-        """How it went."""
-        seconds = (self.ended or time.monotonic()) - self.began
-        return HostCall(
-            self.target.host.name,
-            rank,
-            self.target.way,
-            self._outcome(),
-            self.status,
-            tuple(self.said),
-            self.distdoctor,
-            round(seconds, 3),
-        )
-
-    def _outcome(self) -> CallOutcome:
-        if self.answered:
-            return "told"
-        if self.stopped:
-            return "stopped"
-        if self.outcome is not None:
-            return self.outcome
-        if self.hello:
-            # 255 is ssh's own, 137 kubectl's and srun's for what was killed; 2 and 3 are distdoctor's.
-            return "failed" if self.status in (1, 2, 3) else "lost"
-        if self.status == ABSENT:
-            return "absent"
-        if any("no command 'remote'" in line for line in self.said):
-            return "other-version"
-        # ssh gives the status of what it started, and 255 where it could start nothing (ssh(1), EXIT STATUS).
-        return "failed" if self.target.way == "ssh" and self.status not in (None, SSH_FAILED) else "unreached"
 
 
 class FanOut(EventHandler):  # type: ignore[misc]
@@ -139,6 +74,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit, self._meanwhile = hello, limit, meanwhile
         self._told, self._to_call = told, deque(self.lines)
+        self._at_once = AT_ONCE
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = self._called = time.monotonic()
         self._going = False
@@ -166,8 +102,9 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._end(self._to_call, "lost")
             self._to_call.clear()
         logging_in = sum(line.worker is not None and line.ended is None and not line.hello for line in self.lines)
-        for _ in range(min(len(self._to_call), AT_ONCE - logging_in)):
+        while self._to_call and logging_in < self._at_once and self._to_call[0].due <= time.monotonic():
             line = self._to_call.popleft()
+            logging_in, line.calls = logging_in + 1, line.calls + 1
             line.began = line.heard = self._called = time.monotonic()
             worker = _Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
             line.worker, self._by_worker[worker] = worker, line
@@ -193,6 +130,12 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def ev_close(self, worker: Any, _timedout: bool) -> None:
         """And all that it had said was read."""
         line = self._by_worker[worker]
+        if line.refused_for_now() and self._stopped is None:
+            line.worker, line.due, self._at_once = None, time.monotonic() + AGAIN_SECONDS, FEW_AT_ONCE
+            line.said.clear()
+            self._to_call.append(line)
+            task_self().timer(AGAIN_SECONDS + TICK_SECONDS, self)  # it may have been the last that was at work
+            return
         line.ended = time.monotonic()
         if not line.answered and self._stopped is None:
             call = line.call(0)
@@ -220,6 +163,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._beat = now
             for line in self._open():
                 line.tell({"beat": True})
+        self._call()
         self._go_if_ready()
         called = [one for one in self._open() if one.worker is not None]
         self._end([one for one in called if not one.hello and now - one.began > self._hello], "silent")

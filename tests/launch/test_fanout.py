@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 RUN = """
 import json
@@ -39,6 +40,42 @@ many.run()
 ((at, outcomes),) = told
 print(json.dumps([outcomes, time.monotonic() - at, [line.began for line in many.lines]]))
 """
+
+
+BUSY = """
+import json, sys
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+class Watcher:
+    def hello(self, host, present, left): pass
+    def gone(self, host, why): pass
+    def event(self, host, event): pass
+
+fanout.AGAIN_SECONDS = 0.2
+script = '''echo x >> $0
+if [ "$(wc -l < $0)" -le $1 ]; then echo "kex_exchange_identification: Connection closed" >&2; exit 255; fi
+echo '@distdoctor {"hello": true}'
+while read line; do case "$line" in *go*) break;; esac; done
+echo '@distdoctor {"nothing": "here"}' '''
+targets = [
+    Target(NamedHost(name), "ssh", ("sh", "-c", script, f"{sys.argv[1]}/{name}", str(turned_away)))
+    for name, turned_away in (("gpu0", 1), ("gpu1", 2), ("gpu2", 9))
+]
+busy = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30)
+print(json.dumps([[call.outcome, call.status, call.said] for call in busy.run()]))
+"""
+
+
+def test_a_host_that_takes_no_further_login_just_then_is_called_again(tmp_path: Path) -> None:
+    """As sshd turns some away at random where many log in at once, all of them by one host on the way."""
+    command = [sys.executable, "-c", BUSY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    told, again, never = json.loads(done.stdout)
+    assert told[0] == again[0] == "told"
+    assert never == ["unreached", 255, ["kex_exchange_identification: Connection closed"]]
+    assert [len((tmp_path / name).read_text().split()) for name in ("gpu0", "gpu1", "gpu2")] == [2, 3, 3]
 
 
 def test_of_many_hosts_some_log_in_at_a_time_and_it_is_told_before_they_end() -> None:
