@@ -26,7 +26,7 @@ gpu/hardware, gpu/arch-not-in-build, gpu/busy, gpu/out-of-memory
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, together
 
 SEVERITY = "fail"
 MATTERS = "the job as planned has fewer ranks on this node than GPUs, and may not use it"
@@ -50,7 +50,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if not failed or not gpus.wants_gpus(node):
             continue
         every = len(failed) == len([gpu for gpu in seen if gpu.error or gpu.computed])
-        spared = node.plan.started == "node" and all(gpu.index >= rank_count(node) for gpu in failed)
+        spared = not set(failed) & set(gpus.taken_gpus(node))
         which = "no GPU" if every else together(f"device {gpu.index}" for gpu in failed)
         yield Finding.about(
             [node],

@@ -138,8 +138,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         mild += watched(node)
         if not grave and not mild:
             continue
-        fatal = bool(wrong(node)) or (bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node))
-        failed = [d for d in gpus.used_devices(node) if d.remap_failed]
+        fatal = any(is_wrong(gpu) for gpu in gpus.taken_gpus(node)) or (
+            bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
+        )
+        failed = [d for d in gpus.taken_devices(node) if d.remap_failed]
         yield Finding.about(
             [node],
             f"A GPU of {node.name} has a fault: {'; '.join([*grave, *mild])}.",
@@ -165,9 +167,12 @@ def watched(node: Node) -> list[str]:
 
 def wrong(node: Node) -> list[str]:
     """Devices on which a product of matrices came out wrong, or found the memory broken."""
-    seen = gpus.visible_gpus(node)
-    said = [f"device {gpu.index} computes wrong results" for gpu in seen if gpu.computed == "wrong"]
-    return [*said, *(f"device {gpu.index}: {gpu.error}" for gpu in seen if "uncorrectable" in gpu.error)]
+    seen = [gpu for gpu in gpus.visible_gpus(node) if is_wrong(gpu)]
+    return [f"device {gpu.index}{f': {gpu.error}' if gpu.error else ' computes wrong results'}" for gpu in seen]
+
+
+def is_wrong(gpu: gpus.Gpu) -> bool:
+    return gpu.computed == "wrong" or "uncorrectable" in gpu.error
 
 
 def lost(node: Node) -> list[str]:

@@ -72,8 +72,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         if not gpus.wants_gpus(node):
             continue
-        taken = [device for device in gpus.used_devices(node) if (taken_by_others(device) or 0) > 0]
-        words = [gpu.error for gpu in gpus.visible_gpus(node) if "out of memory" in gpu.error]
+        taken = [device for device in gpus.taken_devices(node) if (taken_by_others(device) or 0) > 0]
+        words = [gpu.error for gpu in gpus.taken_gpus(node) if "out of memory" in gpu.error]
         if not taken and not words:
             continue
         said = "; ".join(f"{gpus.device_said(device)}: {holders(device)}" for device in taken)

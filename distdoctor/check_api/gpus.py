@@ -12,6 +12,7 @@ from distdoctor.model.facts import NOT_ASKED, Device, DriverFacts, Gpu, GpuFacts
 
 __all__ = [
     "Device",
+    "Gpu",
     "NcclLibrary",
     "computed_right",
     "device_of_rank",
@@ -22,6 +23,8 @@ __all__ = [
     "looked_at_gpus",
     "may_share",
     "out_of_reach",
+    "taken_devices",
+    "taken_gpus",
     "unlike_its_model",
     "used_devices",
     "visible_gpus",
@@ -48,13 +51,29 @@ def looked_at_gpus(node: Node) -> tuple[GpuFacts, ...]:
 
 def visible_gpus(node: Node) -> tuple[Gpu, ...]:
     """The devices that the node's ranks see through torch, each once."""
+    return tuple(_by_name(node).values())
+
+
+def taken_gpus(node: Node) -> tuple[Gpu, ...]:
+    """Those of them that its ranks take, each the one of its LOCAL_RANK. The others may be of another kind, as one that
+    has the display, or somebody else's to use."""
+    looked = [(rank.gpu, rank.local_rank) for rank in node.facts.ranks if rank.gpu is not None and rank.gpu.visible]
+    taken = {_name(facts, facts.visible[place % len(facts.visible)]) for facts, place in looked}
+    return tuple(gpu for name, gpu in _by_name(node).items() if name in taken)
+
+
+def _by_name(node: Node) -> dict[str, Gpu]:
     seen: dict[str, Gpu] = {}
     for facts in looked_at_gpus(node):
         for gpu in facts.visible:
-            name = gpu.uuid or f"{facts.cuda_visible_devices}/{gpu.index}"
+            name = _name(facts, gpu)
             if gpu.computed or gpu.error or name not in seen:  # of several ranks one computes on it
                 seen[name] = gpu
-    return tuple(seen.values())
+    return seen
+
+
+def _name(facts: GpuFacts, gpu: Gpu) -> str:
+    return gpu.uuid or f"{facts.cuda_visible_devices}/{gpu.index}"
 
 
 def gpu_reasons(node: Node) -> tuple[str, ...]:
@@ -75,6 +94,12 @@ def used_devices(node: Node) -> tuple[Device, ...]:
     if seen:
         return tuple(device for device in known if _bare(device.uuid) in seen)
     return () if 0 < len(visible) < len(known) else known
+
+
+def taken_devices(node: Node) -> tuple[Device, ...]:
+    """Those of them that its ranks take; all of them where torch gives no UUIDs."""
+    taken = {_bare(gpu.uuid) for gpu in taken_gpus(node) if gpu.uuid}
+    return tuple(device for device in used_devices(node) if not taken or _bare(device.uuid) in taken)
 
 
 def computed_right(node: Node, device: Device) -> bool:

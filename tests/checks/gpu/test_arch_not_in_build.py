@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one
+from tests.clusters.gpu_nodes import one, several
 
 CHECK = "gpu/arch-not-in-build"
 
@@ -43,6 +43,7 @@ LOOK_ALIKES = [
         ),
         instead="gpu/cannot-compute",
     ),
+    LookAlike("a display's, that no rank takes", lambda: several({"gpus": {5: NEWER[5]}})),
     LookAlike("it computes all the same", lambda: one(torch={"architectures": ("sm_75",)})),
 ]
 

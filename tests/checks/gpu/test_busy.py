@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distdoctor.model.facts import DeviceProcess
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one, visible
+from tests.clusters.gpu_nodes import one, several, visible
 
 CHECK = "gpu/busy"
 
@@ -37,6 +37,7 @@ LOOK_ALIKES = [
             count=16, devices={15: {"compute_mode": "exclusive-process", "processes": OTHER}}, torch=WITHOUT_UUID
         ),
     ),
+    LookAlike("torch says so of one that no rank takes", lambda: several({"gpus": {5: REFUSED[2]}})),
     LookAlike("exclusive, and free", lambda: one(devices={2: {"compute_mode": "exclusive-process"}})),
     LookAlike(
         "exclusive, and ours is on it",

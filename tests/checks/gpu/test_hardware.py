@@ -37,6 +37,9 @@ ROWS = [
         ("host0",),
         severity="warn",
     ),
+    Row(
+        "of one that no rank takes", lambda: several({"gpus": {5: {"computed": "wrong"}}}), ("host0",), severity="warn"
+    ),
     Row("by auto", lambda: one("auto", devices=REMAP), ("host0",), severity="warn"),
 ]
 

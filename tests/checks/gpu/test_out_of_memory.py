@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distdoctor.model.facts import DeviceProcess
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one
+from tests.clusters.gpu_nodes import one, several
 
 CHECK = "gpu/out-of-memory"
 
@@ -25,6 +25,7 @@ ROWS = [
 LOOK_ALIKES = [
     LookAlike("a display and the driver's reserve", lambda: one(devices={0: {"memory_used": 600 << 20}})),
     LookAlike("a small card's display", lambda: one(devices={0: DISPLAY})),
+    LookAlike("of one that no rank takes", lambda: several({"devices": {5: TAKEN}})),
     LookAlike("what the check itself has", lambda: one(devices={2: OURS})),
 ]
 
