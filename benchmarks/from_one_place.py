@@ -2,15 +2,18 @@
 
     python benchmarks/from_one_place.py [PAIRS]            (5; 8 hosts, whole checks in turn, the median of both)
     python benchmarks/from_one_place.py --hosts 64         (one check of so many, up to the stage network: time, memory)
+    python benchmarks/from_one_place.py --lines 200        (what the way to each of so many costs the place itself)
 
 All hosts are on this machine and share its processors: what many of them take is theirs, not that of the way to them.
-Memory is what the command itself and its ssh processes have (Pss), at most, looked at ten times a second.
+With ``--lines`` they are so many logins on one host, where a stub answers. Memory is what the command itself and its
+ssh processes have (Pss), at most, looked at ten times a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.lab.harness.host import SHARED
 from tests.lab.harness.launch import DISTDOCTOR, PORT
 from tests.launchers.harness import sshd
 from tests.launchers.harness.site import Site, unfit
@@ -27,6 +31,13 @@ HOSTS = 8
 LIMIT = 1.0
 """Seconds that going there from one place may add."""
 LOOKS = 0.1
+STUB = """#!/bin/sh
+echo '@distdoctor {"hello": true}'
+while sleep 4; do echo '@distdoctor {"beat": true}'; done &
+while read -r line; do case $line in *'"go"'*) break ;; esac; done
+kill $!
+echo '@distdoctor {"nothing": "a stub"}'
+"""
 
 
 def plain(site: Site, *flags: str) -> float:
@@ -60,6 +71,34 @@ def from_one_place(site: Site, *flags: str) -> tuple[float, int]:
     if sum(node["arrived"] for node in nodes) != len(site.nodes):
         raise RuntimeError(f"the check from one place failed: {process.returncode} {err[-2000:]} {out[-2000:]}")
     return taken, most
+
+
+def lines(number: int) -> int:
+    """The way to so many hosts, each of which is one and the same."""
+    with Site(1) as site:
+        config = site.sshd.folder / "config"
+        config.write_text("Host line*\n  HostName host0\n  HostKeyAlias host0\n" + config.read_text())
+        site.cluster.put("stub", STUB)
+        command = [*DISTDOCTOR, "check", "-q", "--hosts", f"line[1-{number}]", "--setup", f"exec sh {SHARED}/stub"]
+        before, began, most = processor_time(), time.perf_counter(), 0
+        process = site.popen(command)
+        while process.poll() is None:
+            time.sleep(LOOKS)
+            most = max(most, memory(site))
+        out, _ = process.communicate()
+    each = (processor_time() - before) / number * 1000
+    answered = out.count("a stub") and process.returncode == 3
+    sys.stdout.write(
+        f"{number} lines in {time.perf_counter() - began:.1f} s: {each:.0f} ms of the processor and "
+        f"{(most >> 10) / number:.0f} KiB for each here{'' if answered else ', and not all answered'}\n"
+    )
+    return int(not answered)
+
+
+def processor_time() -> float:
+    """Seconds that what was started and has ended took."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def memory(site: Site) -> int:
@@ -102,10 +141,13 @@ def main() -> int:
     words = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     words.add_argument("pairs", nargs="?", type=int, default=5)
     words.add_argument("--hosts", type=int)
+    words.add_argument("--lines", type=int)
     asked = words.parse_args()
     if reason := unfit(*sshd.PROGRAMS):
         sys.stderr.write(f"no such site here: {reason}\n")
         return 2
+    if asked.lines:
+        return lines(asked.lines)
     return many(asked.hosts) if asked.hosts else compare(asked.pairs)
 
 

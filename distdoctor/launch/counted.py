@@ -64,9 +64,9 @@ PLATFORMS = (
     Counted("Lepton", "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_JOB_WORKER_INDEX"),
     Counted("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
 )
-SCRIPT = Counted("NNODES and NODE_RANK", "NNODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], "NPROC_PER_NODE")
-"""What scripts read and hand to torchrun as flags, which itself reads neither: LLaMA-Factory (launcher.py), ms-swift,
-OpenMMLab (tools/dist_train.sh)."""
+COUNT, RANKS = "NNODES", "NPROC_PER_NODE"
+"""What start scripts read and hand to torchrun as flags, as NODE_RANK; torchrun itself reads neither. LLaMA-Factory
+(launcher.py), ms-swift, OpenMMLab (tools/dist_train.sh)."""
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
@@ -77,8 +77,12 @@ def detect(env: Mapping[str, str]) -> Launched | None:
 
 
 def by_script(env: Mapping[str, str]) -> Launched | None:
-    """One node of several by the variables that start scripts share."""
-    return _told(SCRIPT, env) if RANK.variables[0] not in env else None
+    """One node of several by the variables that start scripts share; its number, where it has one, is in NODE_RANK."""
+    count, ranks = number_of(env.get(COUNT)), number_of(env.get(RANKS))
+    if RANK.variables[0] in env or not count or count < 2:
+        return None
+    found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
+    return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
 
 
 def _told(platform: Counted, env: Mapping[str, str]) -> Launched | None:
@@ -92,10 +96,13 @@ def _told(platform: Counted, env: Mapping[str, str]) -> Launched | None:
         found["master_addr"] = Found(first, platform.first)
     if port := number_of(env.get(platform.port, "").partition(",")[0]):  # there may be several: the first is used
         found["master_port"] = Found(port, platform.port)
-    unknown = (
-        f"nothing tells the nodes where node 0 is ({platform.name}): set {MASTER_ADDR.variables[0]}, or `distdoctor "
-        f"check {NNODES.flag} {count} {NPROC_PER_NODE.flag} M {NODE_RANK.flag} ${platform.number} {MASTER_ADDR.flag} "
-        "HOST`"
-    )
     itself = number == 0 and not platform.first_knows
-    return Launched(platform.name, {}, found, (), per_node=True, rank0_unknown="" if itself else unknown)
+    unknown = "" if itself else _unknown(platform.name, count, platform.number)
+    return Launched(platform.name, {}, found, (), per_node=True, rank0_unknown=unknown)
+
+
+def _unknown(name: str, count: int, number: str) -> str:
+    return (
+        f"nothing tells the nodes where node 0 is ({name}): set {MASTER_ADDR.variables[0]}, or `distdoctor check "
+        f"{NNODES.flag} {count} {NPROC_PER_NODE.flag} M {NODE_RANK.flag} ${number} {MASTER_ADDR.flag} HOST`"
+    )

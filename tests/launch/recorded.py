@@ -14,6 +14,11 @@ def env_of(text: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in text.split())
 
 
+def without(env: dict[str, str], *names: str) -> dict[str, str]:
+    """The rest of them."""
+    return {name: value for name, value in env.items() if name not in names}
+
+
 def plan_in(env: dict[str, str], gpus: int = 0, **flags: Any) -> Plan:
     """The plan of a process with this environment and these flags."""
     return resolve(Flags(**flags), env, lambda: gpus, lambda: 4)

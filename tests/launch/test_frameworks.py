@@ -11,7 +11,7 @@ from distdoctor.launch import each_node
 from distdoctor.model.errors import UsageError
 from distdoctor.session.join_line import with_master
 from distdoctor.session.options import Options
-from tests.launch.recorded import env_of, plan_in, values
+from tests.launch.recorded import env_of, plan_in, values, without
 
 RANKED = env_of("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=n0 MASTER_PORT=29500")
 DEEPSPEED = RANKED | env_of("LOCAL_SIZE=2 CROSS_RANK=1 CROSS_SIZE=2")
@@ -61,6 +61,7 @@ OPENPAI = env_of(
 )
 SCRIPT = env_of("NNODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NPROC_PER_NODE=8")
 HOROVOD = env_of("HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2 HOROVOD_CROSS_RANK=1")
+
 ALONE = ("node", 1, 2, 0, None, 2)
 SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size")
 
@@ -119,7 +120,9 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (env_of("TPU_WORKER_HOSTNAMES=localhost TPU_WORKER_ID=0"), {}, "", ALONE),
         (OPENPAI, {}, "OpenPAI", ("node", 2, 2, 1, None, 4)),
         (OPENPAI | {"PAI_TASK_ROLE_TASK_COUNT_worker": "9999999999"}, {}, "", ALONE),
-        (SCRIPT, {}, "NNODES and NODE_RANK", ("node", 2, 8, 1, None, 16)),
+        (SCRIPT, {}, "NNODES", ("node", 2, 8, 1, None, 16)),
+        # as before torchrun --rdzv-backend c10d, which gives the numbers
+        (without(SCRIPT, "NODE_RANK"), {}, "NNODES", ("node", 2, 8, None, None, 16)),
         (SCRIPT, {"nnodes": "3", "node_rank": 2}, "", ("node", 3, 2, 2, None, 6)),
         (SCRIPT | RANKED, {}, "env", ("rank", None, None, 1, 3, 4)),
         (env_of("NNODES=1 NODE_RANK=0"), {}, "", ALONE),
@@ -136,6 +139,11 @@ def test_the_plan(env: dict[str, str], flags: dict[str, Any], launcher: str, sha
     assert (plan.launcher, values(plan, *SHAPE), plan.problems) == (launcher, shape, ())
 
 
+def test_a_number_that_no_node_has_is_a_mistake_of_the_variable() -> None:
+    (problem,) = plan_in(SCRIPT | {"NODE_RANK": "2"}).problems
+    assert (problem.variable, problem.why) == ("NODE_RANK", "node ranks go from 0 to 1 with 2 nodes")
+
+
 def test_volcano_counts_pods_and_that_is_said() -> None:
     assert "--nproc-per-node N" in plan_in(VOLCANO).note
 
@@ -148,6 +156,7 @@ def test_volcano_counts_pods_and_that_is_said() -> None:
         (CONDOR, r"--nnodes 2 --nproc-per-node M --node-rank \$_CONDOR_PROCNO --master-addr HOST"),
         (VOLCANO_HOSTS | env_of("VC_MASTER_HOSTS=j-master-0.j"), "this job has 2 tasks: `distdoctor check --nnodes 3"),
         (LEPTON, r"\(Lepton\): set MASTER_ADDR, or `distdoctor check --nnodes 2"),
+        (env_of("NNODES=2"), r"\(NNODES\): set MASTER_ADDR"),
         (env_of("NNODES=2 NODE_RANK=1"), r"--nnodes 2 --nproc-per-node M --node-rank \$NODE_RANK --master-addr HOST"),
         (HOROVOD, "horovodrun does not tell .* `MASTER_ADDR=HOST horovodrun ... distdoctor check`"),
         (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distdoctor.model.errors import UsageError
-from tests.launch.recorded import env_of, plan_in, values
+from tests.launch.recorded import env_of, plan_in, values, without
 
 OPEN_MPI = env_of(
     "OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_COMM_WORLD_RANK=3 "
@@ -23,10 +23,6 @@ MVAPICH = env_of("MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOC
 FLUX = env_of("FLUX_TASK_RANK=3 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2 PMI_RANK=3 PMI_SIZE=4 PMI_FD=5")
 PALS = env_of("PALS_RANKID=3 PALS_LOCAL_RANKID=1 PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2")
 SHAPE = ("rank", "world_size", "local_rank", "nproc_per_node", "nnodes", "master_addr", "master_port")
-
-
-def without(env: dict[str, str], *names: str) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name not in names}
 
 
 @pytest.mark.parametrize(

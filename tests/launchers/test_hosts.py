@@ -183,6 +183,22 @@ def test_a_connection_that_ends_in_the_middle(held: Site) -> None:
     assert {node["name"] for node in report["nodes"] if node["arrived"]} == {"host0", "host1"}
 
 
+@pytest.mark.scoreboard
+def test_a_host_on_the_way_that_turns_logins_away(whole: Site) -> None:
+    """All ways lead by its sshd, which takes one login at a time (MaxStartups) and drops the others."""
+    config, login = whole.sshd.folder / "config", whole.login
+    known = config.read_text()
+    config.write_text("Host host*\n  ProxyJump login\n" + known)
+    whole.sshd.restart(login, "MaxStartups 1:100:1\n")
+    try:
+        status, report = checked(whole, *ALL3, "--until", "network")
+    finally:
+        config.write_text(known)
+        whole.sshd.mend(login)
+    assert (status, report["verdict"]) == (0, "pass"), [f["evidence"] for f in report["findings"]]
+    assert all(node["arrived"] for node in report["nodes"])
+
+
 def test_into_a_running_job_of_slurm_and_nothing_is_taken_from_it(with_slurm: Site) -> None:
     """The job's own step has all of its tasks; the check's is one more on each node."""
     job = with_slurm.run(["sbatch", "--parsable", "-N3", "--exclusive", "--wrap", "srun sleep 60"]).stdout.strip()
