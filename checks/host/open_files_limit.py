@@ -66,10 +66,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     need = EACH + planned_rank_count(cluster)
     said_so = errors_with_words(cluster, SAID, unless=SYSTEM)
     hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * need)
-    bad = [n for n in cluster.nodes if n.name in hit or ((its := limit(n)) is not None and its < comfort)]
+    used_up = [node for node in cluster.nodes if (left := room(node)) is not None and left < need]
+    bad = [
+        n for n in cluster.nodes if n.name in hit or n in used_up or ((its := limit(n)) is not None and its < comfort)
+    ]
     if not bad:
         return
-    short = [node for node in bad if node.name in hit or (limit(node) or 0) < need]
+    short = [node for node in bad if node.name in hit or node in used_up]
     blamed = short or bad
     enough = "" if short else ": enough for this job, but little above that"
     yield Finding.about(
@@ -99,6 +102,13 @@ def limit(node: Node) -> int | None:
     return most if most is not None and most >= 0 else None
 
 
+def room(node: Node) -> int | None:
+    """How many more a process may open that is started here: what is open already, and not closed at its start, it has
+    too; None where that is not known."""
+    most = limit(node)
+    return None if most is None else most - (node.limits.open_files_inherited or 0)
+
+
 def said(nodes: list[Node]) -> list[str]:
     return list(dict.fromkeys(str(limit(node)) if limit(node) is not None else "too few" for node in nodes))
 
@@ -108,6 +118,11 @@ def evidence(node: Node, need: int) -> Iterator[str]:
     if node.system.limits is not None:
         hard = "unlimited" if its.open_files_hard == -1 else its.open_files_hard
         yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); a rank of this job needs about {need}"
+        if its.open_files_inherited and (left := room(node)) is not None and left < need:
+            yield (
+                f"{node.name}: {its.open_files_inherited} were open already, left so by what started it (ls -l "
+                "/proc/$$/fd shows those of the shell)"
+            )
 
 
 def fix(node: Node, need: int) -> Fix:

@@ -7,11 +7,12 @@ NCCL: `shm_open failed : Permission denied`. DataLoader workers and multiprocess
 
 Why it happens
 --------------
-/dev/shm is not mounted in this container or chroot, or its mode was changed from 1777, which lets every user write.
+/dev/shm is not mounted in this container or chroot, or mounted read-only, or its mode was changed from 1777, which lets
+every user write.
 
 Fix
 ---
-`chmod 1777 /dev/shm`; mount it where it is missing.
+`chmod 1777 /dev/shm`; mount it where it is missing, or read-only.
 
 When it is harmless
 -------------------
@@ -69,10 +70,14 @@ def closed(node: Node) -> SharedMemory | None:
 def line(node: Node, shm: SharedMemory) -> str:
     if shm.error:
         return f"{node.name}: /dev/shm: {shm.error}"
+    if shm.read_only:
+        return f"{node.name}: /dev/shm is mounted read-only"
     return f"{node.name}: {node.identity.user or 'this user'} may not write in /dev/shm"
 
 
 def fix(node: Node, shm: SharedMemory) -> Fix:
     if shm.error:
         return Fix.on(node, "Mount it, as root.", commands=(MOUNT,))
+    if shm.read_only:
+        return Fix.on(node, "Mount it so that it can be written, as root.", commands=("mount -o remount,rw /dev/shm",))
     return Fix.on(node, "Let every user write in it, as root.", commands=("chmod 1777 /dev/shm",))

@@ -8,10 +8,10 @@ Resource temporarily unavailable`.
 Why it happens
 --------------
 A limit of processes and threads is used up: the user's (ulimit -u; root has none), the container's or unit's (pids.max:
-docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit), or the machine's (kernel.threads-max). A rank has some
-four threads with a gloo group, and as many more as it computes with: one where torchrun starts several on a node
-(OMP_NUM_THREADS=1), else one for each CPU; numpy's OpenBLAS makes as many again. libgomp counts the host's cores, not
-those of the container.
+docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit), or the machine's (kernel.threads-max, kernel.pid_max).
+A rank has some four threads with a gloo group, and as many more as it computes with: one where torchrun starts several
+on a node (OMP_NUM_THREADS=1), else one for each CPU; numpy's OpenBLAS makes as many again. libgomp counts the host's
+cores, not those of the container.
 
 Fix
 ---
@@ -27,7 +27,7 @@ host/open-files-limit, host/leftover-processes
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, errors_with_words, names_of, rank_count
 
@@ -39,10 +39,13 @@ AMPLE = 2
 """How many times what the ranks take should be left: data loaders and numpy have threads, too."""
 OF_A_RANK = 4
 """Threads that a rank has with a gloo group, counted in a job of torch 2.13 with OMP_NUM_THREADS=1."""
+MOST_NUMBERS = 4 << 20
+"""PID_MAX_LIMIT of linux/threads.h on 64 bits."""
 CALLED = {
     "user": "the user's limit (ulimit -u)",
     "cgroup": "the limit of the container or unit (pids.max)",
     "machine": "the machine's limit (kernel.threads-max)",
+    "numbers": "the limit of process numbers (kernel.pid_max)",
 }
 WORDS = ("Resource temporarily unavailable", "can't start new thread", "Thread creation failed")
 LOG = (
@@ -118,6 +121,7 @@ def tightest(node: Node) -> Room | None:
         ("user", limits.processes, limits.user_processes),
         ("cgroup", limits.pids_max, limits.pids_used),
         ("machine", limits.threads_max, limits.threads),
+        ("numbers", limits.pid_max, limits.threads if limits.pids_seen is None else limits.pids_seen),
     )
     rooms = [Room(of, most, used) for of, most, used in said if most is not None and used is not None]
     return min((room for room in rooms if room.most >= 0), key=lambda room: room.left, default=None)
@@ -145,16 +149,28 @@ def seen(node: Node, room: Room) -> str:
 
 
 def fixes(node: Node, room: Room) -> Iterator[Fix]:
+    each = max(1, (node.limits.cpus or 1) // rank_count(node))
+    fewer = Fix.on(node, "Have each rank compute with fewer threads.", env={"OMP_NUM_THREADS": str(each)})
+    if computing(node) > (node.limits.cpus or computing(node)):  # more than there are CPUs serves nobody
+        yield fewer
+        yield replace(raised(node, room), option=2)
+        return
+    yield raised(node, room)
+    if each < computing(node):
+        yield replace(fewer, text="Or have each rank compute with fewer threads.", option=2)
+
+
+def raised(node: Node, room: Room) -> Fix:
+    """How the limit is raised, by whom."""
     wanted = 1 << (room.used + 8 * need(node)).bit_length()
     hard = node.limits.processes_hard
     if room.of == "machine":
-        yield Fix.on(node, "Raise it, as root.", commands=(f"sysctl -w kernel.threads-max={wanted}",))
-    elif room.of == "cgroup":
-        yield Fix.on(node, f"Raise it to {wanted} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit).")
-    elif hard is not None and 0 <= hard < wanted:
-        yield Fix.on(node, f"Raise it to {wanted} as root (nproc in /etc/security/limits.conf), and log in again.")
-    else:
-        yield Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -u {wanted}",))
-    each = max(1, (node.limits.cpus or 1) // rank_count(node))
-    if each < computing(node):
-        yield Fix.on(node, "Or have each rank compute with fewer threads.", 2, env={"OMP_NUM_THREADS": str(each)})
+        return Fix.on(node, "Raise it, as root.", commands=(f"sysctl -w kernel.threads-max={wanted}",))
+    if room.of == "numbers":
+        most = min(wanted, MOST_NUMBERS)
+        return Fix.on(node, "Raise it, as root.", commands=(f"sysctl -w kernel.pid_max={most}",))
+    if room.of == "cgroup":
+        return Fix.on(node, f"Raise it to {wanted} (docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit).")
+    if hard is not None and 0 <= hard < wanted:
+        return Fix.on(node, f"Raise it to {wanted} as root (nproc in /etc/security/limits.conf), and log in again.")
+    return Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -u {wanted}",))

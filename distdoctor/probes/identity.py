@@ -22,6 +22,10 @@ ALLOWED = frozenset(
         "HIP_VISIBLE_DEVICES",
         "ROCR_VISIBLE_DEVICES",
         "OMP_NUM_THREADS",
+        "OMP_PROC_BIND",
+        "OMP_PLACES",
+        "GOMP_CPU_AFFINITY",
+        "KMP_AFFINITY",
         "SLURMD_NODENAME",
     }
     | {"SLURM_JOB_NODELIST"}

@@ -16,9 +16,11 @@ def probe() -> Limits:
     files, files_hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     processes, processes_hard = resource.getrlimit(resource.RLIMIT_NPROC)
     pids = process_room.cgroup()
+    pid_max = _number("/proc/sys/kernel/pid_max")
     return Limits(
         open_files=files,
         open_files_hard=files_hard,
+        open_files_inherited=_inherited(),
         locked_memory=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         file_size=resource.getrlimit(resource.RLIMIT_FSIZE)[0],
         shared_memory=shared_memory(),
@@ -39,6 +41,8 @@ def probe() -> Limits:
         user_processes=process_room.of_user(processes),
         threads=process_room.on_machine(),
         threads_max=_number("/proc/sys/kernel/threads-max"),
+        pid_max=pid_max,
+        pids_seen=process_room.seen(pid_max),
     )
 
 
@@ -49,7 +53,24 @@ def shared_memory(path: str = "/dev/shm") -> SharedMemory:
     except OSError as err:
         return SharedMemory(error=err.strerror, writable=False)
     writable = os.access(path, os.W_OK | os.X_OK)
-    return SharedMemory(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize, writable)
+    read_only = bool(stat.f_flag & os.ST_RDONLY)
+    return SharedMemory(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize, writable, read_only=read_only)
+
+
+def _inherited() -> int | None:
+    """What this process opens itself is closed in a program that it starts (PEP 446); what came to it is not."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return None
+    return sum(number > 2 and _stays(number) for number in numbers)  # beside stdin, stdout and stderr
+
+
+def _stays(number: int) -> bool:
+    try:
+        return os.get_inheritable(number)
+    except OSError:  # that of the folder itself
+        return False
 
 
 def _port_range() -> tuple[int, int] | None:

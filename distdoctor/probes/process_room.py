@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 21, 24
 FAR = 1 << 17
 """A user's limit from which nobody counts: Linux gives half of threads-max, and the whole of /proc would be read."""
+
+USUAL_PIDS = 32768
+"""kernel.pid_max of a small machine: what is below it was set, and since Linux 6.14 a container may have its own."""
 
 
 class Room(NamedTuple):
@@ -41,13 +45,27 @@ def of_user(limit: int) -> int | None:
     user = os.getuid()
     if limit < 0 or limit >= FAR or user == 0 or _capabilities() & (1 << CAP_SYS_ADMIN | 1 << CAP_SYS_RESOURCE):
         return None
-    count = 0
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            rows = dict(line.partition(":")[::2] for line in _text(f"/proc/{entry.name}/status").splitlines())
-            if rows.get("Uid", "").split()[:1] == [str(user)]:
-                count += int(rows.get("Threads", "1"))
-    return count
+    return sum(threads for owner, threads in _seen() if owner == str(user))
+
+
+def seen(pid_max: int | None) -> int | None:
+    """How many processes and threads are seen here; None where ``pid_max`` is not so small that it may be this
+    container's own."""
+    if pid_max is None or pid_max >= USUAL_PIDS:
+        return None
+    return sum(threads for _, threads in _seen()) or None
+
+
+def _seen() -> Iterator[tuple[str, int]]:
+    """Of each process that is seen, the user and how many threads it has (proc(5))."""
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return
+    for name in names:
+        rows = dict(line.partition(":")[::2] for line in _text(f"/proc/{name}/status").splitlines())
+        if "Uid" in rows:
+            yield rows["Uid"].split()[0], int(rows.get("Threads", "1"))
 
 
 def on_machine() -> int | None:

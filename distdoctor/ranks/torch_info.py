@@ -29,6 +29,8 @@ class TorchInfo:
     """What else was seen where it failed."""
     memory: int | None = None
     """Bytes of memory of its own that the process has that imported it."""
+    cpus: int | None = None
+    """On how many CPUs that process may run then."""
 
 
 def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
@@ -45,6 +47,7 @@ def info(message: Mapping[str, Any], pid: int) -> TorchInfo:
         message.get("seconds"),
         None if failure is None else decode(json.dumps(failure).encode(), TorchFailure),
         memory.own(pid) if message.get("torch") else None,
+        message.get("cpus"),
     )
 
 

@@ -204,6 +204,7 @@ def _torch() -> tuple[dict[str, Any], Exception | None]:
             "cuda": None if cuda is None else str(cuda)[:100],
             "backends": backends,
             "nccl": ".".join(map(str, of_nccl)) or None,
+            "cpus": len(os.sched_getaffinity(0)),
         }
         return found, None
     except Exception as err:  # a module of that name that is none

@@ -134,6 +134,7 @@ class Recorder:
                 torch_importing=False,
                 torch_failure=failure,
                 torch_memory=torch.memory,
+                torch_cpus=torch.cpus,
             )
         )
 

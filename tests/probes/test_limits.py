@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import limits
+from distdoctor.probes import limits, process_room
 from tests.helpers.namespaces import ROOT, lines_of
 
 _SHOW = """
 import json
 from dataclasses import asdict
-from distdoctor.probes import limits
+from distdoctor.probes import limits, process_room
 print(json.dumps(asdict(limits.probe())))
 """
 
@@ -48,6 +48,34 @@ def test_lowered_limits_are_seen() -> None:
     assert (found["open_files"], found["open_files_hard"], found["locked_memory"]) == (222, 333, 65536)
 
 
+def test_files_that_were_left_open_for_this_process_are_counted() -> None:
+    """What it opens itself is not: a program that it starts has none of that."""
+    code = f"import os; one = open({str(ROOT / 'README.md')!r}); {_SHOW}"
+    for count in (0, 7):
+        files = [os.dup(0) for _ in range(count)]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                capture_output=True,
+                check=True,
+                timeout=30,
+                pass_fds=files,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        finally:
+            for file in files:
+                os.close(file)
+        assert json.loads(done.stdout)["open_files_inherited"] == count
+
+
+def test_numbers_of_processes() -> None:
+    found = limits.probe()
+    assert found.pid_max is not None and found.pid_max > 300
+    assert (found.pids_seen is None) is (found.pid_max >= process_room.USUAL_PIDS)
+    seen = process_room.seen(1000)
+    assert seen is not None and found.threads is not None and seen > 0
+
+
 def test_another_port_range_and_a_small_shared_memory() -> None:
     prepare = """
 import subprocess
@@ -56,7 +84,7 @@ subprocess.run("echo 80 > /proc/sys/net/ipv4/ip_unprivileged_port_start", shell=
 subprocess.run("mount -t tmpfs -o size=1m tmpfs /dev/shm", shell=True, check=True)
 """
     found = json.loads(lines_of(prepare + _SHOW, "--net", "--mount", tools=("mount",))[0])
-    assert found["port_range"] == [40000, 40099]
+    assert found["port_range"] == [40000, 40099] and not found["shared_memory"]["read_only"]
     assert found["unprivileged_port_start"] == 80
     assert found["may_bind_privileged"] is True
     assert found["shared_memory"]["size"] == found["shared_memory"]["free"] == 1 << 20
@@ -76,6 +104,15 @@ if os.getuid() == 0:
         os.execv(sys.executable, [sys.executable, "-c", open("/proc/self/cmdline").read().split(chr(0))[2], "again"])
 """
     assert json.loads(lines_of(drop + _SHOW)[0])["may_bind_privileged"] is False
+
+
+def test_a_shared_memory_that_is_read_only() -> None:
+    prepare = """
+import subprocess
+subprocess.run("mount -t tmpfs -o ro tmpfs /dev/shm", shell=True, check=True)
+"""
+    memory = json.loads(lines_of(prepare + _SHOW, "--mount", tools=("mount",))[0])["shared_memory"]
+    assert memory["read_only"] and not memory["writable"]
 
 
 @pytest.mark.parametrize(("exists", "error"), [(True, None), (False, "No such file or directory")])

@@ -30,16 +30,15 @@ from distdoctor.model.facts.host import (
     InitFile,
     Interface,
     Leftover,
-    Limits,
     Resolution,
     SharedFolder,
-    SharedMemory,
     TemporaryFolder,
 )
 from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, Moved, Socket
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
+from distdoctor.model.facts.limits import Limits, SharedMemory
 from distdoctor.model.facts.mesh import MAX_RATES, ROW_MOST, SAMPLED_PORTS, Link, LinkRate, LinkRow, MeshFacts
 from distdoctor.model.facts.network import (
     Answer,

@@ -1,4 +1,4 @@
-"""What a host is like: its names, interfaces, limits and left-overs."""
+"""What a host is like: its names, interfaces, folders and left-overs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.kernel import KernelLine
+from distdoctor.model.facts.limits import Limits
 from distdoctor.model.facts.torch import TorchFailure
 
 
@@ -41,6 +42,8 @@ class Identity:
     """What else was seen where torch cannot be imported."""
     torch_memory: int | None = None
     """Bytes of memory of its own (RssAnon) that a process has once torch is imported: what each rank takes at least."""
+    torch_cpus: int | None = None
+    """On how many CPUs that process may run once torch is imported: its OpenMP may have bound it to fewer."""
 
     @property
     def host(self) -> tuple[str, str, str]:
@@ -92,65 +95,6 @@ class AddressChoice:
     ``fallback`` (the host name gave none: 127.0.0.1), ``not-found`` (the variable names no interface)."""
     variable: str | None = None
     """The value of the variable that decided, where one did."""
-
-
-@dataclass(frozen=True)
-class SharedMemory:
-    """/dev/shm: sizes in bytes, None where it is not mounted or cannot be looked at."""
-
-    size: int | None = None
-    free: int | None = None
-    writable: bool = True
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the kernel lets this process use. ``None``: not known; for the rlimits -1 means unlimited."""
-
-    open_files: int | None = None
-    open_files_hard: int | None = None
-    locked_memory: int | None = None
-    """Bytes."""
-    file_size: int | None = None
-    """RLIMIT_FSIZE: how many bytes a file may have that this process writes."""
-    shared_memory: SharedMemory | None = None
-    port_range: tuple[int, int] | None = None
-    """net.ipv4.ip_local_port_range: the first and the last port that connect() and bind(0) use."""
-    unprivileged_port_start: int | None = None
-    """net.ipv4.ip_unprivileged_port_start: ports below it need CAP_NET_BIND_SERVICE."""
-    may_bind_privileged: bool = False
-    """Whether this process has CAP_NET_BIND_SERVICE."""
-    rdma_devices: tuple[str, ...] = ()
-    reserved_ports: str = ""
-    """net.ipv4.ip_local_reserved_ports: ports of the range that are never handed out, as ``8080,29500-29510``."""
-    processes: int | None = None
-    """RLIMIT_NPROC: how many processes and threads this user may have; root's are not counted."""
-    processes_hard: int | None = None
-    pids_max: int | None = None
-    """How many the container or unit may have (pids.max of its cgroup); None where there is no limit or none is seen.
-    """
-    cpus: int | None = None
-    """How many CPUs this process may run on (sched_getaffinity)."""
-    cpus_online: int | None = None
-    """How many the machine has."""
-    cpu_quota: float | None = None
-    """CPUs' worth of time that the container or unit may use (its cgroup, or one above); None as for ``memory``."""
-    cpu_seconds: int | None = None
-    """RLIMIT_CPU: processor time after which a process is ended; None: there is no limit, or it is not known."""
-    memory: int | None = None
-    """Bytes that the container or unit may use (its cgroup, or one above); None: there is no limit, or none is seen."""
-    memory_used: int | None = None
-    """Bytes of these that were in use and cannot be reclaimed, before torch was imported."""
-    pids_used: int | None = None
-    """How many processes and threads there were in the cgroup of ``pids_max``."""
-    user_processes: int | None = None
-    """How many this user had; None where ``processes`` does not bind it, as with root, or was far from being reached.
-    """
-    threads: int | None = None
-    """How many processes and threads there were on the machine."""
-    threads_max: int | None = None
-    """kernel.threads-max: how many there may be."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from tests.checks.row import Cure, LookAlike, Row, cured, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import limited, on
-from tests.facts_builder import met, rank_node
+from tests.facts_builder import met, rank_node, with_identity, with_variables
 
 CHECK = "host/cpu-affinity"
+
+
+def bound(cpus: int, **variables: str) -> Facts:
+    """On host1 a process has so many CPUs of 8 once torch is imported."""
+    zero, one = on((0, 1), cpus=8, cpus_online=8)
+    return zero, with_variables(with_identity(one, torch_cpus=cpus), **variables)
+
 
 ROWS = [
     Row("one CPU of 64 for 2 ranks", lambda: on((1,), cpus=1, cpus_online=64), ("host1",), "warn", together=True),
@@ -17,12 +24,16 @@ ROWS = [
         "warn",
         together=True,
     ),
+    Row("OpenMP's first place", lambda: bound(1, OMP_PROC_BIND="true"), ("host1",), "warn", together=True),
     Row("on all", lambda: on((0, 1), cpus=1, cpus_online=2), ("host0", "host1"), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("as many as ranks", lambda: on((0, 1), cpus=2, cpus_online=64)),
     LookAlike("a limit above what the ranks need", lambda: on((1,), cpus=8, cpus_online=8, cpu_quota=2.5)),
+    LookAlike("OpenMP's places are large enough", lambda: bound(4, OMP_PLACES="sockets")),
+    LookAlike("nothing is bound", lambda: bound(8, OMP_PROC_BIND="false")),
+    LookAlike("bound by something else, as torch's own code may", lambda: bound(1)),
     LookAlike("a machine that has only one", lambda: on((1,), cpus=1, cpus_online=1)),
     LookAlike(
         "a process for each rank, bound to a CPU of its own",
@@ -32,6 +43,7 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("taskset", lambda: on((1,), cpus=1, cpus_online=8), {"host1": {"commands": ("taskset -cp 0-7 $$",)}}),
+    Cure("OpenMP", lambda: bound(1, GOMP_CPU_AFFINITY="0"), {"host1": {"env": {"GOMP_CPU_AFFINITY": None}}}),
 ]
 
 test_found = found(CHECK, ROWS)

@@ -37,11 +37,19 @@ ROWS = [
     Row("too many open files", many_files, ("host1",), together=True),
     Row("no file left for a link", files_in_mesh, ("host1",), together=True),
     Row("22 files, not tried", lambda: on((1,), open_files=22), ("host1",), together=True),
+    Row(
+        "1,010 of 1,024 were open before",
+        lambda: on((1,), open_files=1024, open_files_inherited=1010),
+        ("host1",),
+        together=True,
+    ),
     Row("100 files", lambda: on((1,), open_files=100), ("host1",), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("usual limits", lambda: on((0, 1))),
+    LookAlike("30 files of an editor's terminal", lambda: on((1,), open_files=1024, open_files_inherited=30)),
+    LookAlike("many open, and no limit", lambda: on((1,), open_files=-1, open_files_inherited=5000)),
 ]
 
 CURES = [

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import SharedMemory
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import ROOMY, nccl_limits, on
 
 CHECK = "host/shared-memory-permission"
+
+
+def read_only() -> Facts:
+    return on((1,), shared_memory=replace(ROOMY, writable=False, read_only=True))
 
 
 ROWS = [
@@ -27,5 +31,10 @@ LOOK_ALIKES = [
     LookAlike("roomy", lambda: on((0, 1), shared_memory=ROOMY)),
 ]
 
+CURES = [
+    Cure("read-only", read_only, {"host1": {"commands": ("mount -o remount,rw /dev/shm",)}}),
+]
+
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

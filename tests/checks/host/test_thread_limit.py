@@ -45,6 +45,11 @@ def once_per_rank(threads: str | None) -> Facts:
     return met(*(with_variables(node, OMP_NUM_THREADS=threads) if threads else node for node in nodes))
 
 
+def too_many_threads() -> Facts:
+    zero, told = one(pid_max=32768, cpus=8, cpus_online=8)
+    return zero, with_variables(told, OMP_NUM_THREADS="40000")
+
+
 ROWS = [
     Row("the ranks cannot have their threads", refused, ("host1",), together=True),
     Row("the node itself cannot have a thread", refused_early, ("host1",), together=True),
@@ -57,11 +62,16 @@ ROWS = [
         together=True,
     ),
     Row("the machine's", lambda: one(threads=3990, threads_max=4000), ("host1",), "warn", together=True),
+    Row("the numbers of processes", lambda: one(pid_max=910), ("host1",), "warn", together=True),
+    Row("a container's own numbers", lambda: one(pid_max=330, pids_seen=320), ("host1",), "warn", together=True),
+    Row("more threads than numbers", too_many_threads, ("host1",), "warn", together=True),
     Row("a thread for each of 64 CPUs", lambda: once_per_rank(None), ("host0", "host1"), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("the usual limits", lambda: one(processes=95_000, pids_max=28_000, pids_used=40)),
+    LookAlike("the usual numbers of a small machine", lambda: one(pid_max=32768)),
+    LookAlike("few in a container of a large machine", lambda: one(threads=190, pid_max=400, pids_seen=8)),
     LookAlike("root, whom the user's limit does not bind", lambda: one(processes=8)),
     LookAlike("no limit", lambda: one(processes=-1, user_processes=70_000)),
     LookAlike("what is used is not known", lambda: one(pids_max=12)),
@@ -69,6 +79,8 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure("fewer threads", too_many_threads, {"host1": {"env": {"OMP_NUM_THREADS": "4"}}}),
+    Cure("pid_max", lambda: one(pid_max=910), {"host1": {"commands": ("sysctl -w kernel.pid_max=1024",)}}),
     Cure(
         "ulimit",
         lambda: of_user(4096),
