@@ -126,9 +126,9 @@ def evidence(node: Node, need: int) -> Iterator[str]:
 
 
 def fix(node: Node, need: int) -> Fix:
-    hard = node.limits.open_files_hard
-    wanted = max(USUAL, 4 * need, 2 * (limit(node) or 0))  # never less than there is
-    if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need):
+    hard, held = node.limits.open_files_hard, node.limits.open_files_inherited or 0
+    wanted = max(USUAL, 4 * need + held, 2 * (limit(node) or 0))  # never less than there is
+    if hard is None or hard == -1 or hard >= max(COMFORT, 2 * need) + held:
         value = wanted if hard is None or hard == -1 else min(wanted, hard)
         return Fix.on(node, "Raise it in the shell that starts the job.", commands=(f"ulimit -n {value}",))
     text = "Raise the hard limit, as root, and log in again; in a container: docker run --ulimit nofile=65536."

@@ -73,6 +73,11 @@ def test_a_hard_limit_between_is_used_up() -> None:
     assert fix.commands == ("ulimit -n 4096",)
 
 
+def test_a_limit_that_is_used_up_by_what_is_open_is_not_raised_to_itself() -> None:
+    (fix,) = first(*on((1,), open_files=1024, open_files_hard=1024, open_files_inherited=1010))
+    assert "limits.conf" in fix.commands[0]
+
+
 def test_the_kernels_own_table_of_files_is_no_limit_of_the_shell() -> None:
     checks, fixes = roots_and_fixes_when_told(
         "OSError: Too many open files in system", open_files=65536, open_files_hard=65536
