@@ -3,7 +3,8 @@
 AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunPod: docs, Instant Clusters,
 "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
 api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
-Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command.
+Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
+NSML (also its guide, "Using multiple nodes").
 """
 
 from __future__ import annotations
@@ -62,9 +63,11 @@ PLATFORMS = (
         "Merlin", "ARNOLD_WORKER_NUM", "ARNOLD_ID", "ARNOLD_WORKER_0_HOST", "ARNOLD_WORKER_GPU", "ARNOLD_WORKER_0_PORT"
     ),
     Counted("Lepton", "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_JOB_WORKER_INDEX"),
+    Counted("NSML", "NSML_WORLD_SIZE", "NSML_RANK", "NSML_HOST_RANK0"),
     Counted("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
 )
 COUNT, RANKS = "NNODES", "NPROC_PER_NODE"
+OTHER = Counted("NUM_NODES", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
 """What start scripts read and hand to torchrun as flags, as NODE_RANK; torchrun itself reads neither. LLaMA-Factory
 (launcher.py), ms-swift, OpenMMLab (tools/dist_train.sh)."""
 
@@ -79,8 +82,10 @@ def detect(env: Mapping[str, str]) -> Launched | None:
 def by_script(env: Mapping[str, str]) -> Launched | None:
     """One node of several by the variables that start scripts share; its number, where it has one, is in NODE_RANK."""
     count, ranks = number_of(env.get(COUNT)), number_of(env.get(RANKS))
-    if RANK.variables[0] in env or not count or count < 2:
+    if RANK.variables[0] in env:
         return None
+    if not count or count < 2:
+        return None if COUNT in env else _told(OTHER, env)
     found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
 

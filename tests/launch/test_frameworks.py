@@ -54,6 +54,7 @@ MERLIN = env_of(
 )
 LEPTON = env_of("LEPTON_JOB_TOTAL_WORKERS=2 LEPTON_JOB_WORKER_INDEX=1")
 NGC = env_of("NGC_ARRAY_SIZE=2 NGC_ARRAY_INDEX=1 NGC_MASTER_ADDR=10.0.0.1 NGC_GPUS_PER_NODE=8")
+NSML = env_of("NSML_WORLD_SIZE=2 NSML_RANK=1 NSML_HOST_RANK0=10.0.0.1 NSML_HOST_RANK1=10.0.0.2")
 TPU = env_of("TPU_WORKER_HOSTNAMES=10.0.0.1,10.0.0.2 TPU_WORKER_ID=1")
 OPENPAI = env_of(
     "PAI_CURRENT_TASK_ROLE_NAME=worker PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=1 PAI_TASK_ROLE_TASK_COUNT_worker=2 "
@@ -116,6 +117,7 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (MERLIN | RANKED, {}, "env", ("rank", None, None, None, 3, 4)),
         (LEPTON, {"master_addr": "n0"}, "Lepton", ("node", 2, 2, 1, None, 4)),
         (NGC, {}, "NGC", ("node", 2, 8, 1, None, 16)),
+        (NSML, {}, "NSML", ("node", 2, 2, 1, None, 4)),
         (TPU, {}, "Cloud TPU", ("node", 2, 2, 1, None, 4)),
         (env_of("TPU_WORKER_HOSTNAMES=localhost TPU_WORKER_ID=0"), {}, "", ALONE),
         (OPENPAI, {}, "OpenPAI", ("node", 2, 2, 1, None, 4)),
@@ -126,6 +128,8 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (SCRIPT, {"nnodes": "3", "node_rank": 2}, "", ("node", 3, 2, 2, None, 6)),
         (SCRIPT | RANKED, {}, "env", ("rank", None, None, 1, 3, 4)),
         (env_of("NNODES=1 NODE_RANK=0"), {}, "", ALONE),
+        (env_of("NUM_NODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1"), {}, "NUM_NODES", ("node", 2, 2, 1, None, 4)),
+        (env_of("NUM_NODES=2"), {}, "", ALONE),
         (HOROVOD, {"master_addr": "n0"}, "Horovod", ("rank", None, 2, None, 3, 4)),
         (HOROVOD | {"HOROVOD_SIZE": "1", "HOROVOD_RANK": "0"}, {}, "", ALONE),
         (CONDOR, {"master_addr": "n0"}, "HTCondor", ("node", 2, 2, 1, None, 4)),
@@ -193,7 +197,10 @@ def test_the_main_node_of_aws_batch_takes_its_own_address_and_asks_nobody_to_sta
 @pytest.mark.parametrize(
     ("env", "port"),
     [
-        *((env, 29500) for env in (AWS_BATCH, VERTEX, VOLCANO_HOSTS, LWS, GOOGLE_BATCH, BASETEN, BEAKER, NGC, TPU)),
+        *(
+            (env, 29500)
+            for env in (AWS_BATCH, VERTEX, VOLCANO_HOSTS, LWS, GOOGLE_BATCH, BASETEN, BEAKER, NGC, NSML, TPU)
+        ),
         *((env, 2222) for env in (VOLCENGINE, MERLIN)),
         *((env, 29400) for env in (RUNPOD, SCRIPT)),
         (OPENPAI, 29500),
