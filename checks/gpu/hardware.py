@@ -36,6 +36,8 @@ NEXT = (
     "the Xid in the kernel's log",
     "dmesg -T | grep -i xid",
 )
+ONE_LOST = ("Unable to determine the device handle", "GPU is lost", "GPU requires reset")
+"""Of nvidia-smi, which then tells of no other device, either."""
 GPUD_GRAVE = {"REBOOT_SYSTEM", "HARDWARE_INSPECTION"}
 LOG = (
     Line(
@@ -177,7 +179,9 @@ def is_wrong(gpu: gpus.Gpu) -> bool:
 
 def lost(node: Node) -> list[str]:
     """Devices that the driver lists and cannot reach: nvidia-smi's "Unable to determine the device handle"."""
-    return [f"GPU {device.index}: {device.error}" for device in gpus.out_of_reach(node)]
+    driver = gpus.driver(node)
+    named = [driver.error] if not driver.devices and any(words in driver.error for words in ONE_LOST) else []
+    return [*named, *(f"GPU {device.index}: {device.error}" for device in gpus.out_of_reach(node))]
 
 
 def worn(device: gpus.Device) -> str:
@@ -187,6 +191,8 @@ def worn(device: gpus.Device) -> str:
         said.append("has no memory row left to remap to")
     if device.remap_pending or device.retired_pending:
         said.append("has memory to take out of use, which a reset does")
+    if device.sram_worn:
+        said.append("had more uncorrected errors of its SRAM than its threshold: to be replaced")
     if device.ecc_uncorrected:
         said.append(f"had {device.ecc_uncorrected} uncorrected memory error(s) since the driver was loaded")
     if device.recovery:

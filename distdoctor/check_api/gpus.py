@@ -90,6 +90,8 @@ def used_devices(node: Node) -> tuple[Device, ...]:
     """
     visible = visible_gpus(node)
     seen = {_bare(gpu.uuid) for gpu in visible if gpu.uuid}
+    if (amd := node.facts.amd) is not None and not driver(node).devices:
+        return amd.cards if visible and len(visible) == len(amd.cards) else ()  # ROCm's UUIDs are not the kernel's
     known = tuple(device for device in driver(node).devices if not device.error)
     if seen:
         return tuple(device for device in known if _bare(device.uuid) in seen)
@@ -98,8 +100,12 @@ def used_devices(node: Node) -> tuple[Device, ...]:
 
 def taken_devices(node: Node) -> tuple[Device, ...]:
     """Those of them that its ranks take; all of them where torch gives no UUIDs."""
-    taken = {_bare(gpu.uuid) for gpu in taken_gpus(node) if gpu.uuid}
-    return tuple(device for device in used_devices(node) if not taken or _bare(device.uuid) in taken)
+    used, ranks = used_devices(node), taken_gpus(node)
+    taken = {_bare(gpu.uuid) for gpu in ranks if gpu.uuid}
+    named = any(device.uuid for device in used)
+    if taken and not named and len(ranks) < len(used):
+        return ()  # which of them these are is not known
+    return tuple(device for device in used if not taken or not named or _bare(device.uuid) in taken)
 
 
 def computed_right(node: Node, device: Device) -> bool:

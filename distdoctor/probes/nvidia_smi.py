@@ -24,7 +24,7 @@ SLOWED = {
     "hw_thermal_slowdown": "hardware-thermal",
     "hw_power_brake_slowdown": "power-brake",
 }
-WORDS = ("event", "throttle")
+POWER = ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit")
 FABRIC = {"Not Started": "not-started", "In Progress": "in-progress", "Completed": "completed"}
 RECOVERY = {
     "Reset": "reset",
@@ -65,15 +65,20 @@ def said(element: ElementTree.Element, path: str) -> str | None:
 def _device(index: int, gpu: ElementTree.Element) -> Device:
     lost = any((item.text or "").strip() in ("GPU is lost", "[GPU is lost]") for item in gpu.iter())
     retired, remapped = "retired_pages/", "remapped_rows/"
+    infos = gpu.findall("processes/process_info")
     fields: dict[str, Any] = {
         "memory": _bytes(said(gpu, "fb_memory_usage/total")),
         "memory_used": _bytes(said(gpu, "fb_memory_usage/used")),
-        "processes": tuple(map(_process, filter(_computes, gpu.iterfind("processes/process_info")))),
+        "processes": tuple(map(_process, filter(_computes, infos))),
         "compute_mode": MODES.get(said(gpu, "compute_mode") or ""),
         "mig": _yes(said(gpu, "mig_mode/current_mig")),
         "ecc": _yes(said(gpu, "ecc_mode/current_ecc")),
         "ecc_uncorrected": _sum(said(gpu, f"ecc_errors/volatile/{name}") for name in UNCORRECTABLE),
         "retired_pending": _yes(said(gpu, f"{retired}pending_retirement") or said(gpu, f"{retired}pending_blacklist")),
+        "sram_worn": _yes(said(gpu, "ecc_errors/aggregate/sram_threshold_exceeded")),
+        "persistence": _yes(said(gpu, "persistence_mode")),
+        "power_limit": next((watts for path in POWER if (watts := _number(said(gpu, path))) is not None), None),
+        "memory_drawn": sum(_bytes(said(info, "used_memory")) or 0 for info in infos if not _computes(info)),
         "remap_pending": _yes(said(gpu, f"{remapped}remapped_row_pending")),
         "remap_failed": _yes(said(gpu, f"{remapped}remapped_row_failure")),
         "slowed": tuple(name for reason, name in SLOWED.items() if _active(gpu, reason)),

@@ -158,6 +158,12 @@ def remapped(nvml: Any, handle: Any) -> dict[str, Any]:
     return {"remap_pending": bool(pending), "remap_failed": bool(failed)}
 
 
+def sram(nvml: Any, handle: Any) -> dict[str, Any]:
+    found = nvml.c_nvmlEccSramErrorStatus_v1_t()
+    nvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(found))
+    return {"sram_worn": bool(found.bThresholdExceeded)}
+
+
 def slowed(nvml: Any, handle: Any) -> dict[str, Any]:
     reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
     return {"slowed": [said for bit, said in SLOWED.items() if reasons & bit]}
@@ -203,7 +209,7 @@ def recovery(nvml: Any, handle: Any) -> dict[str, Any]:
 
 FIELDS: tuple[Callable[[Any, Any], dict[str, Any]], ...] = (
     *(name, uuid, bus, memory, processes, drawn, persistence, power, compute_mode, mig, ecc, ecc_errors, retired),
-    *(remapped, slowed, pcie, links, fabric, capability, recovery),
+    *(sram, remapped, slowed, pcie, links, fabric, capability, recovery),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Device, DriverFacts, Gpu, GpuFacts, NodeFacts
+from distdoctor.model.facts import AmdFacts, Device, DriverFacts, Gpu, GpuFacts, NodeFacts
 from tests.facts_builder import healthy, met, node, with_identity, with_plan
 
 NAME, MEMORY, MODULE = "NVIDIA H100 80GB HBM3", 81559 << 20, "550.54.15"
@@ -75,6 +75,14 @@ def one(backend: str = "nccl", **changes: Any) -> tuple[NodeFacts, ...]:
     """One node of 8 ranks, each with a GPU."""
     facts = with_plan(node("host0", 0, of=1, nproc=8, ip="127.0.0.1", master="127.0.0.1"), backend=backend)
     return met(with_node(facts, **changes))
+
+
+def of_amd(*cards: Device, backend: str = "nccl") -> tuple[NodeFacts, ...]:
+    """One node of 8 ranks, each with a GPU of AMD's; these as the kernel shows them."""
+    shown = [next((card for card in cards if card.index == n), Device(n, memory=192 << 30)) for n in range(8)]
+    rocm: Changes = {"visible": tuple(visible(n, uuid=f"{n:032x}") for n in range(8)), "architectures": ("gfx942",)}
+    (facts,) = one(backend, torch=rocm, cuda=None)
+    return (replace(facts, driver=None, amd=AmdFacts(8, (), tuple(shown))),)
 
 
 def several(*changes: Changes, backend: str = "nccl") -> tuple[NodeFacts, ...]:

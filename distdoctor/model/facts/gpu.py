@@ -49,6 +49,8 @@ class Device:
     """Uncorrected memory errors since the driver was loaded, or the device reset."""
     retired_pending: bool | None = None
     """Memory pages are to be retired, which a reset does."""
+    sram_worn: bool | None = None
+    """Uncorrected errors of the memory within the chip are more than the driver's threshold: it is to be replaced."""
     remap_pending: bool | None = None
     """Rows of the memory are to be remapped, which a reset does."""
     remap_failed: bool | None = None
@@ -112,6 +114,8 @@ class AmdFacts:
     """What a container is not given may be among them."""
     unusable: tuple[DriverFile, ...] = ()
     """/dev/kfd and the devices' own files that are not here (``ENOENT``), or that this user cannot open."""
+    cards: tuple[Device, ...] = ()
+    """Those that this user can open, by their place in the kernel's list."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import NOT_ASKED, GpudState, KernelLine
+from distdoctor.model.facts import NOT_ASKED, Device, GpudState, KernelLine
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one, several
+from tests.clusters.gpu_nodes import of_amd, one, several
 from tests.facts_builder import with_host
 
 CHECK = "gpu/hardware"
@@ -14,6 +14,7 @@ LOST = {3: {"error": "GPU is lost", "uuid": "", "name": ""}}
 
 ECC = "CUDA error: uncorrectable ECC error encountered"
 
+NO_HANDLE = "Unable to determine the device handle for GPU0000:4F:00.0: Unknown Error"
 REBOOT, LOOK = ("REBOOT_SYSTEM",), ("CHECK_USER_APP_AND_GPU",)
 
 ROWS = [
@@ -40,6 +41,14 @@ ROWS = [
     Row(
         "of one that no rank takes", lambda: several({"gpus": {5: {"computed": "wrong"}}}), ("host0",), severity="warn"
     ),
+    Row("SRAM that is worn", lambda: one(devices={3: {"sram_worn": True}}), ("host0",), severity="warn"),
+    Row(
+        "nvidia-smi stops at it",
+        lambda: one(driver={"source": "", "devices": (), "error": NO_HANDLE}),
+        ("host0",),
+        severity="warn",
+    ),
+    Row("AMD's, by the kernel", lambda: of_amd(Device(3, ecc_uncorrected=2)), ("host0",), severity="warn"),
     Row("by auto", lambda: one("auto", devices=REMAP), ("host0",), severity="warn"),
 ]
 
@@ -58,6 +67,7 @@ LOOK_ALIKES = [
     LookAlike(
         "gpud, and it harms no job", lambda: one(driver={"gpud": (GpudState("nvlink", "Degraded", "x", REBOOT),)})
     ),
+    LookAlike("AMD's, healthy", of_amd),
     LookAlike("another's", lambda: several({"devices": {3: {**LOST[3], "error": "Insufficient Permissions"}}})),
     LookAlike("not asked", lambda: several({"devices": {3: {**LOST[3], "error": NOT_ASKED}}})),
     LookAlike("an Xid of a program's own error", lambda: xid("31", "symptom")),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import DeviceProcess
+from distdoctor.model.facts import Device, DeviceProcess
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one, several
+from tests.clusters.gpu_nodes import of_amd, one, several
 
 CHECK = "gpu/out-of-memory"
 
@@ -15,6 +15,7 @@ OURS = {"memory_used": 9 << 30, "processes": (DeviceProcess(4242, "distdoctor:gp
 ROWS = [
     Row("somebody has most of it", lambda: one(devices={2: TAKEN}), ("host0",), severity="warn"),
     Row("somebody not to be seen", lambda: one(devices={2: {"memory_used": 70 << 30}}), ("host0",), severity="warn"),
+    Row("AMD's", lambda: of_amd(Device(3, memory=192 << 30, memory_used=90 << 30)), ("host0",), severity="warn"),
     Row(
         "torch found none left",
         lambda: one(devices={2: TAKEN}, gpus={2: {"computed": "", "error": "CUDA error: out of memory"}}),

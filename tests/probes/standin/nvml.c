@@ -1,6 +1,7 @@
 /* A stand-in for the NVIDIA driver's management library: what nvidia-ml-py calls, answered for a node of GPUs with the
  * defects that the file $STANDIN_NVML names, a line each: "name value" for all devices, "DEVICE.name value" for one.
  * The signatures and numbers are those of nvml.h. */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *device) {
     return (Status)of(*device, "unreachable", OK);
 }
 Status nvmlDeviceGetName(Device d, char *text, unsigned size) {
-    if (of(d, "stuck", 0)) sleep(60);
+    if (of(d, "stuck", 0)) raise(SIGALRM); /* as where no answer came in time */
     snprintf(text, size, of(d, "model", 0) ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3");
     return OK;
 }
@@ -123,6 +124,9 @@ Status nvmlDeviceGetTotalEccErrors(Device d, unsigned kind, unsigned since, unsi
     return OK;
 }
 Status nvmlDeviceGetRetiredPagesPendingStatus(Device d, unsigned *pending) { return put(d, "retired", -1, pending); }
+Status nvmlDeviceGetSramEccErrorStatus(Device d, struct { unsigned version; unsigned long long n[11]; unsigned worn; } *s) {
+    return put(d, "sram_worn", 0, &s->worn);
+}
 Status nvmlDeviceGetRemappedRows(Device d, unsigned *c, unsigned *u, unsigned *pending, unsigned *failed) {
     *c = *u = 0;
     put(d, "remap_failed", 0, failed);
