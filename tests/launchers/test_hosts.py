@@ -122,6 +122,24 @@ def test_one_verdict_although_nothing_but_ssh_gets_through(whole: Site) -> None:
     assert all(node["arrived"] for node in report["nodes"])
 
 
+@pytest.mark.scoreboard
+def test_what_no_node_can_know_by_itself_is_in_the_one_verdict(whole: Site) -> None:
+    """A port that one of them exports, and a name that means another host on one."""
+    exporting = f"[ $(hostname) != host1 ] || export MASTER_PORT=29511; exec {sys.executable} -m distdoctor remote"
+    status, report = checked(whole, *ALL3, "--until", "network", "--wait", "5", "--setup", exporting)
+    told = {check: nodes for check, (nodes, _) in findings(report).items()}
+    assert (status, told) == (1, {"environment/master-mismatch": ["host1"]})
+    node = whole.nodes[2]
+    known = node.hosts_file
+    node.hosts_file = known.replace(whole.nodes[0].address, whole.nodes[1].address)
+    try:
+        status, report = checked(whole, *ALL3, "--until", "network", "--wait", "5")
+    finally:
+        node.hosts_file = known
+    told = {check: nodes for check, (nodes, _) in findings(report).items()}
+    assert (status, told) == (1, {"network/master-resolves-differently": ["host2"]})
+
+
 def started(site: Site, *flags: str, on: Sequence[str] = ("host0", "host1", "host2")) -> Process:
     """A check of all hosts, each of which ``on`` has tried a connection to node 0 that nobody answers.
 
