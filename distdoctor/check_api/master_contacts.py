@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from distdoctor.check_api.netmasks import mask_obstacle
 from distdoctor.check_api.nodes import claims_node0, node0_name, store_host
 from distdoctor.check_api.packet_filter import suspect
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
@@ -124,16 +125,21 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
     found = {}
     for one in shut:
         zero = master_address_owner(cluster, [one])
-        its = route_obstacle(one.node, zero, one.contact.address, one.contact.port) if zero is not None else None
-        if its is not None and not _filtered(one, zero):
+        if zero is None:
+            continue
+        ruled, answers = suspect(one.node, zero, one.contact.port) != "either", _answers(one)
+        its = route_obstacle(one.node, zero, one.contact.address, one.contact.port)
+        if its is None and not ruled and not answers:
+            its = mask_obstacle(one.node, zero, one.contact.address)
+        # A filter's own rule explains it, while the same host answers on another port: its way is no matter.
+        if its is not None and not (ruled and answers):
             found[one.node] = its
     return found
 
 
-def _filtered(one: FailedContact, zero: Node | None) -> bool:
-    """Whether a filter's own rule explains it, while the same host answers on another port: its way is no matter."""
-    answers = one.control is not None and one.control.outcome in ("open", "refused", "reset")
-    return answers and suspect(one.node, zero, one.contact.port) != "either"
+def _answers(one: FailedContact) -> bool:
+    """Whether the same host answers on another port."""
+    return one.control is not None and one.control.outcome in ("open", "refused", "reset")
 
 
 def owner_name(cluster: Cluster, shut: list[FailedContact]) -> str:

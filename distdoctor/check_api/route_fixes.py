@@ -5,7 +5,18 @@ from __future__ import annotations
 import ipaddress
 import shlex
 
-from distdoctor.check_api.routes import NO_ENTRY, RouteObstacle, lookup, nearer, netmask, networks, sleeping
+from distdoctor.check_api.netmasks import too_wide
+from distdoctor.check_api.routes import (
+    NO_ENTRY,
+    Mask,
+    RouteObstacle,
+    lookup,
+    nearer,
+    netmask,
+    networks,
+    sleeping,
+    source_address,
+)
 from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Fix
@@ -24,6 +35,17 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
                 f"/{mask.right}; there is no other route"
             )
         return f"{who}: its routing table has no way to {where}"
+    mask = wrong_mask(one)
+    if one.kind == "narrow" and mask is not None:
+        return (
+            f"{who}: {mask.address}/{mask.length} on {mask.interface} leaves out {where}, which has it in its own "
+            f"/{mask.right}; it sends there by the gateway {one.route.gateway}"
+        )
+    if one.kind == "wide" and mask is not None:
+        return (
+            f"{who}: {mask.address}/{mask.length} on {mask.interface} takes {where} for a neighbour, and nobody there "
+            f"answers for that address; {one.other.name} has /{mask.right} and sends back by a gateway"
+        )
     asleep, near = sleeping(one.node, one.address), nearer(one.node, one.address)
     if one.kind == "down" and asleep is not None:
         return f"{who}: {asleep.interface} is down, whose network {asleep.address}/{asleep.length} has {where} in it"
@@ -48,6 +70,13 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
     )
 
 
+def wrong_mask(one: RouteObstacle) -> Mask | None:
+    """The netmask that is in the way."""
+    if one.kind == "wide":
+        return too_wide(one.node, one.other, one.address, source_address(one.node, one.address) or "")
+    return netmask(one.node, one.other, one.address)
+
+
 def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> Fix:
     """What to do about it."""
     who, names = one.node.name, (one.node.name,)
@@ -57,6 +86,9 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         setting = shlex.quote(f"net.ipv4.conf.{one.interface}.rp_filter=2")
         return Fix(text, names, option, commands=(f"sysctl -w {setting}",))
     family = "-6 " if ":" in one.address else ""
+    mask = wrong_mask(one)
+    if one.kind in ("narrow", "wide") and mask is not None:
+        return _mask_fix(one.node, mask, option)
     if one.route.rule:
         text = f"On {who}, take the rule of policy routing away, or mend the table that it leads to."
         return Fix(text, names, option, commands=(f"ip {family}rule del {one.route.rule}",))
@@ -84,22 +116,26 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
         return Fix(text, names, option, commands=(f"ip link set dev {shlex.quote(asleep.interface)} up",))
     mask = netmask(node, other, address) if other is not None else None
     if mask is not None:
-        device = shlex.quote(mask.interface)
-        text = (
-            f"Give {mask.address} on {node.name} the netmask of the others, /{mask.right}, here and in the interface's "
-            "configuration."
-        )
-        command = (
-            f"ip {family}address add {mask.address}/{mask.right} dev {device} && "
-            f"ip {family}address del {mask.address}/{mask.length} dev {device}"
-        )
-        return Fix(text, names, option, commands=(command,))
+        return _mask_fix(node, mask, option)
     known = _known_way(cluster, node, other, address)
     if known is not None:
         text = f"Give {node.name} a route to {address}, as its peers have one."
         return Fix(text, names, option, commands=(f"ip {family}route add {known}",))
     text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
     return Fix(text, names, option)
+
+
+def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
+    device, family = shlex.quote(mask.interface), "-6 " if ":" in mask.address else ""
+    text = (
+        f"Give {mask.address} on {node.name} the netmask of the others, /{mask.right}, here and in the interface's "
+        "configuration."
+    )
+    command = (
+        f"ip {family}address add {mask.address}/{mask.right} dev {device} && "
+        f"ip {family}address del {mask.address}/{mask.length} dev {device}"
+    )
+    return Fix(text, (node.name,), option, commands=(command,))
 
 
 def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> str | None:

@@ -16,7 +16,7 @@ from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, PolicyRule, TableRoute
 
-Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path"]
+Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path", "narrow", "wide"]
 NO_ENTRY = TableRoute("", None, None)
 
 
@@ -40,10 +40,10 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     """
     if source.host == target.host:
         return None
-    there = _way(source, target, address, Packet(source=_source_address(source, address) or "", target_port=port))
+    there = _way(source, target, address, Packet(source=source_address(source, address) or "", target_port=port))
     if there is not None:
         return there
-    mine = _source_address(source, address)
+    mine = source_address(source, address)
     if mine is None:
         return None
     answer = Packet(source=address, source_port=port)
@@ -186,7 +186,7 @@ def _longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:
     return best
 
 
-def _source_address(node: Node, address: str) -> str | None:
+def source_address(node: Node, address: str) -> str | None:
     """The address that packets to ``address`` have as their source."""
     network = node.network
     if network.route is not None and network.route.target == address:

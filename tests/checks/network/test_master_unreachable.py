@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Contact, HostsLine, Neighbour
+from dataclasses import replace
+
+from distdoctor.model.facts import Contact, HostsLine, Neighbour, Route
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.routes import LAN, NO_FILTER, by_policy, reverse_path, route, routed, two
-from tests.facts_builder import PORT, healthy, judged, met, node, outside, waited_in_vain, with_master, with_network
+from tests.facts_builder import (
+    PORT,
+    healthy,
+    judged,
+    met,
+    node,
+    outside,
+    waited_in_vain,
+    with_host,
+    with_master,
+    with_network,
+)
 
 CHECK = "network/master-unreachable"
 
@@ -44,7 +57,20 @@ def nobody(gateway: str = "", at: str = "10.77.0.200", zero: bool = False) -> Fa
     return (waited_in_vain(a), b) if zero else (b,)
 
 
+def wide_mask(answered: bool = False, back: str | None = "10.77.0.1") -> Facts:
+    """host1 at 10.77.5.11/16 takes node 0, in 10.77.0.0/24 behind a router, for a neighbour."""
+    a, b = two("unreachable", errno=113)
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    b = with_host(b, interfaces=(lo, replace(eth0, addresses=("10.77.5.11",), prefix_lengths=(16,))))
+    b = with_network(b, neighbour=None if answered else Neighbour("10.77.0.10", "eth0", "silent"))
+    b = with_network(b, route=Route("10.77.0.10", "10.77.5.11", "eth0"))
+    b = routed(b, route("10.77.0.0/16"), route("0.0.0.0/0", "10.77.5.1"))
+    return routed(a, route(LAN), route("10.77.5.0/24", back)), b
+
+
 ROWS = [
+    Row("host1's netmask takes another subnet in", wide_mask, ("host1",), together=True),
     Row("nobody is at the address", nobody, ("host1", "node0"), blame="one-of"),
     Row("nobody is at the gateway", lambda: nobody("10.77.0.99", "10.88.0.10"), ("host1",)),
     Row("host down", host_down, ("host1", "host0"), blame="one-of"),
@@ -54,6 +80,19 @@ ROWS = [
         "by a rule for the port",
         lambda: there_by_policy(target="10.77.0.0/24", target_ports=(PORT, PORT)),
         ("host1",),
+        together=True,
+    ),
+    Row(
+        "somebody answers there, though the netmask is wide",
+        lambda: wide_mask(answered=True),
+        ("host1", "host0"),
+        blame="one-of",
+    ),
+    Row(
+        "node 0 takes host1 for a neighbour, too: who knows whose the mask is",
+        lambda: wide_mask(back=None),
+        ("host1", "host0"),
+        blame="one-of",
         together=True,
     ),
     Row("a rule for another port", lambda: there_by_policy(target_ports=(80, 81)), ("host1", "host0"), blame="one-of"),
@@ -68,6 +107,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a netmask that is too wide",
+        wide_mask,
+        {"host1": {"commands": ("ip address add 10.77.5.11/24 dev eth0 && ip address del 10.77.5.11/16 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "a gateway, there",
         there_by_a_gateway,

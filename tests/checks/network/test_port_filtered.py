@@ -24,6 +24,7 @@ from tests.facts_builder import (
 )
 
 CHECK = "network/port-filtered"
+BOTH = ("host1", "host0")
 
 
 def shut_unread(*which: int) -> Facts:
@@ -55,6 +56,16 @@ def shut_all_of_three() -> Facts:
 
 
 DROP = ("tcp dport 29500 drop",)
+
+
+def narrow_mask(control: str = "no-answer") -> Facts:
+    """host1 at 10.77.0.200/25 sends to node 0 by a gateway, and nothing comes back."""
+    a, b = two(control=control)
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    b = with_host(b, interfaces=(lo, replace(eth0, addresses=("10.77.0.200",), prefix_lengths=(25,))))
+    b = with_network(b, route=Route("10.77.0.10", "10.77.0.200", "eth0"))
+    return a, routed(b, route("10.77.0.128/25"), route("0.0.0.0/0", "10.77.0.201"))
 
 
 def mask_of_node_0() -> Facts:
@@ -140,6 +151,8 @@ ROWS = [
     Row("no rules at all", shut_unread, ("host1", "host0"), blame="one-of"),
     Row("dropped for one of two", shut_third, ("host0",)),
     Row("dropped for all of two", shut_all_of_three, ("host0",)),
+    Row("host1's netmask leaves node 0 to a gateway", narrow_mask, ("host1",), together=True),
+    Row("a port is shut, and the netmask is no matter", lambda: narrow_mask("refused"), BOTH, blame="one-of"),
     Row("node 0's netmask leaves host1 out", mask_of_node_0, ("host0",), together=True),
     Row("node 0 answers by a gateway that is none", back_by_a_gateway, ("host0",), together=True),
     Row("node 0 answers by a rule of its own to such a gateway", back_by_policy, ("host0",), together=True),
@@ -168,6 +181,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a netmask that is too narrow",
+        narrow_mask,
+        {"host1": {"commands": ("ip address add 10.77.0.200/24 dev eth0 && ip address del 10.77.0.200/25 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "node 0's netmask",
         mask_of_node_0,

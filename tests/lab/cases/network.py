@@ -12,6 +12,7 @@ from tests.lab.faults.links import (
     behind_nat,
     bystander_at,
     docker0,
+    narrow_mask,
     other_card,
     other_subnet,
     plugged,
@@ -19,6 +20,7 @@ from tests.lab.faults.links import (
     same_card,
     second_card,
     second_network,
+    wide_mask,
 )
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
 from tests.lab.faults.packet_filter import iptables, master_port, nft, sidecar, sidecar_off
@@ -75,6 +77,8 @@ CASES = [
         Case("node 0's netmask leaves node 1 out", other_subnet(0, "10.77.0.10/32"), "network/port-filtered", ["host0"], curable=True),
         Case("node 1's netmask leaves node 0 out", other_subnet(1, "10.77.0.11/32"), "network/no-route", ["host1"], curable=True),
         Case("one of 3 has another netmask", other_subnet(1, "10.77.0.11/31"), "network/no-route", ["host1"], hosts=3, within=20),
+        Case("node 1's netmask leaves node 0 to a gateway that forwards nothing", narrow_mask, "network/port-filtered", ["host1"], hosts=3, curable=True, live=False),
+        Case("node 1's netmask takes in the subnet of node 0", wide_mask, UNREACHABLE, ["host1"], hosts=3, curable=True, live=False, torch="0.3 s, address is garbage"),
         Case("node 0 answers by a gateway that is none", inside(0, "ip route add {host1}/32 via 10.77.0.99"), "network/port-filtered", ["host0"], curable=True),
         Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True),
         Case("node 1's rule for its own address leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add from {{host1}} lookup 100"), "network/master-unreachable", ["host1"], curable=True, live=False),

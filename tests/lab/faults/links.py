@@ -152,11 +152,40 @@ def behind_nat(network: str) -> Fault:
             "type nat hook postrouting priority 100;\noifname eth0 masquerade\n}\n}\nEND"
         )
         own_name_at(f"{network}.2", 1)(launch)
-        launch.starts = launch.starts[:2]
-        for start in launch.starts:
-            start.flags["--nnodes"] = "2"
+        _first_two(launch)
 
     return inject
+
+
+def narrow_mask(launch: Launch) -> None:
+    """Host 1 has a netmask of 25 bits in a network of 24, and a default gateway, host 2, which takes no part in the job
+    and forwards nothing."""
+    _, inner, gateway = launch.cluster
+    inner.inside(
+        "ip address flush dev eth0 && ip address add 10.77.0.200/25 dev eth0 && ip route add default via 10.77.0.201"
+    )
+    gateway.inside("ip address add 10.77.0.201/24 dev eth0 && echo 0 > /proc/sys/net/ipv4/ip_forward")
+    own_name_at("10.77.0.200", 1)(launch)
+    _first_two(launch)
+
+
+def wide_mask(launch: Launch) -> None:
+    """Host 1 is in 10.77.5.0/24, with a netmask of 16 bits, behind the router host 2, which takes no part in the job."""
+    outer, inner, router = launch.cluster
+    inner.add_interface("eth1", "10.77.5.11/16", bridge="far")
+    router.add_interface("eth1", "10.77.5.1/24", bridge="far")
+    inner.inside("ip link set eth0 down && ip address flush dev eth0 && ip route add default via 10.77.5.1")
+    outer.inside(f"ip route add 10.77.5.0/24 via {router.address}")
+    router.inside("echo 1 > /proc/sys/net/ipv4/ip_forward")
+    own_name_at("10.77.5.11", 1)(launch)
+    _first_two(launch)
+
+
+def _first_two(launch: Launch) -> None:
+    """The job is started on the first two hosts alone."""
+    launch.starts = launch.starts[:2]
+    for start in launch.starts:
+        start.flags["--nnodes"] = "2"
 
 
 def published(launch: Launch) -> None:
@@ -172,7 +201,7 @@ def published(launch: Launch) -> None:
         "type nat hook postrouting priority 100;\noifname eth0 masquerade\n}\n}\nEND"
     )
     own_name_at("172.17.0.2", 0)(launch)
-    launch.starts = launch.starts[:2]
+    _first_two(launch)
     for start in launch.starts:
-        start.flags |= {"--nnodes": "2", "--master-addr": router.address}
+        start.flags["--master-addr"] = router.address
         start.env["DISTDOCTOR_TOKEN"] = "0123456789abcdef"
