@@ -170,7 +170,7 @@ def narrow_mask(launch: Launch) -> None:
 
 
 def wide_mask(launch: Launch) -> None:
-    """Host 1 is in 10.77.5.0/24, with a netmask of 16 bits, behind the router host 2, which takes no part in the job."""
+    """Host 1 is in 10.77.5.0/24, by a netmask of 16 bits, behind host 2, a router that takes no part in it."""
     outer, inner, router = launch.cluster
     inner.add_interface("eth1", "10.77.5.11/16", bridge="far")
     router.add_interface("eth1", "10.77.5.1/24", bridge="far")
