@@ -30,7 +30,6 @@ network/master-not-node0, environment/invalid-variable, host/hostname-unresolvab
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
-    READ_HOSTS_FILE,
     Cluster,
     Finding,
     Fix,
@@ -42,6 +41,7 @@ from distdoctor.check_api import (
     names_of,
     own_host_names,
     reachable_address,
+    reads_hosts_file,
     set_master_fixes,
     together,
 )
@@ -109,12 +109,12 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
 
 def in_hosts(bad: list[Node], address: str | None, master: str) -> Iterator[Fix]:
     """The fixes on /etc/hosts, one for the nodes that need the same; none for a node that reads its line there."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[str, ...], list[Node]] = {}
     for node in bad:
-        groups.setdefault(hosts_file_commands(node, address, master), []).append(node.name)
-    for commands, names in groups.items():
+        groups.setdefault(hosts_file_commands(node, address, master), []).append(node)
+    for commands, nodes in groups.items():
         if commands:
-            read = commands[-1] == READ_HOSTS_FILE
+            read, names = not all(map(reads_hosts_file, nodes)), [node.name for node in nodes]
             text = f"Let {together(names)} read /etc/hosts" if read else f"Add {master} with its address to /etc/hosts"
             more = f", and add {master} with its address there" if read and len(commands) > 1 else ""
             yield Fix(f"{text}{more}.", tuple(names), commands=commands)

@@ -134,6 +134,7 @@ READ_HOSTS_FILE = (
     'printf "%s\\n" "$new" > /etc/nsswitch.conf'
 )
 """It writes into the file, as :func:`correct_own_hosts_line` does."""
+OPEN_HOSTS_FILE = "chmod a+r /etc/hosts"
 
 
 LOCALHOST = ("localhost", "ip6-")
@@ -143,13 +144,17 @@ LOCALHOST = ("localhost", "ip6-")
 def reads_hosts_file(node: Node) -> bool:
     """Whether look-ups on the node read /etc/hosts; True where that is not known."""
     sources = node.system.name_sources
+    if node.system.hosts_file_closed:
+        return False
     return not sources or any(s not in WITHOUT_FILE and not s.startswith("mdns") for s in sources)
 
 
 def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
     """For the evidence: whose look-ups do not read /etc/hosts."""
     return tuple(
-        f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.system.name_sources or ())}`: /etc/hosts is "
+        f"{node.name}: /etc/hosts may not be read by this user"
+        if node.system.hosts_file_closed
+        else f"{node.name}: /etc/nsswitch.conf says `hosts: {' '.join(node.system.name_sources or ())}`: /etc/hosts is "
         "not read"
         for node in nodes
         if not reads_hosts_file(node)
@@ -159,6 +164,11 @@ def hosts_file_unread(nodes: Sequence[Node]) -> tuple[str, ...]:
 def hosts_file_commands(node: Node, address: str | None, *names: str) -> tuple[str, ...]:
     """Commands by which the names (the first counts) have ``address`` on the node: a line of /etc/hosts, unless it is
     there, and that the file is read. Address None: any line will do. Empty where a line is there and read."""
+    if node.system.hosts_file_closed:  # what stands there is not known: a line is added where it lacks
+        if address is None:
+            return (OPEN_HOSTS_FILE,)
+        line = append_hosts_line(address, " ".join(names))
+        return f"grep -qw {shlex.quote(names[0])} /etc/hosts || {line}", OPEN_HOSTS_FILE
     known = (*node.system.hosts_lines, *node.network.master_lines)
     entries = [line.text.partition("#")[0].split() for line in known]
     there = any(e and address in (None, e[0]) and names[0] in e[1:] for e in entries)

@@ -11,7 +11,7 @@ from distdoctor.model.facts import HostFacts, Interface
 from distdoctor.probes import limits
 from distdoctor.probes.connect import connect
 from distdoctor.probes.interfaces import can_bind, interfaces, owned
-from distdoctor.probes.names import announced, hosts_lines, resolve, sources
+from distdoctor.probes.names import announced, closed, hosts_lines, resolve, sources
 
 REACHED_SECONDS = 1.5
 
@@ -33,6 +33,7 @@ async def probe(hostname: str, variables: Mapping[str, str], announced_by_name: 
         announced=called,
         announced_reached=await _reached(called.addresses, ours) if announced_by_name else None,
         name_sources=sources(),
+        hosts_file_closed=closed(),
     )
 
 

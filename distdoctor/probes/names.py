@@ -69,6 +69,17 @@ def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -
     return tuple(found[:20])
 
 
+def closed(path: str = "/etc/hosts") -> bool:
+    """Whether the file is there, and this user may not read it."""
+    try:
+        with open(path):
+            return False
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
 def name_in_hosts(address: str, path: str = "/etc/hosts") -> str | None:
     """What /etc/hosts calls ``address``: the first name of its first line, or None."""
     lines = hosts_lines(lambda fields: fields[0] == address, path)

@@ -16,7 +16,7 @@ import pytest
 
 from distdoctor.model.facts import HostsLine
 from distdoctor.probes.look_up import Asker, Reply
-from distdoctor.probes.names import announced, hosts_lines, name_in_hosts, resolve, reverse
+from distdoctor.probes.names import announced, closed, hosts_lines, name_in_hosts, resolve, reverse
 from distdoctor.probes.threads import in_thread
 from tests.helpers.namespaces import lines_of
 
@@ -250,3 +250,19 @@ def test_at_most_20_lines_and_no_line_without_end(tmp_path: Path) -> None:
 def test_without_the_file_there_are_no_lines(tmp_path: Path) -> None:
     assert hosts_lines(lambda fields: True, str(tmp_path / "none")) == ()
     assert name_in_hosts("127.0.0.1", str(tmp_path / "none")) is None
+
+
+def test_a_file_that_this_user_may_not_read_is_closed_and_one_that_is_not_there_is_not(tmp_path: Path) -> None:
+    assert not closed(str(tmp_path / "none"))
+    (tmp_path / "hosts").write_text("")
+    (tmp_path / "hosts").chmod(0)
+    if os.geteuid():
+        assert closed(str(tmp_path / "hosts"))
+        return
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    os.seteuid(65534)  # who is not root, and not the owner
+    try:
+        assert closed(str(tmp_path / "hosts"))
+    finally:
+        os.seteuid(0)

@@ -229,8 +229,9 @@ class HostFacts:
     announced_reached: bool | None = None
     """Whether this host is reached by that name; None where it was not tried, as with an address of its own."""
     name_sources: tuple[str, ...] | None = None
-    """Where look-ups of hosts look, by the line ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it.
-    """
+    """Where look-ups of hosts look, by ``hosts:`` of /etc/nsswitch.conf (``files``, ``dns``); None without it."""
+    hosts_file_closed: bool = False
+    """This user may not read /etc/hosts (EACCES): what stands there is neither known nor looked up."""
     temporary: TemporaryFolder | None = None
     folders: tuple[Folder, ...] | None = None
     """None where they were not looked at."""

@@ -43,6 +43,12 @@ def file_not_read(*sources: str, line: str = "10.77.0.10 host0") -> Facts:
     return a, with_network(b, master_lines=(HostsLine(3, line),) if line else ())
 
 
+def file_closed() -> Facts:
+    """host1's user may not read /etc/hosts."""
+    a, b = file_not_read("files", "dns", line="")
+    return a, with_host(b, hosts_lines=(), hosts_file_closed=True)
+
+
 def unknown_everywhere() -> Facts:
     a, b = (outside(with_master(one, "gpu0", own=None, resolved=[]), None) for one in healthy(2, declared=True))
     return with_network(a, bind=Bind(True, PORT)), b
@@ -53,6 +59,7 @@ LINE = "echo '10.77.0.10 host0' >> /etc/hosts"
 ROWS = [
     Row("name unknown on one", unknown_on_one, ("host1",)),
     Row("/etc/hosts is not read", lambda: file_not_read("dns"), ("host1",)),
+    Row("/etc/hosts is for root alone", file_closed, ("host1",)),
     Row("name unknown everywhere", unknown_everywhere, BOTH),
 ]
 
@@ -110,3 +117,11 @@ def test_one_node_whose_own_name_is_the_masters_gets_its_line() -> None:
     """The name is right, and gloo needs its address, too."""
     one = outside(with_master(healthy(1)[0], "host0", own=None, resolved=[]), None)
     assert fixes(one)[0].commands == ("echo '10.77.0.10 host0' >> /etc/hosts",)
+
+
+def test_a_file_that_may_not_be_read_is_opened_and_a_line_is_added_where_it_lacks() -> None:
+    (root,) = (one for one in judged(*file_closed()).findings if one.id == CHECK)
+    (first, *_) = root.fixes
+    assert first.commands == (f"grep -qw host0 /etc/hosts || {LINE}", "chmod a+r /etc/hosts")
+    assert first.text == "Let host1 read /etc/hosts, and add host0 with its address there."
+    assert "host1: /etc/hosts may not be read by this user" in root.evidence

@@ -7,7 +7,7 @@ from __future__ import annotations
 from tests.lab.cases.common import BOTH, PRIVATE_LAN, SMALL_SHM
 from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.host import HTTP_SERVER, OUTGOING, SILENT_LISTENER, leftover, port_held, shared_memory
-from tests.lab.faults.launch import flag, variable
+from tests.lab.faults.launch import as_user, flag, variable
 from tests.lab.faults.links import (
     behind_nat,
     bystander_at,
@@ -71,6 +71,7 @@ CASES = [
     *patient(
         Case("a rank of an earlier run holds MASTER_PORT", leftover(0, 29500), "network/port-in-use", ["host0"]),
         Case("/etc/hosts is not read on node 1", inside(1, "echo hosts: dns > /etc/nsswitch.conf"), "network/master-unresolvable", ["host1"], curable=True),
+        Case("/etc/hosts is for root alone on node 1", together(as_user(1), inside(1, "chmod 600 /etc/hosts")), "network/master-unresolvable", ["host1"], curable=True),
         Case("the master's name means nobody on node 1 of 3", name_at(1, "host0", NOBODY), "network/master-resolves-differently", ["host1"], hosts=3, curable=True, live=False, alone=[UNREACHABLE]),
         Case("the master's name comes after 4 s", named_late(1, "host0", 4), "network/dns-not-ready", ["host1"], "warn", within=14),
         Case("no route to the master", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1)), "network/no-route", ["host1"], curable=True, by_hand=together(other_subnet(1, "10.77.0.11/24"), own_name_at("10.77.0.11", 1)), torch="0.3 s, address is garbage"),
