@@ -36,6 +36,7 @@ FOLLOWS = (
     "network/connection-limit",
     "network/overlapping-subnets",
     "network/duplicate-address",
+    "network/neighbour-table-full",
 )
 
 

@@ -48,6 +48,7 @@ FOLLOWS = (
     "network/connection-limit",
     "network/overlapping-subnets",
     "network/duplicate-address",
+    "network/neighbour-table-full",
 )
 
 

@@ -78,6 +78,7 @@ FOLLOWS = (
     "network/connection-limit",
     "network/overlapping-subnets",
     "network/duplicate-address",
+    "network/neighbour-table-full",
 )
 SAMPLE = 64
 SHOWN = 4

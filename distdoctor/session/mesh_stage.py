@@ -8,6 +8,7 @@ from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
 from distdoctor.model.addresses import is_loopback
+from distdoctor.probes.neighbour_room import filled_since, refused
 from distdoctor.probes.neighbours import answered, unanswered
 from distdoctor.render.words import count
 from distdoctor.session.local_stages import ANOTHER_PROCESS, Ended
@@ -40,10 +41,13 @@ class MeshStage:
             return "error", self._not_listening
         if self._listener is None:
             return "skipped", ANOTHER_PROCESS
+        room = refused()
         facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
         self._recorder.update(mesh=facts)
         if facts.bad:
-            self._recorder.update_network(hardware_addresses=answered(), unanswered=unanswered())
+            self._recorder.update_network(
+                hardware_addresses=answered(), unanswered=unanswered(), neighbour_table=filled_since(room)
+            )
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
         return "ok", count(facts.good, "link")
 

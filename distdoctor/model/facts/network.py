@@ -154,6 +154,18 @@ class HardwareAddress:
 
 
 @dataclass(frozen=True)
+class NeighbourTable:
+    """The kernel's table of hardware addresses, in which there was no room for one more host. Containers share it."""
+
+    version: int
+    """Of IP: 4 or 6."""
+    most: int
+    """Entries that it may have (``gc_thresh3``); 0: not known."""
+    refused: int
+    """How often there was none while the links were tried."""
+
+
+@dataclass(frozen=True)
 class OtherWay:
     """What became of a connection to the master's port by another interface than the one that the routes name."""
 
@@ -261,6 +273,8 @@ class NetworkFacts:
     unanswered: tuple[HardwareAddress, ...] = ()
     """The addresses, with the interface and no hardware address, for which nobody answered there, at these times and
     on node 0 when the meeting was over."""
+    neighbour_table: NeighbourTable | None = None
+    """None: there was room, or that is not known, as in a container."""
     other_ways: tuple[OtherWay, ...] = ()
     """Where nothing answered: each other interface that has the master's address in its own network, too."""
     master_lines: tuple[HostsLine, ...] = ()

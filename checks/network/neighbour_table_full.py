@@ -1,0 +1,127 @@
+"""The kernel has no room for the hardware addresses of all peers.
+
+What you see
+------------
+Some connections between nodes of one network hang or fail with `No buffer space available`, others work, and each time
+it is others. The kernel's log may say `neighbour: arp_cache: neighbor table overflow!`.
+
+Why it happens
+--------------
+Linux keeps the hardware address of each host of the own network that it talks to, at most net.ipv4.neigh.default.
+gc_thresh3 of them: 1,024 where nobody has set it. All containers of a machine share that table. On a flat network of
+more nodes, or with many containers on one machine, there is no room for the next one, and what is sent to it is dropped
+before it leaves.
+
+Fix
+---
+Raise the three limits to well above the number of hosts on the network.
+
+When it is harmless
+-------------------
+Never while the job connects its ranks: each of them to every other.
+
+See also
+--------
+mesh/peer-ports-blocked, network/duplicate-address, host/conntrack-full
+"""
+
+import ipaddress
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Link, Node, names_of, parse_address
+
+SEVERITY = "fail"
+PREVENTS = "peers connected"
+LOG = (Line(("neighbor table overflow", "eighbour table overflow"), "[Nn]eighbou?r table overflow"),)
+USUAL = 1024
+"""gc_thresh3 where nobody has set it (net/ipv4/arp.c, arp_tbl)."""
+LOST = ("no-answer", "unreachable", "error")
+SHOWN = 8
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    full = {node: why for node in cluster.nodes if (why := reason(cluster, node))}
+    if not full:
+        return
+    most = max(room(node) for node in full)
+    wanted = 2 * max([most, *(wants(cluster, node) for node in full)])
+    version = 6 if any(table.version == 6 for node in full if (table := node.network.neighbour_table)) else 4
+    limits = " ".join(
+        f"net.ipv{version}.neigh.default.gc_thresh{number}={size}"
+        for number, size in ((1, wanted // 4), (2, wanted // 2), (3, wanted))
+    )
+    links = [(node.name, cluster.by_key[link.to].name) for node in full for link in lost(cluster, node)]
+    yield Finding.about(
+        full,
+        f"The kernel of {names_of(full)} has no room for the hardware addresses of all its peers.",
+        links=links[: 8 * SHOWN],
+        evidence=list(full.values())[:SHOWN],
+        fixes=(
+            Fix.on(
+                full,
+                "Make room for all of them, on the machine itself where these are containers.",
+                commands=(f"sysctl -w {limits}",),
+            ),
+        ),
+    )
+
+
+def reason(cluster: Cluster, node: Node) -> str:
+    """What proves it of a node; empty where nothing does."""
+    table, failing = node.network.neighbour_table, lost(cluster, node)
+    if table is not None and failing:
+        return (
+            f"{node.name}: there was no room {table.refused} times while the links were tried, of which {len(failing)} "
+            f"failed; net.ipv{table.version}.neigh.default.gc_thresh3 is {table.most}"
+        )
+    unasked = [link for link in failing if never_asked(node, link.address)]
+    if unasked and (count := wants(cluster, node)) > USUAL:
+        return (
+            f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the hardware address at the "
+            f"other end; the nodes on its machine need {count} entries, and there is room for {USUAL} unless it was "
+            "given more"
+        )
+    return ""
+
+
+def lost(cluster: Cluster, node: Node) -> list[Link]:
+    """The links to hosts of the own network on which nothing came back."""
+    return [
+        link
+        for link in node.mesh.bad
+        if link.outcome in LOST and not link.accepted and link.to in cluster.by_key and near(node, link.address)
+    ]
+
+
+def near(node: Node, address: str) -> bool:
+    """Whether the address is in the network of one of the node's own."""
+    number = parse_address(address)
+    return number is not None and any(
+        number in ipaddress.ip_interface(f"{own}/{length}").network
+        for interface in node.interfaces
+        if interface.up and not interface.loopback
+        for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False)
+    )
+
+
+def never_asked(node: Node, address: str) -> bool:
+    """Whether the kernel's table, which was read, has nothing on it: neither who answers nor that nobody does."""
+    known = {one.address for one in (*node.network.hardware_addresses, *node.network.unanswered)}
+    return bool(known) and address not in known
+
+
+def wants(cluster: Cluster, node: Node) -> int:
+    """How many entries the nodes on the same machine need in its table, each one for each of its peers."""
+    peers = [len({peer.host for peer in cluster.nodes if peer.host != one.host}) for one in machine(cluster, node)]
+    return sum(peers)
+
+
+def machine(cluster: Cluster, node: Node) -> list[Node]:
+    """One node of each network namespace on the node's machine."""
+    same = [one for one in cluster.nodes if one.identity.boot_id == node.identity.boot_id]
+    return list({one.host: one for one in same}.values())
+
+
+def room(node: Node) -> int:
+    table = node.network.neighbour_table
+    return table.most if table is not None and table.most else USUAL
