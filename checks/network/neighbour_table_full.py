@@ -25,7 +25,6 @@ See also
 mesh/peer-ports-blocked, network/duplicate-address, host/conntrack-full
 """
 
-import ipaddress
 from collections.abc import Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Link, Node, names_of, parse_address
@@ -96,12 +95,14 @@ def lost(cluster: Cluster, node: Node) -> list[Link]:
 def near(node: Node, address: str) -> bool:
     """Whether the address is in the network of one of the node's own."""
     number = parse_address(address)
-    return number is not None and any(
-        number in ipaddress.ip_interface(f"{own}/{length}").network
-        for interface in node.interfaces
-        if interface.up and not interface.loopback
-        for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False)
-    )
+    for interface in node.interfaces:
+        for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
+            mine = parse_address(own)
+            if number is None or mine is None or mine.version != number.version or interface.loopback:
+                continue
+            if interface.up and (int(number) ^ int(mine)) >> (number.max_prefixlen - length) == 0:
+                return True
+    return False
 
 
 def never_asked(node: Node, address: str) -> bool:
