@@ -65,6 +65,13 @@ LOG = (
         r"nvidia-container-cli: .{0,120}(?:driver not loaded|no devices? found|libnvidia-ml\.so\S{0,4}: cannot open)",
     ),
     Line(
+        "nvidia-container-cli: ",
+        r"nvidia-container-cli: (?:initiali[sz]ation|initalization|detection|device|mount|container|ldcache) error: ",
+        unless=r"driver not loaded|no devices? found|libnvidia-ml\.so\S{0,4}: cannot open|unsatisfied condition",
+        shows="symptom",
+        why="what the driver or the container's toolkit has stands behind the colon",
+    ),
+    Line(
         "find any nvidia-smi",
         shows="hint",
         why="a container without the tool may have the GPUs",

@@ -44,6 +44,10 @@ NEXT = (
     "how full the disks are",
     "df -h; df -i; quota -s",
 )
+ELSEWHERE = (
+    "Write to another folder (TMPDIR, HF_HOME, TORCH_HOME, the output folder), or have it mounted with write access; "
+    "one that was writable before has had an error: dmesg on that host says which."
+)
 LOG = (
     Line(
         "No space left on device",
@@ -55,10 +59,14 @@ LOG = (
     Line(
         "Read-only file system",
         "(?:Errno 30|Error|[Cc]annot|[Ff]ailed to).{0,160}Read-only file system",
+        told="A disk that the job writes to is read-only",
+        fix=ELSEWHERE,
     ),
     Line(
         "emounting filesystem read-only",
         r"(?:\((?P<device>[\w.-]{1,64})\).{0,80})?[Rr]emounting filesystem read-only",
+        told="A disk was made read-only after an error",
+        fix=ELSEWHERE,
     ),
     Line(
         "PytorchStreamWriter failed writing",

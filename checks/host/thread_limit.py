@@ -65,6 +65,7 @@ LOG = (
     Line(
         "Resource temporarily unavailable",
         "fork|clone|thread|BlockingIOError|pthread|Errno 11",
+        unless="lock file|lock on|locked|non-blocking|without blocking",  # a lock that another process has
     ),
     Line(
         "pthread_create",

@@ -34,6 +34,13 @@ LOG = (
     Line(
         "Unable to create step for job",
         r"Unable to create step for job \d+: (?P<why>.{1,80})",
+        unless="busy|disabled",
+        told="SLURM does not make the job's step",
+        fix="Ask srun for no more than the job has, and within its time: what is missing stands behind the colon.",
+    ),
+    Line(
+        "Unable to create step for job",
+        r"Unable to create step for job \d+: (?P<why>.{0,60}(?:busy|disabled).{0,20})",
     ),
     Line(
         ("step creation still disabled", "step creation temporarily disabled"),

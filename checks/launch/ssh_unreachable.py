@@ -38,17 +38,26 @@ LOG = (
     ),
     Line(
         "Permission denied (publickey",
+        unless=r"\bgit@|github|gitlab|bitbucket",
     ),
     Line(
         "Host key verification failed",
+        told="The launcher does not trust a host's key",
+        fix="Log in to that host by ssh once from the first node, or put its key there into known_hosts (ssh-keyscan "
+        "HOST shows it); a host that was set up anew has another key: ssh-keygen -R HOST forgets the old one.",
     ),
     Line(
         "ssh: connect to host",
         r"ssh: connect to host (?P<host>\S{1,64}) port \d+: (?P<why>.{1,80})",
+        told="The launcher does not get through to the sshd of a host",
+        fix="See that the host is up and its sshd listens on that port (a container needs one of its own); or start "
+        "torchrun on every node, which needs no ssh (DeepSpeed: --no_ssh).",
     ),
     Line(
         "ssh: Could not resolve hostname",
         r"ssh: Could not resolve hostname (?P<host>[^\s:]{1,253})",
+        told="The launcher is given a host name that has no address here",
+        fix="Name the host as this one knows it, or by its address, in the host file; or add it to /etc/hosts.",
     ),
     Line(
         "Cannot find launcher",
@@ -56,9 +65,13 @@ LOG = (
     ),
     Line(
         "pdsh is not installed",
+        told="pdsh, which the launcher starts the others with, is not installed",
+        fix="Install pdsh on the first node, or let DeepSpeed start the nodes otherwise (--launcher).",
     ),
     Line(
         "pdsh: command not found",
+        told="pdsh, which the launcher starts the others with, is not installed",
+        fix="Install pdsh on the first node, or let DeepSpeed start the nodes otherwise (--launcher).",
     ),
     Line(
         (

@@ -42,6 +42,11 @@ LOG = (
         "[Rr]equires NVIDIA [Dd]river",
     ),
     Line(
+        "requirement error: unsatisfied condition: cuda",  # libnvidia-container's, of what the image asks for
+        told="The driver is older than the container's image asks for",
+        fix="Update the driver on that host, or take an image of an earlier CUDA.",
+    ),
+    Line(
         "Minimum requirement is",
         r"CUDA Driver version found is \d+\. Minimum requirement is \d+",
     ),

@@ -12,8 +12,10 @@ errors follow from that.
 
 Fix
 ---
-Mend what the last line of the traceback of the first rank to fail says. Where torchrun shows no traceback, decorate
-main() with torch.distributed.elastic.multiprocessing.errors.record, or start with --log-dir and --tee 3.
+Mend what the last line of the traceback of the first rank to fail says.
+
+Where torchrun shows no traceback, decorate main() with torch.distributed.elastic.multiprocessing.errors.record, or
+start with --log-dir and --tee 3.
 
 When it is harmless
 -------------------
@@ -45,6 +47,8 @@ LOG = (
     Line(
         "open file",
         r"python\S{0,40}: can.?t open file .{1,300}\[Errno",
+        told="Python cannot open the script",
+        fix="Name the script by a path that is there on this host, and in the folder that the launcher starts it in.",
     ),
     Line(
         "device-side assert triggered",
@@ -159,10 +163,14 @@ LOG = (
         r"^(?:usage: )?[\w./-]{1,80}: error: (?:the following arguments are required|unrecognized arguments|argument \S"
         r"|ambiguous option|too few arguments)",
         unless=r"--local[-_]rank",
+        told="The program does not know its own command line",
+        fix="Correct the command line: the line says which argument it is.",
     ),
     Line(
         "execve(): ",
         r"(?:slurmstepd: |^)error: execve\(\): \S",
+        told="The program cannot be started",
+        fix="Name the program by a path that is there on every node (srun looks in the PATH that the job was given).",
     ),
     Line(
         (" FAILED (non-zero exit code", "DUE TO TASK FAILURE"),
@@ -222,6 +230,11 @@ LOG = (
         unless="(?:139|13[26])\\b",
     ),
     Line(
+        ("OCI runtime create failed", "failed to create shim task", "rror: failed to start container"),
+        shows="symptom",
+        why="the container was not started; why stands behind the last colons",
+    ),
+    Line(
         ("CrashLoopBackOff", "Back-off restarting failed container", "specified backoff limit", "BackoffLimitExceeded"),
         shows="symptom",
         why="what the container said last is in its own log (kubectl logs --previous)",
@@ -235,6 +248,8 @@ LOG = (
     Line(
         "was unable to ",  # Open MPI's
         r"(?:mpirun|mpiexec|prterun|prun) was unable to (?:find|launch) the specified (?:executable|application)",
+        told="The program cannot be started",
+        fix="Name the program by a path that is there on every host, and executable.",
     ),
     Line(
         (

@@ -38,6 +38,7 @@ NEXT = (
     "dmesg -T | grep -i -e oom -e killed",
 )
 KILLED = "A process was killed by signal 9: want of memory is the commonest reason, and nothing here shows it"
+REFUSED = "A process asked for more memory than it can have"
 BY_WHOM = "somebody's kill -9, a scheduler, and a launcher that waited in vain for an end send the same signal"
 LOG = (
     Line(
@@ -104,10 +105,12 @@ LOG = (
     Line(
         "DefaultCPUAllocator: can",
         "can.?t allocate memory: you tried to allocate",
+        told=REFUSED,
     ),
     Line(
         "Cannot allocate memory",
         r"\[Errno 12\] Cannot allocate memory",
+        told=REFUSED,
     ),
     Line(
         "unable to mmap ",
@@ -131,14 +134,16 @@ LOG = (
     Line(
         "Unable to allocate",
         "MemoryError: Unable to allocate|_ArrayMemoryError: Unable to allocate",
+        told=REFUSED,
     ),
     Line(
         "MemoryError",
         r"^MemoryError\b",
-        shows="cause",
+        told=REFUSED,
     ),
     Line(
         "std::bad_alloc",
+        told=REFUSED,
     ),
     Line(
         ("exitcode", "exit code", "return code = ", '"ExitCode": '),
@@ -210,6 +215,8 @@ LOG = (
     Line(
         ("WinError 1455", "paging file is too small"),
         r"\[WinError 1455\]|paging file is too small for this operation",
+        told="Windows has no room left in its paging file",
+        fix="Let Windows make the paging file larger, or use fewer DataLoader workers: each loads CUDA's libraries.",
     ),
     Line(
         (

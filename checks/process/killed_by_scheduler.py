@@ -31,24 +31,63 @@ NEXT = (
     "who cancelled the job",
     "sacct -j JOBID --format=JobID,State,ExitCode,Reason",
 )
+PREEMPTED = "The scheduler gave the job's nodes to another"
+AGAIN = (
+    "Write checkpoints often enough, and let the job be started again from the last one (SLURM: --requeue); where "
+    "it may not be interrupted, another partition or priority."
+)
+NODE_LOST = "A node of the job failed"
+ELSEWHERE = (
+    "Start again from the last checkpoint, without that node (--exclude=HOST); its administrator can say what it was "
+    "(sinfo -R, scontrol show node HOST)."
+)
 LOG = (
     Line(
         "DUE TO ",
-        r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?"
-        r"DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE|DEADLINE|NODE_?FAIL)",
+        r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?DUE TO (?P<reason>TIME LIMIT|DEADLINE)",
         final=True,
     ),
     Line(
-        ("JobState=", "State: ", "Run time ", " TIMEOUT ", "NODE_FAIL", " PREEMPTED ", " DEADLINE "),
+        "DUE TO ",
+        r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?DUE TO (?P<reason>PREEMPTION|JOB REQUEUE)",
+        final=True,
+        told=PREEMPTED,
+        fix=AGAIN,
+    ),
+    Line(
+        "DUE TO ",
+        r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?DUE TO (?P<reason>NODE FAILURE|NODE_?FAIL)",
+        final=True,
+        told=NODE_LOST,
+        fix=ELSEWHERE,
+    ),
+    Line(
+        ("JobState=", "State: ", "Run time ", " TIMEOUT ", " DEADLINE "),
         # SLURM's state of a job: scontrol's, seff's, its mails', sacct's tables
         r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )"
-        r"(?P<reason>TIMEOUT|NODE_FAIL|PREEMPTED|DEADLINE)(?:[ ,]|$)",
+        r"(?P<reason>TIMEOUT|DEADLINE)(?:[ ,]|$)",
         final=True,
+    ),
+    Line(
+        "NODE_FAIL",
+        r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )NODE_FAIL(?:[ ,]|$)",
+        final=True,
+        told=NODE_LOST,
+        fix=ELSEWHERE,
+    ),
+    Line(
+        "PREEMPTED",
+        r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )PREEMPTED(?:[ ,]|$)",
+        final=True,
+        told=PREEMPTED,
+        fix=AGAIN,
     ),
     Line(
         "Node failure on",
         r"(?:srun|salloc|sbatch): error: Node failure on (?P<host>\S{1,64})",
         final=True,
+        told=NODE_LOST,
+        fix=ELSEWHERE,
     ),
     Line(
         "exceeded its time limit",
@@ -59,6 +98,8 @@ LOG = (
         ("Preempted by", "Preempted in order to admit"),
         r"Preempted (?:by (?:a |pod \S|\S{1,120}/|\S{1,120} on node)|in order to admit)",
         final=True,
+        told=PREEMPTED,
+        fix=AGAIN,
     ),
     Line(
         ("TERM_RUNLIMIT", "TERM_PREEMPT", "TERM_CPULIMIT", "TERM_DEADLINE", "TERM_PROCESSLIMIT"),
@@ -102,6 +143,8 @@ LOG = (
         ("PreemptionError", "got pre-empted", "pre-emption warning"),  # Azure's
         r"PreemptionError: |[Nn]odes? of this job got pre-?empted",
         final=True,
+        told=PREEMPTED,
+        fix=AGAIN,
     ),
     Line(
         ("exitcode", "exit code", "return code = "),
@@ -118,6 +161,8 @@ LOG = (
         "Host EC2 (instance ",  # AWS Batch's
         r"Host EC2 \(instance \S{1,40}\) terminated",
         final=True,
+        told=NODE_LOST,
+        fix="Let the job be tried again (AWS Batch: attempts), from its last checkpoint.",
     ),
     Line(
         ("TERM_OWNER", "TERM_ADMIN", "TERM_FORCE_OWNER"),

@@ -164,16 +164,21 @@ def _summary(match: Match) -> str:
         message = match.values.get("message", "")
         return f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}."[:400]
     place = f"{match.source}, line {match.line}," if match.line else match.source
-    also = f"; {match.why}" if "told" in match.values else ""
+    also = f"; {match.why}" if _unexplained(match) else ""
     return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."
 
 
+def _unexplained(match: Match) -> bool:
+    """Whether it tells how a process ended, and that other things end one so, too."""
+    return match.shows == "end" and bool(match.why)
+
+
 def _fix(match: Match, check: Check) -> Fix:
-    """The page's; where the line does not show that it was this, how to see whether it was comes first."""
-    if "told" not in match.values:
-        return Fix(first_fix(check))
+    """The line's own, else the page's; where it does not show that it was this, first how to see whether it was."""
+    fix = match.values.get("fix") or first_fix(check)
+    if not _unexplained(match):
+        return Fix(fix)
     following, command = check.next
-    fix = first_fix(check)
     text = f"Look first whether it was that, in {following}; where it was, {fix[:1].lower()}{fix[1:]}"
     return Fix(text, commands=(command,) if command else ())
 

@@ -118,8 +118,7 @@ class LogFile:
             for mark, true in (("final", wording.final), ("alone", wording.alone)):
                 if true:
                     values[mark] = "yes"
-            if wording.told:
-                values["told"] = wording.told
+            values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
             self._keep(replace(match, ranks=ranks, text=named))

@@ -28,9 +28,12 @@ class Line:
     values; ``rank``, ``ranks``, ``local_rank``, ``host`` say whom it is about."""
     shows: Shows = "cause"
     why: str = ""
-    """For a symptom or an end: what else it may come from, in a clause; for noise: why it is."""
+    """For a symptom, or an end that has other reasons as well: what else it may come from, in a clause; for noise: why
+    it is."""
     told: str = ""
-    """For an end that has other reasons as well (``why``): what the line itself shows, instead of the title."""
+    """What the line itself shows, instead of the title, where it shows less or more than that."""
+    fix: str = ""
+    """The remedy where the line tells which it is, instead of the page's; a sentence or two."""
     unless: str = ""
     """An expression that, found in the line, voids the match."""
     above: tuple[str, str] = ("", "")

@@ -348,3 +348,69 @@ def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool)
 def test_whose_log_is_next_where_a_line_names_whom_it_waits_for(tmp_path: Path) -> None:
     found = judged(tmp_path, "Stalled ops: HorovodBroadcast_dense_0 [missing ranks: 1, 6]\n")
     assert found.candidates[0].next == "the log of ranks 1, 6"
+
+
+@pytest.mark.parametrize(
+    ("line", "check", "title", "fix"),
+    [
+        (
+            "slurmstepd: error: *** JOB 3 ON n1 CANCELLED AT 1 DUE TO NODE FAILURE ***",
+            "killed-by-scheduler",
+            "node",
+            "out",
+        ),
+        (
+            "slurmstepd: error: *** JOB 3 ON n1 CANCELLED AT 1 DUE TO TIME LIMIT ***",
+            "killed-by-scheduler",
+            "ended",
+            "time",
+        ),
+        ("   JobState=PREEMPTED Reason=None", "killed-by-scheduler", "gave", "requeue"),
+        ("OSError: [Errno 30] Read-only file system: '/out'", "disk-full", "read-only", "another folder"),
+        ("OSError: [Errno 28] No space left on device", "disk-full", "full", "Free space"),
+        ("ssh: connect to host n7 port 22: Connection refused", "ssh-unreachable", "sshd", "sshd listens"),
+        ("Host key verification failed.", "ssh-unreachable", "key", "known_hosts"),
+        (
+            "srun: error: Unable to create step for job 1: Requested nodes are busy",
+            "srun-step-blocked",
+            "step",
+            "--overlap",
+        ),
+        (
+            "srun: error: Unable to create step for job 1: Invalid Trackable RESource",
+            "srun-step-blocked",
+            "SLURM",
+            "colon",
+        ),
+        ("train.py: error: unrecognized arguments: --lr 1", "exception", "command line", "Correct"),
+        (
+            "zmq.error.ZMQError: Address already in use (addr='tcp://*:5555')",
+            "port-in-use",
+            "the program",
+            "another port",
+        ),
+        ("RuntimeError: [c10d] bind(): Address already in use", "port-in-use", "MASTER_PORT", "same one on every node"),
+        ("OSError: [Errno 12] Cannot allocate memory", "killed-by-oom", "asked for more", "Ask for more memory"),
+        (
+            "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8",
+            "driver-too-old",
+            "image",
+            "image",
+        ),
+    ],
+)
+def test_the_remedy_is_of_what_the_line_shows(tmp_path: Path, line: str, check: str, title: str, fix: str) -> None:
+    finding = judged(tmp_path, f"{line}\n").findings[0]
+    assert finding.check.endswith(check) and title in finding.title and fix in finding.fixes[0].text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git@github.com: Permission denied (publickey).",
+        "BlockingIOError: [Errno 11] Unable to open file (unable to lock file: 'Resource temporarily unavailable')",
+        '"OOMKilled": false,',
+    ],
+)
+def test_what_only_sounds_like_it(tmp_path: Path, line: str) -> None:
+    assert {one.check for one in judged(tmp_path, f"{line}\n").findings} <= {"process/exception"}

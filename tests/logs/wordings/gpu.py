@@ -57,6 +57,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "gpu/none-visible",
+        "stderr: nvidia-container-cli: initialization error: driver error: failed to process request: unknown",
+    ),
     ("gpu/none-visible", "Failed to initialize NVML: Unknown Error"),
     (
         "gpu/none-visible",
