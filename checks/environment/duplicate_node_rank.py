@@ -134,14 +134,20 @@ def finding(cluster: Cluster, rank: int, nodes: list[Node]) -> Finding:
         ),
         fixes=started_twice(nodes, blamed[-1], missing)
         if twice is not None
-        else others_numbers(nodes, blamed, missing),
+        else others_numbers(nodes, whose(blamed, missing), missing),
     )
 
 
-def others_numbers(nodes: list[Node], blamed: list[Node], missing: tuple[int, ...]) -> tuple[Fix, ...]:
-    """Another number for the later one; below a launcher, which has one line for all and numbers them itself, none."""
+def whose(blamed: list[Node], missing: tuple[int, ...]) -> Node:
+    """Which of them gets another number: the later one, but 0 belongs to the node that MASTER_ADDR names."""
+    named = [node for node in blamed if node.network.master_is_own]
+    return named[0] if missing[:1] == (0,) and len(named) == 1 else blamed[-1]
+
+
+def others_numbers(nodes: list[Node], wrong: Node, missing: tuple[int, ...]) -> tuple[Fix, ...]:
+    """Another number for one; below a launcher, which has one line for all and numbers them itself, none."""
     if any(node.plan.task is None for node in nodes):
-        return (fix(blamed[-1], missing),)
+        return (fix(wrong, missing),)
     source = nodes[0].plan.sources.get("node_rank", "")
     change = "--node-rank" if source not in VARIABLES else source
     text = f"Leave {change} out: {nodes[0].plan.launcher} tells each node its number."

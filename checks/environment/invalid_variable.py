@@ -77,6 +77,8 @@ LOG = (
     ),
 )
 PREVENTS = "plan agreed"
+NUMBERS = {"rank": ("RANK",), "node_rank": ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")}
+"""The variables of each."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -93,15 +95,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"{said[0]}{more}, on {names_of(nodes)}.",
         ranks=dict.fromkeys(rank for node in nodes for rank in node.ranks),
         evidence=(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
-        fixes=(fix(cluster, node, problem) for node, problem in bad),
+        fixes=counted_from_one(cluster, bad) or tuple(fix(cluster, node, problem) for node, problem in bad),
     )
+
+
+def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> tuple[Fix, ...]:
+    """One less on every node, where the numbers of all go from 1 to how many they are; else none."""
+    for kind, total in (("rank", cluster.plan.world_size), ("node_rank", cluster.plan.nnodes)):
+        wrong = {node: p for node, p in bad if p.variable in NUMBERS[kind]}
+        plans = {node: getattr(node.plan, kind) for node in cluster.nodes}
+        found = {node: _number(wrong[node].value) if node in wrong else number for node, number in plans.items()}
+        if len(wrong) != 1 or any(number is None for number in found.values()):
+            continue
+        if sorted(number or 0 for number in found.values()) != list(range(1, (total or 0) + 1)):
+            continue
+        names = {node: wrong[node].variable if node in wrong else node.plan.sources.get(kind, "") for node in found}
+        if any(name not in NUMBERS[kind] for name in names.values()):
+            continue
+        text = "Count from 0: here the numbers go from 1, and nobody is 0."
+        return tuple(Fix.on(n, text, env={names[n]: str((number or 0) - 1)}) for n, number in found.items())
+    return ()
 
 
 def invalid(node: Node) -> list[PlanProblem]:
     """The node's problems with a value. Without the number of nodes its node rank cannot be wrong."""
     problems = [p for p in node.plan.problems if p.value is not None]
     if any(p.variable == "PET_NNODES" for p in problems):
-        return [p for p in problems if p.variable not in ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK")]
+        return [p for p in problems if p.variable not in NUMBERS["node_rank"]]
     return problems
 
 
@@ -139,7 +159,7 @@ def value(cluster: Cluster, node: Node, problem: PlanProblem) -> tuple[str, str 
         if _number(problem.value) is not None and any(_number(problem.value) in range(size) for size in larger):
             return "WORLD_SIZE", str(max(larger))
         return variable, _sole(missing_ranks(cluster), cluster)
-    if variable in ("PET_NODE_RANK", "NODE_RANK", "GROUP_RANK"):
+    if variable in NUMBERS["node_rank"]:
         return variable, _sole(missing_node_ranks(cluster), cluster)
     field = {
         "WORLD_SIZE": "world_size",

@@ -30,6 +30,12 @@ def two_node_1() -> Facts:
     return met(a, b, with_plan(c, node_rank=1))
 
 
+def all_node_1() -> Facts:
+    """The second node's line on both: nobody is node 0, which MASTER_ADDR says that host0 is."""
+    a, b = node("host0", 0, declared=True), node("host1", 1, declared=True)
+    return outside(with_plan(a, node_rank=1)), outside(b)
+
+
 def below_srun() -> Facts:
     """srun ... --node-rank $SLURM_NODEID in a batch script, whose shell made 0 of it for all."""
     a, b = two_node_0()
@@ -53,6 +59,7 @@ LOOK_ALIKES = [
 CURES = [
     Cure("two node 0", two_node_0, {"host1": {"flags": {"--node-rank": "1"}}}),
     Cure("one line for all", below_srun, {name: {"flags": {"--node-rank": None}} for name in ("host0", "host1")}),
+    Cure("all node 1", all_node_1, {"host0": {"flags": {"--node-rank": "0"}}}),
     Cure("two node 1", two_node_1, {"host2": {"flags": {"--node-rank": "2"}}}),
 ]
 

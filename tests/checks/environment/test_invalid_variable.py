@@ -70,7 +70,26 @@ LOOK_ALIKES = [
     LookAlike("not set at all", no_rank, "environment/missing-variable"),
 ]
 
+
+def ranks_from_one() -> Facts:
+    """RANK is 1 and 2 of 2: nobody hosts the store."""
+    change = {"rank": None, "problems": problem("RANK", "2", "must be below WORLD_SIZE, which is 2")}
+    sources = {"rank": "RANK", "world_size": "WORLD_SIZE"}
+    a, b = per_rank(2, (0, {"rank": 1, "sources": sources}), (1, {**change, "sources": sources}))
+    return outside(a), outside(b)
+
+
+def node_ranks_from_one() -> Facts:
+    """PET_NODE_RANK is 1, 2 and 3 of 3."""
+    sources = {"nnodes": "--nnodes", "master_addr": "--master-addr", "node_rank": "PET_NODE_RANK"}
+    ones = [with_plan(node(f"host{n}", n, of=3, declared=True), node_rank=n + 1, sources=sources) for n in range(3)]
+    ones[2] = with_plan(ones[2], node_rank=None, problems=problem("PET_NODE_RANK", "3", "node ranks go from 0 to 2"))
+    return tuple(outside(one) for one in ones)
+
+
 CURES = [
+    Cure("ranks from 1", ranks_from_one, {f"host{n}": {"env": {"RANK": str(n)}} for n in range(2)}),
+    Cure("node ranks from 1", node_ranks_from_one, {f"host{n}": {"env": {"PET_NODE_RANK": str(n)}} for n in range(3)}),
     Cure("URL", url_master, {"host1": {"env": {"MASTER_ADDR": "host0"}}}),
     Cure("port", broken_port, {"host1": {"env": {"MASTER_PORT": "29700"}}}),
     Cure("PET_NNODES", broken_nnodes, {"host1": {"env": {"PET_NNODES": "2"}}}),
