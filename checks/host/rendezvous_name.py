@@ -14,6 +14,9 @@ connects to it by that name. `--standalone` means c10d, too, and since torch 2.1
 without `--master-port`. Where the name has no address, or one that is not this host's, torchrun waits for itself. The
 name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images.
 
+On several nodes each agent also asks for the addresses of its own host's name, to find out whether the endpoint is its
+own. Where the name has none it ends at once, on any node: `socket.gaierror: [Errno -2] Name or service not known`.
+
 Fix
 ---
 On one node give `--master-port`: the store is then at 127.0.0.1. Or add the name to /etc/hosts. torchrun's own
@@ -40,7 +43,9 @@ from distdoctor.check_api import (
     announcing_node,
     hosts_file_commands,
     lookup_failed,
+    names_of,
     reachable_address,
+    same_rendezvous,
 )
 
 SEVERITY = "fail"
@@ -49,9 +54,12 @@ FOLLOWS_ANYWHERE = ("environment/torch-missing",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    nameless = [node for node in cluster.nodes if node.saw("host") and ends_for_want_of_name(node)]
+    if nameless:
+        yield finding(cluster, nameless)
     node = announcing_node(cluster)
     announced = node.system.announced if node else None
-    if node is None or announced is None or leads_here(announced, node.system.announced_reached):
+    if node is None or node in nameless or announced is None or leads_here(announced, node.system.announced_reached):
         return
     yield Finding.about(
         [node],
@@ -60,6 +68,35 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=evidence(node, announced),
         fixes=fixes(cluster, node, announced),
     )
+
+
+def ends_for_want_of_name(node: Node) -> bool:
+    own = node.system.own_name
+    return (
+        (node.plan.nnodes or 1) > 1 and same_rendezvous.needs_own_name(node) and not own.addresses and not own.timed_out
+    )
+
+
+def finding(cluster: Cluster, nameless: list[Node]) -> Finding:
+    return Finding.about(
+        nameless,
+        f"torchrun asks for the address of {names_of(nameless)} there, which has none: it ends before it meets others.",
+        evidence=(
+            line
+            for node in nameless
+            for line in (
+                f"{node.name}: {lookup_failed(node.system.own_name)}",
+                f"{node.name}: the c10d rendezvous compares the endpoint {node.plan.master_addr} with it",
+            )
+        ),
+        fixes=(named(cluster, node) for node in nameless),
+    )
+
+
+def named(cluster: Cluster, node: Node) -> Fix:
+    address = reachable_address(node, cluster) or "127.0.1.1"
+    commands = hosts_file_commands(node, address, node.identity.hostname)
+    return Fix.on(node, f"Give {node.identity.hostname} its address in /etc/hosts.", commands=commands)
 
 
 def leads_here(announced: Resolution, reached: bool | None) -> bool:

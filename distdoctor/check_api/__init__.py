@@ -1,9 +1,8 @@
 """All that a check may import: the facts it reads, the findings it gives, and what checks share to judge them.
 
 A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. It looks at nodes
-through their views (``node.network``, ``node.system``, ``node.meeting``, ``node.mesh``), which are never None and are
-empty where nothing was seen, and says what it found with ``Finding.about(nodes, ...)``, and ``Fix.on(nodes, ...)``.
-Above ``judge`` stand SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.milestones``), and FOLLOWS.
+through their views (``node.network``, ``node.system``, ``node.meeting``, ``node.mesh``), empty where nothing was
+seen. Above it stand SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.milestones``), and FOLLOWS.
 
 The facts, and what a check makes of them:
     Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
@@ -71,7 +70,7 @@ Nodes, ranks and what is planned for them:
 Values that must be alike, and variables:
     disagreement             how nodes disagree on a value: who has the usual one, and who another
     Disagreement             that: values, usual, others, blamed, said()
-    same_rendezvous          the flags by which a node comes to another's; pydoc distdoctor.check_api.same_rendezvous
+    same_rendezvous          where torchrun's agents meet; pydoc distdoctor.check_api.same_rendezvous
     must_be_alike            whether a setting has to be the same on all nodes
     setting_effect           what a value of such a setting amounts to
     FATAL_SETTINGS           those of them without which a job hangs

@@ -1,13 +1,17 @@
-"""The launch line by which a node comes to the same rendezvous as another node, which is started rightly."""
+"""Where torchrun's agents meet: who hosts it, and the launch line that brings a node to another's rendezvous."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from distdoctor.knowledge.torchrun import needs_own_name, takes_itself_for_host
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NODE_RANK, RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID
 
+__all__ = ["flags_like", "free_node_ranks", "needs_own_name", "takes_itself_for_host"]
 Flags = dict[str, str | None]
+_SETTINGS = (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, NODE_RANK, MASTER_ADDR, MASTER_PORT)
 
 
 def flags_like(right: Node, node: Node, free: list[int]) -> Flags:
@@ -16,15 +20,15 @@ def flags_like(right: Node, node: Node, free: list[int]) -> Flags:
     A static one takes one of the ``free`` node ranks out of that list.
     """
     plan = right.plan
-    run_id = None if plan.run_id == "none" else plan.run_id
+    told: Flags = {setting.flag: None for setting in _SETTINGS}
+    told[RDZV_ID.flag] = None if plan.run_id == "none" else plan.run_id
     if plan.rdzv_backend != "static":
         place = endpoint(plan.master_addr or "", plan.master_port)
-        named: Flags = {"--rdzv-backend": plan.rdzv_backend, "--rdzv-endpoint": place, "--rdzv-id": run_id}
-        return {**named, "--node-rank": None, "--master-addr": None, "--master-port": None}
+        return {**told, RDZV_BACKEND.flag: plan.rdzv_backend, RDZV_ENDPOINT.flag: place}
     rank = node.node_rank if node.node_rank in free else free[0]
     free.remove(rank)
-    named = {"--rdzv-backend": None, "--rdzv-endpoint": None, "--rdzv-id": run_id, "--node-rank": str(rank)}
-    return {**named, "--master-addr": plan.master_addr, "--master-port": str(plan.master_port)}
+    master = {MASTER_ADDR.flag: plan.master_addr, MASTER_PORT.flag: str(plan.master_port)}
+    return {**told, **master, NODE_RANK.flag: str(rank)}
 
 
 def free_node_ranks(right: Collection[Node], total: int) -> list[int]:

@@ -78,7 +78,6 @@ def check(
     how: RunFlags,
     report: ReportFlags,
     where: HostFlags,
-    rdzv_conf: Annotated[str | None, typer.Option(hidden=True)] = None,  # torchrun's: no stage depends on it
 ) -> int:
     from distdoctor.cli.check import CheckCommand
 

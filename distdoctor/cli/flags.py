@@ -123,6 +123,8 @@ OPTIONS: dict[str, Any] = {
     "rdzv_endpoint": _option(metavar="HOST:PORT", help="The two above in one."),
     "rdzv_backend": _option(metavar="NAME", help="static or c10d."),
     "rdzv_id": _option(metavar="ID", help="Name of the run."),
+    "rdzv_conf": _option(metavar="K=V,...", help="Its settings, of which is_host counts here."),
+    "local_addr": _option(metavar="HOST", help="What c10d calls this node. [its own name]"),
     "standalone": _option(STANDALONE.flag, help="One node, on a free port."),
     "local_rank": _option(hidden=True),
     "init_method": _option(metavar="URL", help="env://, tcp://HOST:PORT or file:///PATH. [env://]"),

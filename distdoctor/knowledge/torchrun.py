@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import Plan
@@ -32,6 +33,41 @@ def may_announce(plan: Plan) -> bool:
         return plan.rdzv_backend == "c10d"
     endpoint = plan.sources.get("master_addr", "") in (RDZV_ENDPOINT.flag, RDZV_ENDPOINT.pet)
     return plan.nnodes == 1 and not endpoint and plan.sources.get("master_port") not in _GIVEN
+
+
+def needs_own_name(node: Node) -> bool:
+    """Whether its agent looks its own host's name up before it meets the others, and ends where that has no address.
+
+    To find out whether it is to host the rendezvous (rendezvous/utils.py, _matches_machine_hostname): not where it is
+    told, nor where the endpoint is this host's own name or loopback.
+    """
+    plan = node.plan
+    if not _c10d(plan) or plan.is_host is not None or plan.master_addr is None:
+        return False
+    return not (plan.master_addr in ("localhost", node.identity.hostname) or is_loopback(plan.master_addr))
+
+
+def takes_itself_for_host(node: Node) -> bool | None:
+    """Whether its agent would host the c10d rendezvous; None where that is not known, or it is started otherwise.
+
+    The same function compares the endpoint's name with the host's, and its addresses with those of the host's name:
+    an address that is only on an interface is not this host's to it.
+    """
+    plan, own = node.plan, node.system.own_name
+    if not _c10d(plan) or plan.is_host is not None:
+        return plan.is_host
+    if not needs_own_name(node):
+        return True
+    if plan.master_addr == (node.system.announced.name if node.system.announced else None):
+        return True
+    if own.timed_out or not own.addresses or not node.master_addresses:
+        return None
+    known = {parse_address(address) for address in own.addresses}
+    return any(parse_address(address) in known for address in node.master_addresses)
+
+
+def _c10d(plan: Plan) -> bool:
+    return plan.started == "node" and plan.rdzv_backend == "c10d" and not plan.agent_store
 
 
 def announcing_node(cluster: Cluster) -> Node | None:

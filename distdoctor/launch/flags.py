@@ -17,6 +17,8 @@ class Flags:
     rdzv_endpoint: str | None = None
     rdzv_backend: str | None = None
     rdzv_id: str | None = None
+    rdzv_conf: str | None = None
+    local_addr: str | None = None
     standalone: bool = False
     local_rank: int | None = None
     init_method: str | None = None

@@ -11,10 +11,18 @@ from distdoctor.launch.launched import Launched
 from distdoctor.launch.values import Values
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import INIT_METHOD, MASTER_ADDR, MASTER_PORT, RDZV_BACKEND, RDZV_ENDPOINT
+from distdoctor.model.launch_settings import (
+    INIT_METHOD,
+    MASTER_ADDR,
+    MASTER_PORT,
+    RDZV_BACKEND,
+    RDZV_CONF,
+    RDZV_ENDPOINT,
+)
 from distdoctor.model.plan import RDZV_BACKENDS
 
 DEFAULT_C10D_PORT = 29400
+_TRUE, _FALSE = ("1", "true", "t", "yes", "y"), ("0", "false", "f", "no", "n")
 
 
 def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str | None, int | None]:
@@ -84,6 +92,17 @@ def rdzv_backend(values: Values) -> str:
         if all(problem.variable != source for problem in values.problems):
             values.bad(source, name, why)
     return name
+
+
+def is_host(values: Values) -> bool | None:
+    """What ``is_host`` says in the settings of the rendezvous (RendezvousParameters.get_as_bool); None: nothing."""
+    text, source = values.given(RDZV_CONF)
+    for key, _, value in (part.partition("=") for part in (text or "").split(",")):
+        if key.strip() == "is_host":
+            values.sources["is_host"] = source
+            value = value.strip().lower()
+            return True if value in _TRUE else False if value in _FALSE else None
+    return None
 
 
 def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:

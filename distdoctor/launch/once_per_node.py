@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.master import found_master, rdzv_backend, read_master
+from distdoctor.launch.master import found_master, is_host, rdzv_backend, read_master
 from distdoctor.launch.nodes import number_of
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
+    LOCAL_ADDR,
     MASTER_ADDR,
     NNODES,
     NODE_RANK,
@@ -77,6 +78,8 @@ def plan_of_node(
         announce=announce,
         run_id=flags.rdzv_id or values.env.get(RDZV_ID.pet) or "none",
         rdzv_backend="c10d" if standalone else rdzv_backend(values),
+        local_addr=(values.given(LOCAL_ADDR)[0] or "").strip(),
+        is_host=is_host(values),
         init_method=flags.init_method,
         launcher=launched.launcher if launched is not None else "",
         task=task,

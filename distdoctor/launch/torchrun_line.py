@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distdoctor.model.launch_settings import (
+    LOCAL_ADDR,
     MASTER_ADDR,
     MASTER_PORT,
     NNODES,
@@ -27,7 +28,7 @@ _VALUED = (
     NNODES.flag, NPROC_PER_NODE.flag, RDZV_BACKEND.flag, RDZV_ENDPOINT.flag, RDZV_ID.flag, RDZV_CONF.flag,
     "--max-restarts", "--monitor-interval", "--start-method", "--event-log-handler", "--role", "--log-dir",
     "--redirects", "--tee", "--local-ranks-filter", "--duplicate-stdout-filters", "--duplicate-stderr-filters",
-    NODE_RANK.flag, MASTER_ADDR.flag, MASTER_PORT.flag, "--local-addr", "--logs-specs", "--numa-binding",
+    NODE_RANK.flag, MASTER_ADDR.flag, MASTER_PORT.flag, LOCAL_ADDR.flag, "--logs-specs", "--numa-binding",
     "--signals-to-handle", "--shutdown-timeout",
 )  # fmt: skip
 _SHORT = {"m": "--module", "h": "--help", "r": "--redirects", "t": "--tee"}
@@ -79,9 +80,11 @@ def flags(given: Mapping[str, str], env: Mapping[str, str]) -> tuple[str, ...]:
     backend = value(RDZV_BACKEND) or "static"
     if backend not in ("static", "c10d"):
         raise ValueError(f"the rendezvous {backend} is not one that can be checked (static, c10d)")
-    for setting in (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, MASTER_PORT):
+    for setting in (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, LOCAL_ADDR, MASTER_PORT):
         if given.get(setting.flag):
             tell(setting, given[setting.flag])
+    if "is_host" in given.get(RDZV_CONF.flag, ""):  # of its other settings no stage depends on one
+        tell(RDZV_CONF, given[RDZV_CONF.flag])
     alone = nodes.rpartition(":")[2] == "1"
     if backend == "static" and not value(RDZV_ENDPOINT) and (given.get(MASTER_ADDR.flag) or not alone):
         tell(MASTER_ADDR, value(MASTER_ADDR) or "127.0.0.1")

@@ -42,6 +42,7 @@ RDZV_ENDPOINT = Setting("rdzv_endpoint", "--rdzv-endpoint", "PET_RDZV_ENDPOINT")
 RDZV_BACKEND = Setting("rdzv_backend", "--rdzv-backend", "PET_RDZV_BACKEND")
 RDZV_ID = Setting("rdzv_id", "--rdzv-id", "PET_RDZV_ID")
 RDZV_CONF = Setting("rdzv_conf", "--rdzv-conf", "PET_RDZV_CONF")
+LOCAL_ADDR = Setting("local_addr", "--local-addr", "PET_LOCAL_ADDR")
 STANDALONE = Setting("standalone", "--standalone", "PET_STANDALONE")
 NODE_RANK = Setting("node_rank", "--node-rank", "PET_NODE_RANK", ("NODE_RANK", "GROUP_RANK"), "SLURM_NODEID")
 BACKEND = Setting("backend", "--backend")
@@ -52,7 +53,7 @@ WORLD_SIZE = Setting("world_size", "", "", ("WORLD_SIZE",), "SLURM_STEP_NUM_TASK
 
 SETTINGS = (
     NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_BACKEND, RDZV_ID, RDZV_CONF, STANDALONE,
-    NODE_RANK, BACKEND, INIT_METHOD, LOCAL_RANK, RANK, WORLD_SIZE,
+    NODE_RANK, LOCAL_ADDR, BACKEND, INIT_METHOD, LOCAL_RANK, RANK, WORLD_SIZE,
 )  # fmt: skip
 """All of them, in the order in which a command line has them; a node's own rank is printed after what all share."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}

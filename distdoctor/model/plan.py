@@ -46,6 +46,10 @@ class Plan:
     """torchrun's agent hosts the store on MASTER_PORT, the ranks are its clients."""
     run_id: str = "none"
     rdzv_backend: str = "static"
+    local_addr: str = ""
+    """What torchrun's agent calls this node with the c10d rendezvous; empty: what getfqdn() says."""
+    is_host: bool | None = None
+    """Whether the agent is to host the c10d rendezvous (--rdzv-conf is_host=...); None: torchrun finds out."""
     init_method: str | None = None
     """``env://`` where None; else what init_process_group(init_method=...) gets: ``tcp://HOST:PORT`` or ``file://PATH``."""
     restart: int = 0

@@ -16,10 +16,15 @@ from distdoctor.probes.names import announced, closed, hosts_lines, resolve, sou
 REACHED_SECONDS = 1.5
 
 
-async def probe(hostname: str, variables: Mapping[str, str], announced_by_name: bool = False) -> HostFacts:
-    """This host's facts. ``announced_by_name``: the job's ranks look for their store under this host's own name."""
+async def probe(
+    hostname: str, variables: Mapping[str, str], announced_by_name: bool = False, local_addr: str = ""
+) -> HostFacts:
+    """This host's facts. ``announced_by_name``: the job's ranks look for their store under this host's own name;
+    ``local_addr``: or under what torchrun is told to call it."""
     ours = interfaces()
-    own_name, called = await asyncio.gather(resolve(hostname), announced(hostname))
+    own_name, called = await asyncio.gather(
+        resolve(hostname), resolve(local_addr) if local_addr else announced(hostname)
+    )
     first_label = hostname.partition(".")[0]
     lines = hosts_lines(lambda fields: hostname in fields[1:] or first_label in fields[1:])
     return HostFacts(

@@ -53,7 +53,7 @@ async def look_at_host(recorder: Recorder) -> Ended:
     kernel = asyncio.ensure_future(kernel_lines.known(recorder.options.checks))
     shared = asyncio.ensure_future(shared_folders.leave(recorder.options.shared, plan.init_method))
     facts, written, locks, init, temporary_folder, user = await asyncio.gather(
-        host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan)),
+        host.probe(recorder.facts.identity.hostname, recorder.facts.variables, may_announce(plan), plan.local_addr),
         folders.probe(os.environ),
         build_locks.probe({"self": os.environ}),
         init_file.look(plan.init_method),

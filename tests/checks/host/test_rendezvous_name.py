@@ -41,7 +41,16 @@ def two_nodes_c10d(*announced: Resolution) -> Facts:
     return tuple(with_plan(one, rdzv_backend="c10d") for one in facts)
 
 
+def nameless_c10d(**plan: Any) -> Facts:
+    """host1's own name has no address; gloo is told its interface, and host0 announces the store."""
+    none = Resolution("host1", error="Name or service not known")
+    a, b = two_nodes_c10d(Resolution("host0", ("10.77.0.10",)), none)
+    a, b = (with_plan(one, **{"master_addr": "host0", **plan}) for one in (a, b))
+    return met(a, with_host(b, own_name=none))
+
+
 ROWS = [
+    Row("own name unknown to itself, c10d, not the announcing node", nameless_c10d, ("host1",), together=True),
     Row("own name unknown, one node", one_node, ("host0",), together=True),
     Row("own name unknown, standalone, older torch", standalone, ("host0",), together=True),
     Row("own name stale, one node", lambda: stale_own_name(False), ("host0",), together=True),
