@@ -6,7 +6,9 @@ What you see
 
 Why it happens
 --------------
-The container has no IMEX channel device, or the NVLink domain is degraded.
+The container has no IMEX channel device, or the NVLink domain is degraded. Where the GPUs of several nodes belong to
+one NVLink domain, NCCL from 2.21 on shares memory over it, and ends with an error where that does not work (its
+src/mnnvl.cc).
 
 Fix
 ---
@@ -14,16 +16,20 @@ Give the container /dev/nvidia-caps-imex-channels (ComputeDomain in Kubernetes);
 
 When it is harmless
 -------------------
-Never.
+With NCCL_MNNVL_ENABLE=0 or NCCL_CUMEM_ENABLE=0, where it goes over the network.
 
 See also
 --------
 nccl/cumem-host
 """
 
-from distdoctor.check_api import Line
+from collections import Counter
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of
 
 SEVERITY = "fail"
+MATTERS = "NCCL takes the NVLinks between these nodes, and ends with an error where it cannot"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 NEXT = (
@@ -53,3 +59,44 @@ LOG = (
         r"MNNVL .{0,40}is available but not working on this system",
     ),
 )
+SETTINGS = ("NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE")
+CHANNELS = "/dev/nvidia-caps-imex-channels"
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    domain = {node: found for node in cluster.nodes if (found := domain_of(node))}
+    shared = {found for found, count in Counter(domain.values()).items() if count > 1}
+    # NCCL does without where one rank's GPU is in no domain.
+    if len(domain) < len(cluster.nodes) or not shared:
+        return
+    bad = [node for node in domain if domain[node] in shared and gpus.driver(node).imex_channels == 0 and tries(node)]
+    if bad:
+        yield Finding.about(
+            bad,
+            f"{names_of(bad)} shares an NVLink domain with other nodes of the job, and has no IMEX channel.",
+            severity="warn",
+            evidence=[f"{node.name}: NVLink domain {domain[node]}, no file in {CHANNELS}" for node in bad],
+            fixes=[
+                Fix.on(
+                    bad,
+                    f"Give the job a channel ({CHANNELS}/channel0; in Kubernetes a ComputeDomain), and see that "
+                    "nvidia-imex runs on each node (nvidia-imex-ctl -N).",
+                ),
+                Fix.on(bad, "Or do without these NVLinks.", option=2, env={SETTINGS[0]: "0"}),
+            ],
+        )
+
+
+def domain_of(node: Node) -> str:
+    """The NVLink domain of its GPUs; empty where they are in none, or not in one and ready."""
+    found = {device.fabric_cluster if device.fabric == "completed" else "" for device in gpus.used_devices(node)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def tries(node: Node) -> bool:
+    """Whether NCCL goes that way here, and has not just done so."""
+    version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdigit()]
+    ended = [stage.status for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"]
+    made = bool(ended) and all(status == "ok" for status in ended)
+    off = any(node.variables.get(name) == "0" for name in SETTINGS)
+    return version >= [2, 21] and gpus.wants_gpus(node) and not made and not off

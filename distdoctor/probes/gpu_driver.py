@@ -28,6 +28,7 @@ NVIDIA, DISPLAYS = "0x10de", ("0x0300", "0x0302")
 """The PCI vendor, and the first digits of the classes of its GPUs (VGA and 3D controllers)."""
 CONTROL_FILES = ("nvidiactl", "nvidia-uvm")
 """What CUDA opens beside the devices. To open them wakes no device up."""
+IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 MAX_TEXT = 300
 MAX_BYTES = 1 << 22
 NO_ANSWER = "no answer"
@@ -39,7 +40,10 @@ async def probe(root: Path = Path("/")) -> DriverFacts | None:
     if not (module or files or on_bus):
         return None
     closed = tuple(unusable(root, files))
-    facts = DriverFacts(module=module, files=files, on_bus=on_bus, unusable=closed, iommu=iommu(root))
+    channels = sum(1 for _ in (root / IMEX_CHANNELS).glob("channel*"))
+    facts = DriverFacts(
+        module=module, files=files, on_bus=on_bus, unusable=closed, iommu=iommu(root), imex_channels=channels
+    )
     if not (module or files):
         return facts
     watched = asyncio.ensure_future(in_time(gpud.probe, gpud.SECONDS))

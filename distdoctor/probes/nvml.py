@@ -193,7 +193,8 @@ def fabric(nvml: Any, handle: Any) -> dict[str, Any]:
     failed = state == "completed" and found.status != nvml.NVML_SUCCESS
     health = [said for shift, bad, said in FABRIC_HEALTH if found.healthMask >> shift & 3 == bad]
     error = str(nvml.NVMLError(found.status)) if failed else ""
-    return {"fabric": state, "fabric_error": error, "fabric_health": health}
+    cluster = bytes(found.clusterUuid).hex() if any(found.clusterUuid) else ""
+    return {"fabric": state, "fabric_error": error, "fabric_health": health, "fabric_cluster": cluster}
 
 
 def capability(nvml: Any, handle: Any) -> dict[str, Any]:

@@ -71,6 +71,7 @@ DEFECTS: list[tuple[str, str, object]] = [
     ("fabric_health 0x29", "fabric_health", ("less bandwidth",)),
     ("fabric_health 0x1a", "fabric_health", ("a route is unhealthy",)),
     ("persistence 0", "persistence", False),
+    ("cluster 0xab", "fabric_cluster", "ab" * 16),
     ("power 350000", "power_limit", 350),
     ("drawn 0x100000", "memory_drawn", 1 << 20),
     ("unreachable 16", "error", "GPU requires restart"),
@@ -217,6 +218,14 @@ class TestCommand:
         facts = asyncio.run(gpu_driver.probe(tmp_path))
         assert facts is not None
         assert (facts.source, facts.error, facts.cuda, len(facts.devices)) == ("nvidia-smi", "", "12.5", 1)
+
+
+def test_the_channels_of_an_nvlink_domain(tmp_path: Path) -> None:
+    lay_out(tmp_path, 1)
+    (tmp_path / "dev/nvidia-caps-imex-channels").mkdir()
+    (tmp_path / "dev/nvidia-caps-imex-channels/channel0").touch()
+    facts = asyncio.run(gpu_driver.probe(tmp_path))
+    assert facts is not None and facts.imex_channels == 1
 
 
 def test_how_the_iommu_treats_the_gpus(tmp_path: Path) -> None:

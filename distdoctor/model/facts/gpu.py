@@ -70,6 +70,8 @@ class Device:
     """Why that failed, where it is completed and failed."""
     fabric_health: tuple[str, ...] = ()
     """What the fabric itself finds wrong with this device's way to it."""
+    fabric_cluster: str = ""
+    """The NVLink domain that it belongs to, of several hosts; empty where it belongs to none."""
     persistence: bool | None = None
     """Whether the driver keeps it ready while nobody uses it."""
     power_limit: int | None = None
@@ -151,6 +153,8 @@ class DriverFacts:
     """The newest CUDA that the driver says it supports, as ``12.8``."""
     files: tuple[str, ...] = ()
     """The devices' files: /dev/nvidia0 and so on."""
+    imex_channels: int | None = None
+    """Files in /dev/nvidia-caps-imex-channels, by which processes share memory over an NVLink domain."""
     on_bus: int = 0
     """How many GPUs are on the PCI bus, whether or not they are given to this container."""
     unusable: tuple[DriverFile, ...] = ()

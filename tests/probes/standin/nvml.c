@@ -146,6 +146,7 @@ Status nvmlDeviceGetNvLinkState(Device d, unsigned link, unsigned *active) {
 Status nvmlDeviceGetGpuFabricInfoV(Device d, Fabric *fabric) {
     fabric->state = (uint8_t)of(d, "fabric", 3);
     fabric->status = (Status)of(d, "fabric_status", OK);
+    if (of(d, "cluster", 0)) memset(fabric->cluster, (int)of(d, "cluster", 0), sizeof fabric->cluster);
     fabric->health = (uint32_t)of(d, "fabric_health", 0x2a);
     return OK;
 }
