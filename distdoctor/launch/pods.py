@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from distdoctor.launch.counted import COUNT
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.errors import UsageError
@@ -95,7 +96,8 @@ def pytorch_job(env: Mapping[str, str]) -> Launched | None:
 
 def refuse_jobset(env: Mapping[str, str]) -> None:
     """Raises UsageError in a pod that knows its number and not how many there are."""
-    if _JOBSET in env and MASTER_ADDR.variables[0] in env and _WORLD not in env:
+    counted = _WORLD in env or COUNT in env
+    if _JOBSET in env and MASTER_ADDR.variables[0] in env and not counted:
         rank = f"${_RANK}" if _RANK in env else f"${_JOBSET}"
         raise UsageError(
             f"JobSet tells a pod its number and not how many there are: `distdoctor check {NNODES.flag} N "

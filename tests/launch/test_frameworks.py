@@ -128,6 +128,8 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (SCRIPT, {"nnodes": "3", "node_rank": 2}, "", ("node", 3, 2, 2, None, 6)),
         (SCRIPT | RANKED, {}, "env", ("rank", None, None, 1, 3, 4)),
         (env_of("NNODES=1 NODE_RANK=0"), {}, "", ALONE),
+        # a JobSet whose manifest counts the pods
+        (without(JOBSET, "RANK") | SCRIPT, {}, "NNODES", ("node", 2, 8, 1, None, 16)),
         (env_of("NUM_NODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1"), {}, "NUM_NODES", ("node", 2, 2, 1, None, 4)),
         (env_of("NUM_NODES=2"), {}, "", ALONE),
         (HOROVOD, {"master_addr": "n0"}, "Horovod", ("rank", None, 2, None, 3, 4)),
