@@ -32,6 +32,7 @@ environment/torch-missing, environment/torch-shadowed, host/open-files-limit
 
 import re
 import shlex
+import signal
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
@@ -81,6 +82,9 @@ LOG = (
         stack=r"\A(?![\s\S]*File \")",  # where nothing says who asked for it: torch is what is linked with them
     ),
     Line(
+        "OMP: Error #15",  # two OpenMP in one process, of which the second ends it
+    ),
+    Line(
         "or one of its dependencies",  # torch/__init__.py on Windows
         r"\[WinError (?!1455\])\d{1,5}\] .{0,300}Error loading .{1,300}\.dll. or one of its dependencies",
     ),
@@ -108,6 +112,7 @@ WHAT: dict[TorchImportCause, str] = {
     "closed": "this user may not read it",
     "bytecode": "a file that Python compiled was cut short",
     "package": "another package that it imports fails",
+    "openmp": "another OpenMP is loaded beside the one that it brings",
     "not-distributed": "it was built without torch.distributed",
     "other": "it fails",
 }
@@ -180,7 +185,7 @@ def around(kind: TorchImportCause, node: Node) -> Iterator[str]:
         yield f"{node.name}: it failed for {its.package}, which is {its.package_file}"
     if kind in ("setting", "warning") and its.settings:
         yield f"{node.name}: {together(its.settings)} {'are' if len(its.settings) > 1 else 'is'} set"
-    if kind in ("library", "symbol", "signal", "tls") and its.loader:
+    if kind in ("library", "symbol", "signal", "tls", "openmp") and its.loader:
         yield f"{node.name}: {together(its.loader)} {'are' if len(its.loader) > 1 else 'is'} set"
     if kind == "other-python":
         yield f"{node.name}: {its.found} was built for {together(its.built_for)}"
@@ -195,7 +200,10 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         yield from memory(bad)
     elif kind == "signal":
         number = failure(bad[0]).signal or 0
-        yield Fix.on(bad, f"Signal {number}: {SIGNALS.get(number, 'look at the kernel log (dmesg) for who sent it')}.")
+        why = SIGNALS.get(number, "look at the kernel log (dmesg) for who sent it")
+        if number == signal.SIGSEGV and not any(failure(node).loader for node in bad):
+            why = "a library that is damaged, or does not fit the others: install torch again"
+        yield Fix.on(bad, f"Signal {number}: {why}.")
         yield look(bad, 2)
     elif kind == "library":
         yield from libraries(bad)

@@ -30,6 +30,7 @@ See also
 environment/torch-missing, environment/torch-broken
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -48,6 +49,8 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "plan agreed"
 LOOKS_AT = ("identity.torch",)
+INSTALLED = re.compile(r"/(?:python\d(?:\.\d+)?|site-packages|dist-packages)(?:/|$)")
+"""Folders of a Python and its packages: another one's, in which nothing is to be renamed."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -88,7 +91,7 @@ def fixes(bad: list[Node]) -> Iterator[Fix]:
         ways = [renamed(shadow, names)]
         if shadow.by == "PYTHONPATH":
             ways.append(taken_out(shadow, names))
-            if shadow.module == "torch":
+            if shadow.module == "torch" or INSTALLED.search(shadow.entry):
                 ways.reverse()
         for option, way in enumerate(ways, start=1):
             yield Fix(way.text, way.nodes, option, env=way.env, commands=way.commands)

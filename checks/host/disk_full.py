@@ -110,8 +110,15 @@ def unusable(node: Node) -> tuple[Folder, ...]:
         folder
         for folder in node.system.folders or ()
         if folder.error in FULL
-        or (folder.error == READ_ONLY and (folder.use not in COMMONLY_READ_ONLY or remounted(node, folder)))
+        or (folder.error == READ_ONLY and (not commonly_read_only(node, folder) or remounted(node, folder)))
     )
+
+
+def commonly_read_only(node: Node, folder: Folder) -> bool:
+    """Whether it is one of these, or lies in a home that is."""
+    if folder.use.startswith("HOME/"):
+        return any(one.use == "HOME" and one.error == READ_ONLY for one in node.system.folders or ())
+    return folder.use in COMMONLY_READ_ONLY
 
 
 def remounted(node: Node, folder: Folder) -> str:

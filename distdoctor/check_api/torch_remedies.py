@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -58,8 +59,24 @@ def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_
         folder = shlex.quote(failure.found or ".")
         command = f"find {folder} -name __pycache__ -prune -exec rm -r {{}} +"
         yield "Delete what is compiled: Python makes it anew. Look whether the disk was full.", {}, (command,)
+    elif kind == "openmp":
+        yield from _openmp(failure, node)
     elif kind == "package":
         yield from _package(failure, node)
+
+
+def _openmp(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:
+    if failure.loader:
+        text = "Start the job without them: what they name is loaded beside the OpenMP that torch brings."
+        yield text, dict.fromkeys(failure.loader), ()
+    place = shlex.quote(os.path.dirname(os.path.dirname(node.identity.executable)) or "/")
+    again = "Or have" if failure.loader else "Have"
+    yield (
+        f"{again} one OpenMP alone in this environment: packages of conda and of pip each bring their own.",
+        {},
+        (f"find {place} -name 'lib*omp*.so*'",),
+    )
+    yield "Or let both go on, which their makers call unsafe.", {"KMP_DUPLICATE_LIB_OK": "TRUE"}, ()
 
 
 def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:

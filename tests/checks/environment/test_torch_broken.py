@@ -30,6 +30,20 @@ TABLE = [
         "",
     ),
     (
+        TorchFailure(signal=6, said="OMP: Error #15: Initializing libiomp5.so, but found libomp.so"),
+        "another OpenMP",
+        "one OpenMP alone",
+        "find /opt/py -name 'lib*omp*.so*'",
+    ),
+    (
+        TorchFailure(signal=6, said="set KMP_DUPLICATE_LIB_OK=TRUE to allow", loader=("LD_PRELOAD",)),
+        "another OpenMP",
+        "without them",
+        "",
+    ),
+    (TorchFailure(signal=11), "crashes", "install torch again", ""),
+    (TorchFailure(signal=11, loader=("LD_PRELOAD",)), "crashes", "look at LD_PRELOAD", ""),
+    (
         failure_of("libgomp.so.1: cannot open shared object file: No such file or directory"),
         "not found",
         "libgomp.so.1",

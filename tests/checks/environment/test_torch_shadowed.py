@@ -30,3 +30,10 @@ def test_a_folder_of_pythonpath_can_be_taken_out_of_it() -> None:
         (1, {"PYTHONPATH": "/rest"}, ()),
         (2, {}, ("mv /other/torch /other/my_torch",)),
     ]
+
+
+def test_nothing_is_renamed_in_another_python() -> None:
+    entry = "/usr/lib/python3.12"
+    shadow = replace(SHADOW, file=f"{entry}/ctypes", module="ctypes", entry=entry, by="PYTHONPATH", pythonpath="/rest")
+    first = torch_root(replace(HIDDEN, shadows=(shadow,)), 1).fixes[0]
+    assert (first.option, first.env, first.commands) == (1, {"PYTHONPATH": "/rest"}, ())

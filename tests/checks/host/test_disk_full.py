@@ -36,6 +36,7 @@ ROWS = [
             ("no inodes", INODES),
             ("no quota", QUOTA),
             ("a cache that is read-only", READ_ONLY),
+            ("one that is alone in a home", Folder("HOME/.cache", "/root/.cache", "EROFS", 0, 0, "nfs4")),
         )
     ),
 ]
@@ -45,6 +46,15 @@ LOOK_ALIKES = [
     LookAlike(
         "a container's read-only root",
         lambda: folders(*(Folder(use, "/", "EROFS", 0, 0, "overlay") for use in ("HOME", ".", "/tmp"))),
+    ),
+    LookAlike(
+        "and so the caches in the home that came with the image",
+        lambda: folders(
+            *(
+                Folder(use, path, "EROFS", 0, 0, "overlay")
+                for use, path in (("HOME", "/h"), ("HOME/.cache", "/h/.cache"))
+            )
+        ),
     ),
     LookAlike("a home of somebody else", lambda: folders(Folder("HOME", "/root", "EACCES", 1 << 30, 9, "ext4"))),
     LookAlike("a file system that was slow to answer", lambda: folders(Folder("HOME", "/home/ann", "timeout"))),

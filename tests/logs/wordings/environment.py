@@ -28,6 +28,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "ImportError: /opt/conda/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined "
         "symbol: ncclCommRegister",
     ),
+    (
+        "environment/torch-broken",
+        "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
+    ),
     ("environment/torch-missing", "ModuleNotFoundError: No module named 'torch'"),
     (
         "environment/torch-broken",
