@@ -42,9 +42,17 @@ HURRIED = "timeout:1 attempts:1"
 
 
 def addresses(name: str) -> list[str]:
-    """getaddrinfo() as gloo and the TCPStore call it: any family, stream sockets, addresses in order."""
+    """getaddrinfo() as gloo and the TCPStore call it: any family, stream sockets, addresses in order.
+
+    A link-local one keeps its zone (``fe80::a%eth0``): without it nothing can be connected to.
+    """
     rows = socket.getaddrinfo(name, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows))
+    return list(dict.fromkeys(_written(row[4]) for row in rows))
+
+
+def _written(where: tuple[object, ...]) -> str:
+    address, zone = str(where[0]).partition("%")[0], where[3] if len(where) > 3 else 0
+    return f"{address}%{socket.if_indextoname(int(str(zone)))}" if zone else address
 
 
 def name(address: str) -> list[str]:

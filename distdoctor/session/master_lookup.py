@@ -56,8 +56,9 @@ class MasterLookup:
         way = interfaces.route(target, plan.master_port, ours)
         primary: AddressChoice | None
         interface = next((i.name for i in ours if target in i.addresses), None) if own else None
-        # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name.
-        if is_loopback(target) or is_bridge(interface) or (not own and way.source is None):
+        # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone
+        # of a link-local address has another name there.
+        if is_loopback(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
             primary = interfaces.reachable_address(ours)
         elif own:
             primary = AddressChoice(target, interface, "MASTER_ADDR")
@@ -82,6 +83,11 @@ class MasterLookup:
             self._recorder.update_network(
                 reverse=found if found and found.name == address else await names.reverse(address)
             )
+
+
+def _is_link_local(address: str) -> bool:
+    parsed = parse_address(address)
+    return parsed is not None and parsed.version == 6 and parsed.is_link_local
 
 
 def names_cost_seconds(facts: NodeFacts) -> bool:

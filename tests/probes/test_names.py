@@ -266,3 +266,15 @@ def test_a_file_that_this_user_may_not_read_is_closed_and_one_that_is_not_there_
         assert closed(str(tmp_path / "hosts"))
     finally:
         os.seteuid(0)
+
+
+_LINK_LOCAL = """
+import asyncio, subprocess
+from distdoctor.probes.names import resolve
+subprocess.run("ip link set lo up && ip link add eth0 type bridge && ip link set eth0 up", shell=True, check=True)
+print(*asyncio.run(resolve("fe80::a%eth0")).addresses, *asyncio.run(resolve("fd77::a")).addresses)
+"""
+
+
+def test_a_link_local_address_keeps_its_zone_without_which_nothing_reaches_it() -> None:
+    assert lines_of(_LINK_LOCAL, "--net", tools=("ip",)) == ["fe80::a%eth0 fd77::a"]
