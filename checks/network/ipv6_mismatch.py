@@ -45,6 +45,7 @@ from distdoctor.check_api import (
     is_loopback,
     is_virtual,
     makes_gloo_group,
+    open_firewall_fix,
     parse_address,
     primary_interface,
     set_master_fixes,
@@ -72,7 +73,8 @@ NOTICED = 1.0
 def judge(cluster: Cluster) -> Iterator[Finding]:
     dead = [node for node in cluster.nodes if dead_first(node)]
     if dead:
-        yield tried_first(dead)
+        rule = own_rule(cluster.node0)
+        yield shut_by_node0(cluster.node0, dead, rule) if cluster.node0 and rule else tried_first(dead)
     families = {node: family for node in cluster.nodes if (family := gloo_family(node)) is not None}
     if not cluster.multi_host or len(set(families.values())) < 2:
         return
@@ -116,6 +118,39 @@ def tried_first(nodes: list[Node]) -> Finding:
         evidence=(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
         fixes=set_master_fixes(nodes, "Name node 0 by its IPv4 address.", address=working),
     )
+
+
+def own_rule(zero: Node | None) -> str:
+    """The rule of node 0's own packet filter that shuts the master's port for IPv6; empty where none is known."""
+    rules = zero.network.firewall.shut if zero is not None and zero.network.firewall else ()
+    port = zero.plan.master_port if zero is not None else None
+    return next((one.rule for one in rules if one.version == 6 and one.port == port and one.how == "drop"), "")
+
+
+def shut_by_node0(zero: Node, nodes: list[Node], rule: str) -> Finding:
+    """The finding about a node 0 whose own packet filter keeps IPv6 out, by which its name is looked for first."""
+    port, peers = zero.plan.master_port, [address for node in (*nodes, zero) for address in own_six(node)]
+    return Finding.about(
+        (zero.name,),
+        f"{zero.name}'s own packet filter shuts port {port} for IPv6, by which "
+        f"{some_of(node.name for node in nodes)} {'looks' if len(nodes) == 1 else 'look'} for it first.",
+        severity="fail",
+        evidence=(
+            f"{zero.name}: {rule}",
+            *(f"{node.name}: {contact_text(contact)}" for node in nodes for contact in dead_first(node)),
+        ),
+        fixes=(open_firewall_fix(zero, zero.name, "input", peers, port),),
+    )
+
+
+def own_six(node: Node) -> list[str]:
+    """The IPv6 addresses that other hosts know it by."""
+    parsed = ((address, parse_address(address)) for address in node.addresses)
+    return [
+        address
+        for address, number in parsed
+        if number is not None and number.version == 6 and not number.is_loopback and not number.is_link_local
+    ]
 
 
 def gloo_family(node: Node) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from distdoctor.model.facts import AddressChoice, Contact, Interface, Link, MeshFacts, NodeFacts, Resolution
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
-from tests.clusters.master import named
+from tests.clusters.master import named, own_rule
 from tests.facts_builder import PORT, failing, healthy, with_host, with_master, with_network
 
 CHECK = "network/ipv6-mismatch"
@@ -58,7 +58,16 @@ def dead_six_and_failed() -> Facts:
     )
 
 
+def six_shut_by_node_0() -> Facts:
+    """Node 0's own filter drops what comes by IPv6."""
+    a, b = dead_six_and_failed()
+    rules = own_rule("drop", 6)[0].network
+    assert rules is not None
+    return with_network(a, firewall=rules.firewall), b
+
+
 ROWS = [
+    Row("IPv6 is dropped by node 0's own filter", six_shut_by_node_0, ("host0",), together=True),
     Row("IPv6 on one of two", lambda: families(4, 6), ("host1",), together=True),
     Row("IPv6 on two of three, IPv4 on one", lambda: families(4, 6, 6), ("host0",), together=True),
     Row("IPv6 without a way", six_only, ("host1",), together=True),
@@ -74,6 +83,18 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "node 0's own filter",
+        six_shut_by_node_0,
+        {
+            "host0": {
+                "commands": (
+                    f"nft insert rule inet filter input ip6 saddr '{{ fd77::11, fd77::10 }}' tcp dport {PORT} accept",
+                )
+            }
+        },
+        only=True,
+    ),
     Cure("IPv6 on one", lambda: families(4, 6), {"host1": {"env": {"GLOO_SOCKET_IFNAME": "eth0"}}}),
 ]
 
