@@ -16,6 +16,7 @@ _INERT = ("counter", "log", "comment", "mangle", "ct helper", "notrack")
 VERSIONS = {4: ("ip", "inet"), 6: ("ip6", "inet")}
 """The families whose chains see packets of a version. Those of netdev are each on a device, which need not be the one
 by which the others come."""
+_FLAGS = {"protocol": "tcp", "field": "flags"}
 _OTHER_PROTOCOLS = {"udp", "udplite", "sctp", "dccp", "icmp", "icmpv6", "igmp", "ah", "esp", "comp", "arp"}
 """Of those that a payload can be looked at in, the ones that no TCP connection has (nft(8), PAYLOAD EXPRESSIONS). One
 has an Ethernet header, and may have a VLAN's."""
@@ -104,6 +105,8 @@ class _Packet:
             return False if values == ["lo"] else None
         if kind == "meta" and value["key"] in ("l4proto", "protocol", "nfproto"):
             return bool({*map(str, values)} & {"tcp", "6"} if value["key"] == "l4proto" else self._is_family(values))
+        if kind == "&" and _only(value[0]) == ("payload", _FLAGS):
+            return {"syn"} & {*self._values(value[1])} == {*values}
         return self._payload(value, values) if kind == "payload" else None
 
     def _is_family(self, values: Sequence[Any]) -> bool:
@@ -115,6 +118,8 @@ class _Packet:
             if (protocol == "ip") is not (self._version == 4):
                 return False
             return any(one in _TCP for one in values) if field in ("protocol", "nexthdr") else None
+        if value == _FLAGS:
+            return values == ["syn"] if "syn" in values else False
         if protocol in ("tcp", "th"):
             return any(self._is_port(one) for one in values) if field == "dport" else None
         return False if protocol in _OTHER_PROTOCOLS else None
@@ -127,6 +132,8 @@ class _Packet:
         """What may stand on the right, one by one."""
         if isinstance(right, str) and right.startswith("@"):
             right = {"set": self._table.elements(right)}
+        if isinstance(right, dict) and "|" in right:
+            right = right["|"]
         if isinstance(right, dict) and "set" in right:
             return [v for one in self._table.elements(right) for v in self._values(one)]
         if isinstance(right, dict) and "elem" in right:

@@ -41,6 +41,8 @@ SHUT = {
         "accept",
         "reject",
     ),
+    "what opens a connection": ("tcp flags & (fin | syn | rst | ack) == syn drop", "accept", "drop"),
+    "what has the flag of that": ("tcp flags syn reject with tcp reset", "accept", "reset"),
     "for IPv4 alone": ("meta nfproto ipv4 tcp dport 29500 drop", "accept", "drop"),
 }
 """Name -> (the rules, the policy, how the port is shut)."""
@@ -51,6 +53,8 @@ MAYBE_OPEN = {
     "but for a named set": ("ip saddr @lan tcp dport 29500 accept", "drop"),
     "opened before": ("tcp dport 29000-30000 accept\ntcp dport 29500 drop", "drop"),
     "opened in a chain": ("jump opened\ndrop\n}\nchain opened { tcp dport 29500 accept", "accept"),
+    "what opens a connection as none does": ("tcp flags & (fin | syn | rst | ack) != syn drop", "accept"),
+    "what is no beginning": ("tcp flags ack drop\ntcp flags & (syn | ack) == (syn | ack) drop", "accept"),
     "by another interface": ('iifname "eth9" drop', "accept"),
     "beyond a rate": ("tcp dport 29500 limit rate over 100/second drop", "accept"),
     "only what is invalid": ("ct state invalid drop", "accept"),
