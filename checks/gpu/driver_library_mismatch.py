@@ -62,7 +62,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def mismatch(node: Node) -> str:
     """The two versions; empty where nothing says that they differ."""
     driver = gpus.driver(node)
-    if driver.error == "Driver/library version mismatch":
+    if "Driver/library version mismatch" in driver.error:  # nvidia-smi has more words around it
         return f"{driver.module or 'the module'} and {driver.library or 'another'}"
     # A library that answers fits, whatever the names of files say.
     differ = driver.module and driver.library and driver.module != driver.library

@@ -1,4 +1,4 @@
-"""A rank stayed in a timed part of its program for longer than it may, and torchelastic's timer ended it.
+"""A rank stayed too long in a timed part of its program, and was ended.
 
 What you see
 ------------
