@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs gpu-facts
+.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs gpu
 
 dev:
 	bash scripts/dev
@@ -42,7 +42,7 @@ pyz:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/pyz.py
 
 # What a machine with a GPU says, by its own Python; "make pyz" before, where there is a network.
-gpu-facts:
+gpu:
 	python3 scripts/gpu_facts.py build/gpu-facts
 
 # build/site: the documentation, searchable.
