@@ -246,6 +246,8 @@ LOG = (
             "Waited too long for local leader",
             "RPC call to ",
             "_InactiveRpcError",
+            "marked as dead by",  # Ray's, of a node, on that node
+            "m marked as dead.",
         ),
         "terminated|died|dead|failed|too long|timed out|InactiveRpcError",
         shows="symptom",

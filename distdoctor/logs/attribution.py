@@ -42,6 +42,8 @@ _PREFIXES = tuple(
         r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
         r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
         r"(?:[\w.-]{1,80} )?\[(?:std(?:out|err))\]:? ?",
+        r"(?:[0-9a-f]{8})? {0,12}\|\| ?",  # Determined's, of a container
+        r"<(?:\w{1,9})?> {1,12}(?=\[\d{4}-)",
         r"[|│┃] ?",  # rich's boxes
         r"(?:> ){1,3}",
         r"(?:stdout|stderr): ",

@@ -136,3 +136,10 @@ def test_the_ranks_that_horovod_names_below_its_line(tmp_path: Path) -> None:
         found = judged(tmp_path, told % (heading, prefix, prefix))
         assert [(one.check, one.ranks) for one in found.reading.symptoms][-1] == ("collective/rank-missing", (1, 3))
         assert "1, 3" in found.candidates[0].why
+
+
+def test_what_determined_puts_before_a_line(tmp_path: Path) -> None:
+    cut = '<>        [2021-12-07 10:42:16] 6ed813d5 ||   File "/l/launch.py", line 722, in gloo_run_fn\n'
+    assert judged(tmp_path, cut).verdict == "incomplete"
+    said = "[2022-06-09T09:22:31.405192Z] 8de2ca81 || [rank3]: OSError: [Errno 28] No space left on device\n"
+    assert judged(tmp_path, said).findings[0].ranks == (3,)
