@@ -28,10 +28,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "ImportError: /opt/conda/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: undefined "
         "symbol: ncclCommRegister",
     ),
-    (
-        "environment/torch-broken",
-        "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
-    ),
     ("environment/torch-missing", "ModuleNotFoundError: No module named 'torch'"),
     (
         "environment/torch-broken",
@@ -98,6 +94,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "environment/torch-broken",
         "OSError: [WinError 126] The specified module could not be found. Error loading "
         '"C:\\torch\\lib\\fbgemm.dll" or one of its dependencies.',
+    ),
+    (
+        "environment/torch-broken",
+        "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
     ),
 )
 
