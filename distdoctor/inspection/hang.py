@@ -144,7 +144,9 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
         meanwhile()
         here = [pid for pid in traced if found.members[pid][1] == "rank"]
         world = found.variable(WORLD_SIZE.variables[0])
-        paths = samples.paths(here, began + wanted.apart, alone=world == str(len(here)))
+        # Who waits for a GPU computes, so all may do so and wait for each other.
+        sure = not any(name.startswith("pt_nccl") for one in found.ranks for name in one.thread_names)
+        paths = samples.paths(here, began + wanted.apart, alone=sure and world == str(len(here)))
         time.sleep(max(0.0, began + wanted.apart - time.monotonic()))
         second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
         apart = time.monotonic() - began

@@ -39,6 +39,9 @@ _SCHEDULERS = {
 """What other launchers call them."""
 
 
+_POLL = ("TP_", "NCCL")
+"""How the names of threads begin that poll: those of torch.distributed.rpc (tensorpipe/transport/shm/reactor.cc; seen
+in 2.13), and of NCCL (src/proxy.cc: ``NCCL Progress``)."""
 _OUTPUT = {"0x1": "its standard output", "0x2": "its standard error"}
 
 
@@ -66,7 +69,7 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
     io, status = proc_files.numbers(pid, "io"), proc_files.numbers(f"{pid}/task/{pid}", "status")
     return Look(
         at,
-        whole.cpu,
+        whole.cpu - _spent_polling(pid),
         main.cpu if main else 0.0,
         io.get("rchar", 0),
         io.get("wchar", 0),
@@ -75,6 +78,17 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
         frames,
         feeding.switches(pid),
     )
+
+
+def _spent_polling(pid: int) -> float:
+    """Seconds of processor time of those of its threads that ask again and again whether something has come, though
+    nothing has: that is no progress."""
+    found = 0.0
+    for tid in proc_files.names(pid, "task"):
+        if (proc_files.text(pid, f"task/{tid}/comm", 64) or "").startswith(_POLL):
+            one = proc_files.stat(f"{pid}/task/{tid}")
+            found += one.cpu if one else 0.0
+    return found
 
 
 def idle(pid: int) -> float | None:

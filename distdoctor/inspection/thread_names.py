@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Iterator, Sequence
 
 from distdoctor.inspection import proc_files
@@ -24,6 +25,7 @@ _NAMED = ("gloo_", "pt_gloo")
 _RUN_LOOPS = 2
 _LOOP_WAITS, _UV_EVENTS, _NO_LIMIT = (64, 10), 1024, 0xFFFFFFFF
 _MOST_THREADS, _MOST_FILES = 512, 4096
+_TIMES, _APART = 8, 0.005
 
 
 def names_of(pid: int) -> dict[int, str]:
@@ -33,9 +35,9 @@ def names_of(pid: int) -> dict[int, str]:
     alike = [tid for tid in tids if tid != pid and names[tid] == names.get(pid)][:_MOST_THREADS]
     if not alike or any(name.startswith(_NAMED) for name in names.values()):
         return names
-    calls = {tid: words for tid in alike if (words := call_of(pid, tid))}
-    names |= dict.fromkeys(_running(alike, loops := [tid for tid in calls if _is_loop(calls[tid])]), RUNS)
-    names |= dict.fromkeys(loops, LOOP)
+    calls = _calls(pid, alike)
+    loops = [tid for tid, call in calls.items() if _is_loop(call)]
+    names |= dict.fromkeys(_running(alike, loops), RUNS) | dict.fromkeys(loops, LOOP)
     stores = (tid for tid in calls if _may_serve(calls[tid]) and listens(pid, calls[tid]))
     return names | dict.fromkeys(stores, STORE)
 
@@ -64,6 +66,18 @@ def listens(pid: int, call: Sequence[str]) -> bool:
         if found is not None and found.state == "LISTEN":
             return True
     return False
+
+
+def _calls(pid: int, tids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """The calls in which these threads are. One that runs just now is in none: gloo's does every 10 ms, longer where
+    it has to wait for a processor; so it is looked for some times."""
+    found: dict[int, tuple[str, ...]] = {}
+    for _ in range(_TIMES):
+        found |= {tid: call for tid in tids if tid not in found and (call := call_of(pid, tid))}
+        if len(found) == len(tids) or any(map(_is_loop, found.values())):
+            break
+        time.sleep(_APART)
+    return found
 
 
 def _is_loop(call: Sequence[str]) -> bool:

@@ -46,6 +46,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return _pauses(lost, job.waited)
     if lost:
         return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
+    if busy and not still and all(rank.may_spin for rank in busy):
+        return "computes", "incomplete", [line.format(said=_said(busy)) for line in _SPINS]
     if busy and not still:
         return "moves", "pass", []
     if busy:
@@ -53,6 +55,13 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
     return "unknown", "incomplete", _ask(job)
+
+
+_SPINS = (
+    "{said}: all that moves there is the processor, and every rank here is where it was",
+    "so looks a long step on a GPU, and so a collective of NCCL that never ends: look again in a minute (--watch 60), "
+    "and see whether its log goes on",
+)
 
 
 def _others_wait(busy: Sequence[LiveRank], since: float | None) -> tuple[str, Verdict, list[str]]:

@@ -119,7 +119,9 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(kind, name, own)
     if outer and outer not in _LEAVING:
         return Place(COLLECTIVE, outer, own)
-    if remote := next((f.function for f in reversed(frames) if _RPC in f.file and f.function != "wrapper"), ""):
+    if remote := next(
+        (f.function for f in reversed(frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
+    ):
         called = next((frame for thread in one.threads[1:] if (frame := _called_here(thread))), None)
         if called is not None:
             return Place(CODE, frame=called, why="in what another rank has called", sure=False)

@@ -61,6 +61,15 @@ class LiveRank:
         )
 
     @property
+    def may_spin(self) -> bool:
+        """Whether it may be in a wait for a GPU, and so for a collective of NCCL, in which the processor is all that
+        moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing."""
+        moved = self.process.moved
+        if moved is None or not job_places.threads_of(self.process, "pt_nccl") or not self.computes or moved.stack:
+            return False
+        return moved.paths == 1 or (moved.paths is None and moved.read + moved.written == 0)
+
+    @property
     def waited(self) -> float | None:
         """For how many seconds at least it has waited for the others; None where that is not known."""
         if self.place.kind in (job_places.PEERS, job_places.GROUP, job_places.COLLECTIVE, job_places.REMOTE):

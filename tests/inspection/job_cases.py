@@ -63,7 +63,9 @@ LOADING = frames("torch/utils/data/dataloader.py:_get_data")
 FURTHER = frames(f"{C10D}:_new_process_group_helper", f"{C10D}:new_group")
 FILE_LOCK = frames("filelock/_api.py:acquire")
 RPC = "torch/distributed/rpc/"
-ENDS_CALLS = frames(f"{RPC}api.py:_all_gather", f"{RPC}api.py:shutdown", f"{RPC}api.py:wrapper")
+ENDS_CALLS = frames(
+    f"{RPC}api.py:_all_gather", f"{RPC}api.py:shutdown", f"{RPC}api.py:_require_initialized.<locals>.wrapper"
+)
 CALLED = (Frame("look_up", "server.py", 5, own=True), Frame("_run_function", f"{RPC}internal.py", 200))
 CALLS_BACK = process(3, ENDS_CALLS)
 CALLS_BACK = replace(CALLS_BACK, threads=(*CALLS_BACK.threads, JobThread(1500, "python", "S", frames=CALLED)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from distdoctor.model.facts import (
     AgentView,
     BuildLock,
     GroupView,
+    Moved,
+    NodeFacts,
     Socket,
 )
 from tests.inspection.job_cases import (
@@ -50,9 +53,24 @@ from tests.inspection.live_facts import (
     store,
 )
 
+
+def on_gpus(**moved: Any) -> NodeFacts:
+    """A job with NCCL of which all ranks compute."""
+    changes = {"threads": ("pt_nccl_watchdg",), "call": "", "state": "R"}
+    spins = Moved(1.5, cpu=1.5, main_cpu=1.5, **{"stack": False, **moved})
+    return local(*(process(number, CODE, moved=spins, **changes) for number in range(4)))
+
+
 LEFT = {
+    "all are where they were, with NCCL": (on_gpus(paths=1, written=90), "incomplete", "a collective of NCCL that"),
+    "all compute with NCCL, and no stack tells where": (on_gpus(stack=None), "incomplete", "a collective of NCCL that"),
+    "all compute with NCCL, and get about": (on_gpus(paths=2), "pass", ""),
+    "all compute with NCCL, and were elsewhere before": (on_gpus(stack=True), "pass", ""),
+    "all compute with NCCL, and write": (on_gpus(stack=None, written=90), "pass", ""),
     "remote calls that wait for each other": (
-        local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, ENDS_CALLS), "incomplete", "all ranks wait for"
+        local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, ENDS_CALLS),
+        "incomplete",
+        "rank 0 is in a remote call at train.py:8 (rpc_sync); rank 1, rank 2, rank 3 are in a remote call",
     ),
     "what another rank has called": (
         local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, CALLS_BACK),

@@ -223,3 +223,25 @@ def test_native_frames_are_asked_first_of_one_at_each_place() -> None:
 def test_files_of_torch_are_not_the_job_s_own_wherever_they_lie(path: str, short: str, own: bool) -> None:
     frame = stacks._frame({"name": "f", "filename": path, "short_filename": short, "line": 8})
     assert frame == Frame("f", short, 8, own)
+
+
+POLLS = """
+import ctypes, threading
+def poll():
+    ctypes.CDLL(None).prctl(15, b"TP_SHM_reactor", 0, 0, 0)
+    print(1, flush=True)
+    while True: pass
+threading.Thread(target=poll, daemon=True).start()
+threading.Event().wait()
+"""
+
+
+def test_a_thread_that_polls_for_messages_is_no_progress() -> None:
+    with python(POLLS) as process:
+        before = looks.look(process.pid, 0.0)
+        deadline = time.monotonic() + 20
+        while (whole := proc_files.stat(process.pid)) and whole.cpu < 0.5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        after = looks.look(process.pid, 1.0)
+    assert whole and whole.cpu >= 0.5
+    assert before and after and looks.moved(before, after).cpu <= 0.05

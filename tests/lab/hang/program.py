@@ -22,11 +22,14 @@ from tests.lab.hang.alone import ALONE
 from tests.lab.hang.holds import FOLDER, HOLDS
 from tests.lab.hang.reports import pause_in_steps
 from tests.lab.hang.slow_programs import STEPS
+from tests.lab.hang.slow_trainers import LONG, LONG_STEPS
 from tests.lab.hang.together import TOGETHER, expect, reduce
 from tests.lab.hang.trainers import TRAINERS
 
 EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE}
 """What all ranks call, with whether they are named."""
+HOLD, IN_STEPS = {**HOLDS, **LONG}, {**STEPS, **LONG_STEPS}
+"""What those ranks call that are named, and what all call that train meanwhile, until a key lets them go on."""
 
 
 def mark(text: str) -> None:
@@ -83,12 +86,12 @@ def perform(step: str) -> None:
         count_steps(key)
     elif kind == "pauses":
         pause_in_steps(mine, key)
-    elif kind in STEPS:
-        STEPS[kind](mine, key)
+    elif kind in IN_STEPS:
+        IN_STEPS[kind](mine, key)
     elif kind == "raise" and mine:
         raise ValueError("a label is out of range")
-    elif kind in HOLDS and mine:
-        HOLDS[kind](key)
+    elif kind in HOLD and mine:
+        HOLD[kind](key)
     elif kind in EVERYWHERE:
         EVERYWHERE[kind](mine)
     if dist.is_initialized():

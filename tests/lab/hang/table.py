@@ -12,6 +12,7 @@ from tests.lab.hang.reported_further import FURTHER
 from tests.lab.hang.reported_mistakes import ONCE_MORE
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import FILTERED, MISMATCH, MISSING, NODE_TWICE, PEERS, STOPPED, TWICE, USER_CODE
+from tests.lab.hang.trainers_table import TRAINERS
 
 
 def healthy(*hosts: int) -> tuple[Look, ...]:
@@ -201,7 +202,7 @@ JOBS = (
     ),
 )  # fmt: skip
 """All of them. Each row is looked at 20 times before its job goes on."""
-ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE)
-"""These, and those that people reported."""
+ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS)
+"""These, those that people reported, and what trainers do."""
 ROWS = [row for job in ALL_JOBS for row in job.rows if isinstance(row, Row)]
 """The rows of all of them."""
