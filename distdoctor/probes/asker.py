@@ -9,7 +9,8 @@ Questions come over a SOCK_SEQPACKET socket whose number is the only argument, o
 descriptor on which its child answers:
 
     in   {"what": a key of QUESTIONS, "of": TEXT, "seconds": NUMBER, "hurry": false | true}
-    out  {"found": [TEXT...], "seconds": NUMBER}   or   {"error": TEXT, "seconds": NUMBER}   or nothing: it was ended
+    out  {} as the question begins, then
+         {"found": [TEXT...], "seconds": NUMBER}   or   {"error": TEXT, "seconds": NUMBER}   or nothing: it was ended
 
 The seconds are those of the question alone: neither those until there was a child for it, nor those in which that one
 was ready to run and others had the processors.
@@ -33,6 +34,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 MAX_MESSAGE = 1 << 16
+BEGUN = b"{}"
+"""From here on the question itself takes the time, and no longer the way to a processor."""
 MARK, MARK_BYTES, MAX_NAME = ".distdoctor-", 16, 256
 TRIES, AGAIN_SECONDS = 3, 0.25
 LEAVING_SECONDS = 0.3
@@ -256,6 +259,7 @@ def _answer(question: dict[str, object], channel: socket.socket) -> None:
         signal.setitimer(signal.ITIMER_REAL, float(str(question["seconds"])))
         if question["hurry"]:
             os.environ["RES_OPTIONS"] = HURRIED
+        channel.sendall(BEGUN)
         began, waited = time.monotonic(), _waited()
         try:
             found = QUESTIONS[what](of)

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distdoctor.probes import asker
+from distdoctor.probes.readiness import received
 from distdoctor.probes.threads import in_thread
 
 ENDING_SECONDS = 0.5
+STARTING_SECONDS = 10.0
+"""How long a question may wait for a processor before it begins: that is no slow name server."""
 Question = Literal["addresses", "name", "announced", "folder", "lock", "seen"]
 """``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own.
 ``folder``: whether a file can be written there. ``lock``: whether it can be locked. ``seen``: whether another node's
@@ -123,7 +126,9 @@ class Asker:
 async def _answer(channel: socket.socket, seconds: float) -> Reply:
     end = time.monotonic() + seconds
     try:
-        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(channel, asker.MAX_MESSAGE), seconds)
+        data = await received(channel, asker.MAX_MESSAGE, max(seconds, STARTING_SECONDS))
+        if data == asker.BEGUN:
+            data = await received(channel, asker.MAX_MESSAGE, seconds)
     except asyncio.TimeoutError:
         return Reply(timed_out=True)
     except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -188,6 +189,25 @@ def test_without_a_process_for_it_names_are_looked_up_all_the_same(monkeypatch: 
 
     found, none = asyncio.run(ask())
     assert found == Reply(("127.0.0.1",)) and none.error and not none.timed_out
+
+
+def test_a_question_that_waits_for_a_processor_is_answered_when_it_has_one() -> None:
+    """What would ask is stopped for longer than an answer may take."""
+
+    async def ask() -> Reply:
+        asker = Asker()
+        await asker.ask("addresses", "127.0.0.1", 5.0)
+        assert asker._process is not None
+        number = asker._process.pid
+        os.kill(number, signal.SIGSTOP)
+        threading.Timer(0.8, os.kill, (number, signal.SIGCONT)).start()
+        try:
+            return await asker.ask("addresses", "127.0.0.1", 0.4)
+        finally:
+            asker.stop()
+
+    found = asyncio.run(ask())
+    assert (found.found, found.timed_out) == (("127.0.0.1",), False)
 
 
 def test_what_torchrun_calls_this_host_is_a_name_with_its_addresses_or_says_why_not() -> None:
