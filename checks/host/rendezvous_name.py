@@ -14,8 +14,10 @@ connects to it by that name. `--standalone` means c10d, too, and since torch 2.1
 without `--master-port`. Where the name has no address, or one that is not this host's, torchrun waits for itself. The
 name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images.
 
-On several nodes each agent also asks for the addresses of its own host's name, to find out whether the endpoint is its
-own. Where the name has none it ends at once, on any node: `socket.gaierror: [Errno -2] Name or service not known`.
+On several nodes all ranks look for that store by the name of the first node (in the order of the names), which the
+others may not know although the endpoint is an address. And each agent asks for the addresses of its own host's name,
+to find out whether the endpoint is its own. Where the name has none it ends at once, on any node:
+`socket.gaierror: [Errno -2] Name or service not known`.
 
 Fix
 ---
@@ -42,6 +44,7 @@ from distdoctor.check_api import (
     Resolution,
     announcing_node,
     hosts_file_commands,
+    is_loopback,
     lookup_failed,
     names_of,
     reachable_address,
@@ -59,7 +62,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield finding(cluster, nameless)
     node = announcing_node(cluster)
     announced = node.system.announced if node else None
-    if node is None or node in nameless or announced is None or leads_here(announced, node.system.announced_reached):
+    if node is None or node in nameless or announced is None:
+        return
+    if leads_here(announced, node.system.announced_reached):
+        if astray := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
+            yield not_found(cluster, node, announced, astray)
         return
     yield Finding.about(
         [node],
@@ -68,6 +75,47 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=evidence(node, announced),
         fixes=fixes(cluster, node, announced),
     )
+
+
+def leads_astray(peer: Node, node: Node) -> bool:
+    """Whether the announced name has no address on the peer, or only one that means the peer itself there."""
+    found = peer.network.rendezvous_name
+    if found is None or peer.host == node.host:
+        return False
+    return all(is_loopback(address) or address in peer.addresses for address in found.addresses)
+
+
+def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[Node]) -> Finding:
+    address = reachable_address(node, cluster)
+    known = {one: reachable_address(one, cluster) for one in cluster.nodes}
+    text = "Have torchrun call each node by its address."
+    by_address = [Fix.on(one, text, flags={"--local-addr": at}) for one, at in known.items() if at]
+    lines = [
+        Fix.on(
+            peer,
+            f"Or give {announced.name} its address in /etc/hosts.",
+            2,
+            commands=hosts_file_commands(peer, address, announced.name),
+        )
+        for peer in astray
+        if address and peer.network.rendezvous_name and not peer.network.rendezvous_name.addresses
+    ]
+    # /etc/hosts calls the host localhost: it is that name, and not what the others make of it.
+    everywhere = announced.name.partition(".")[0] == "localhost"
+    return Finding.about(
+        [node] if everywhere else astray,
+        f"torchrun's ranks look for their store at {announced.name}, the own name of {node.name}, which does not lead "
+        f"there on {names_of(astray)}.",
+        evidence=(found_text(peer, announced.name) for peer in astray),
+        fixes=(*(by_address if len(by_address) == len(known) else ()), *lines),
+    )
+
+
+def found_text(peer: Node, name: str) -> str:
+    found = peer.network.rendezvous_name
+    if found is None or not found.addresses:
+        return f"{peer.name}: {lookup_failed(found) if found else name}"
+    return f"{peer.name}: {name} is {', '.join(found.addresses)}, which is {peer.name} itself"
 
 
 def ends_for_want_of_name(node: Node) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from distdoctor.judge.engine import Judgement, judge
+from distdoctor.knowledge.torchrun import announcing_node
 from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.observer import Observer
@@ -168,7 +169,10 @@ class Leader:
         if not stage.links:
             return await opener.open(stage, numbering, seconds)
         nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
-        return await opener.open(stage, numbering, seconds, targets=tuple(targets(everyone, nccl=nccl)), lead=OWN)
+        meant = announcing_node(self.cluster())
+        name = meant.system.announced.name if meant and meant.system.announced else ""
+        links = tuple(targets(everyone, nccl=nccl))
+        return await opener.open(stage, numbering, seconds, targets=links, lead=OWN, announced=name)
 
     def _marks(self) -> dict[str, str]:
         """The folders in which this node left a file for the others, and the file's name."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
 from distdoctor.model.addresses import is_loopback
+from distdoctor.probes import names
 from distdoctor.probes.neighbour_room import filled_since, refused
 from distdoctor.probes.neighbours import answered, unanswered
 from distdoctor.render.words import count
@@ -42,7 +44,10 @@ class MeshStage:
         if self._listener is None:
             return "skipped", ANOTHER_PROCESS
         room = refused()
+        name = asyncio.ensure_future(names.resolve(command.announced)) if command.announced else None
         facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
+        if name is not None:
+            self._recorder.update_network(rendezvous_name=await name)
         self._recorder.update(mesh=facts)
         if facts.bad:
             self._recorder.update_network(

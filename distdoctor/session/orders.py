@@ -7,6 +7,8 @@ only the variables that ``distdoctor.session.trial_variables`` names.
 
 from __future__ import annotations
 
+import re
+
 from distdoctor.mesh.target import Target
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.bounds import (
@@ -35,6 +37,7 @@ ORDER = tuple(
 """The stages that node 0 opens, in order."""
 MAX_PATH = 4096
 SURPLUS = 64
+HOST_NAME = re.compile(r"[\w.:-]{1,253}", re.ASCII)
 """Processes beyond those planned that are still looked at: whoever starts too many is told so."""
 
 
@@ -91,8 +94,10 @@ class Orders:
                 raise BadFacts(f"{name[:40]!r} is no file of a check")
         if BY_NAME[command.stage].links:
             self._targets(command)
-        elif command.targets:
+        elif command.targets or command.announced:
             raise BadFacts(f"the stage {command.stage} connects to nobody")
+        if command.announced and not HOST_NAME.fullmatch(command.announced):
+            raise BadFacts(f"{command.announced[:60]!r} is no name of a host")
         if command.stage == TRIAL.name:
             check_env(command.env.get(mine, {}))
         elif command.env:

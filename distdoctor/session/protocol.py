@@ -149,6 +149,8 @@ class Command:
     targets: tuple[Target, ...] = ()
     lead: int = 0
     """The number of the leader's own process."""
+    announced: str = ""
+    """Of the links' stage: the name by which torchrun's ranks will look for their store, which each node looks up."""
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
     marks: dict[str, str] = field(default_factory=dict)

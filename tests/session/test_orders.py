@@ -36,7 +36,7 @@ def orders(**changes: Any) -> Orders:
 TRIAL = opening("trial", attempt=1, env={"1": {"GLOO_SOCKET_IFNAME": "eth0"}})
 LADDER = (
     opening("store"),
-    opening("mesh", targets=(target(0), target(0, "10.0.1.2"), target(1, "10.0.0.3"))),
+    opening("mesh", targets=(target(0), target(0, "10.0.1.2"), target(1, "10.0.0.3")), announced="host0.site"),
     Command("abort", "gloo"),
     opening("gloo"),
     TRIAL,
@@ -93,6 +93,9 @@ def test_stages_are_climbed_in_their_order() -> None:
         opening("store", node_ranks={"1": HUGE}),
         opening("store", env={"1": {"GLOO_SOCKET_IFNAME": "eth0"}}),
         opening("gloo", targets=(target(0),)),
+        opening("gloo", announced="host0"),
+        opening("mesh", targets=(target(0),), announced="host0 -x"),
+        opening("mesh", targets=(target(0),), announced="h" * 254),
         opening("mesh", targets=tuple(target(0, port=port) for port in (40000, 40001))),
         opening("mesh", targets=tuple(target(0, f"10.0.0.{n}") for n in range(1, 5))),
         opening("mesh", targets=tuple(target(n) for n in range(100))),

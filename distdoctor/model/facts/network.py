@@ -256,6 +256,8 @@ class NetworkFacts:
     """Seconds after which MASTER_ADDR had an address, where it had none at first; else 0."""
     reverse: Resolution | None = None
     """The reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
+    rendezvous_name: Resolution | None = None
+    """The name by which torchrun's ranks will look for their store, as it is found here; None where not looked up."""
     routes: tuple[TableRoute, ...] | None = None
     """The main routing table; None where it was not read, or is too long for a node's."""
     policy: tuple[PolicyRule, ...] = ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from distdoctor.model.facts import Resolution
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy, met, node, with_host, with_identity, with_plan
+from tests.facts_builder import healthy, met, node, with_host, with_identity, with_network, with_plan
 
 CHECK = "host/rendezvous-name"
 
@@ -49,7 +49,17 @@ def nameless_c10d(**plan: Any) -> Facts:
     return met(a, with_host(b, own_name=none))
 
 
+def looked_up(*found: str, own: str = "host0.site") -> Facts:
+    """c10d by an address: host1 finds these addresses for the name under which host0 announces the ranks' store."""
+    error = None if found else "Name or service not known"
+    a, b = two_nodes_c10d(Resolution(own, ("10.77.0.10",)), Resolution("host1", ("10.77.0.11",)))
+    return met(a, with_network(b, rendezvous_name=Resolution(own, found, error)))
+
+
 ROWS = [
+    Row("the announced name is unknown on the other", looked_up, ("host1",), together=True),
+    Row("it is localhost", lambda: looked_up("127.0.0.1", own="localhost"), ("host0",), together=True),
+    Row("it means the other itself there", lambda: looked_up("127.0.0.1", own="host0"), ("host1",), together=True),
     Row("own name unknown to itself, c10d, not the announcing node", nameless_c10d, ("host1",), together=True),
     Row("own name unknown, one node", one_node, ("host0",), together=True),
     Row("own name unknown, standalone, older torch", standalone, ("host0",), together=True),
@@ -63,6 +73,7 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("the announced name is known on the other", lambda: looked_up("10.77.0.10")),
     LookAlike(
         "own name unknown, one node with a port",
         lambda: one_node(master_port=29500, sources={"master_port": "--master-port"}),
@@ -81,6 +92,11 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "an address in place of a name",
+        looked_up,
+        {f"host{n}": {"flags": {"--local-addr": f"10.77.0.{10 + n}"}} for n in (0, 1)},
+    ),
     Cure("a port, and no name", one_node, {"host0": {"flags": {"--master-port": "29500"}}}),
     Cure(
         "a port in place of standalone",
