@@ -52,7 +52,7 @@ def nameless_c10d(**plan: Any) -> Facts:
 def looked_up(*found: str, own: str = "host0.site") -> Facts:
     """c10d by an address: host1 finds these addresses for the name under which host0 announces the ranks' store."""
     error = None if found else "Name or service not known"
-    a, b = two_nodes_c10d(Resolution(own, ("10.77.0.10",)), Resolution("host1", ("10.77.0.11",)))
+    a, b = two_nodes_c10d(Resolution(own, ("10.77.0.10",)), Resolution("node1", ("10.77.0.11",)))
     return met(a, with_network(b, rendezvous_name=Resolution(own, found, error)))
 
 
