@@ -191,7 +191,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     tried = [
         (rank, one)
         for rank in job.ranks
-        for one in live.places.dialling(rank.process, job.master_ports)
+        for one in live.dialling(rank.process, job.master_ports)
         if one.retransmits and rank.place.kind in (live.places.PEERS, live.places.GROUP, live.places.COLLECTIVE)
     ]
     if not tried:

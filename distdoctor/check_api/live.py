@@ -13,6 +13,7 @@ from distdoctor.check_api.live_ranks import called, others_wait, overwritten, ra
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import looks_for_a_file
+from distdoctor.knowledge.job_threads import dialling
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
 from distdoctor.knowledge.live_rank import LiveRank
@@ -25,6 +26,7 @@ __all__ = [
     "RendezvousView",
     "StoreView",
     "called",
+    "dialling",
     "dialling_store",
     "job_of",
     "looks_for_a_file",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from distdoctor.check_api.text import ranks_said, together
-from distdoctor.knowledge import job_places as places
+from distdoctor.knowledge import job_threads as threads
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Member
@@ -65,7 +65,7 @@ def overwritten(job: LiveJob) -> Iterator[tuple[LiveRank, Member]]:
         one, other = rank.process, written.get(-1 if rank.process.rank is None else rank.process.rank)
         listens = {s.local_port for s in one.sockets or () if s.state == "LISTEN"}
         # Before it has a thread of gloo's it has written nothing; after a restart the address may be an older one's.
-        if other is None or one.restart or not listens or not places.threads_of(one, "gloo_tcp_loop"):
+        if other is None or one.restart or not listens or not threads.threads_of(one, "gloo_tcp_loop"):
             continue
         if other.port not in listens:
             yield rank, other

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from distdoctor.knowledge.job_movement import sleeps, switches_of
-from distdoctor.model.facts.job import Frame, JobProcess, JobThread, Socket
+from distdoctor.knowledge.job_threads import compiles, dialling, hosts_store, in_flight, is_futex, threads_of, waiting
+from distdoctor.model.facts.job import Frame, JobProcess, JobThread
 
 STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
 MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the store"
@@ -34,9 +35,6 @@ TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE, REMOTE)
 _POLLS = 10.0
 """Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
 looks every 10 ms who has come (TCPStore::waitForWorkers)."""
-_COMPILERS = frozenset(
-    ["cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++", "nvcc", "cicc", "ptxas", "ninja", "as"]
-)
 _PIECES: dict[str, tuple[str, ...]] = {
     LOCK: ("utils/file_baton.py",),
     FILE_LOCK: ("filelock/_", "utils/filelock.py"),
@@ -45,9 +43,6 @@ _PIECES: dict[str, tuple[str, ...]] = {
     LOADER: ("torch/utils/data/",),
 }
 """Parts of the names of files that tell what a rank does while it is in one of their functions."""
-_CALLS = {"pause": "waits for a signal"} | dict.fromkeys(
-    ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"), "waits for something to read"
-)
 _GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
 _STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
 _RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
@@ -114,7 +109,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         tcp = "_tcp_rendezvous_handler" in names
         return Place(kind, "tcp://" if tcp else "init_process_group", own)
     if _BARRIER in names or names & _GROUPS:
-        kind = PEERS if any(True for _ in dialling(one, ports)) or _is_futex(main) else GROUP
+        kind = PEERS if any(True for _ in dialling(one, ports)) or is_futex(main) else GROUP
         name = next((frame.function for frame in reversed(frames) if frame.function in _GROUPS), _BARRIER)
         return Place(kind, name, own)
     if outer and outer not in _LEAVING:
@@ -134,9 +129,9 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if imports >= 0:
         kind = CODE if threads_of(one, "pt_gloo_runloop") else STARTING
         return Place(kind, frame=own, why="imports modules")
-    if _compiles(below):
+    if compiles(below):
         return Place(COMPILING, frame=own)
-    waits = _is_futex(main) and in_flight(one)
+    waits = is_futex(main) and in_flight(one)
     if waits and _waits_for_work(frames):
         return Place(COLLECTIVE, _work_of(frames), own)
     thread = next((thread for thread in one.threads[1:] if _call_of(thread)), None)
@@ -213,21 +208,21 @@ def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports:
     whole, begun = threads_of(one, "pt_gloo_runloop"), threads_of(one, "gloo_tcp_loop")
     if any(True for _ in dialling(one, ports)) and begun and not whole:
         return Place(PEERS)
-    if _compiles(below):
+    if compiles(below):
         return Place(COMPILING)
     connected = any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in sockets)
     if _polls_store(main, ports) and connected:
         return Place(GROUP, sure=bool(begun))
     if whole:
-        if _is_futex(main) and in_flight(one):
+        if is_futex(main) and in_flight(one):
             return Place(COLLECTIVE)
         # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in
         # the main thread, with a time limit (``UnboundBuffer::waitRecv``). Who sleeps again and again may wait for one.
         joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
         polls = sleeps(main) and switches_of(one) > 1
-        return Place(CODE, why=waiting(main), sure=not (joins or polls or (_is_futex(main) and main.timed)))
+        return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
     if begun:
-        return Place(PEERS) if _is_futex(main) else Place(CODE, why=waiting(main), sure=_of_its_own(main))
+        return Place(PEERS) if is_futex(main) else Place(CODE, why=waiting(main), sure=_of_its_own(main))
     switches, asleep = switches_of(one), sleeps(main)
     if hosts_store(one) and (asleep or switches > _POLLS):
         return Place(HOSTING) if switches > _POLLS else Place(CODE, why=waiting(main), sure=switches == 0)
@@ -249,63 +244,3 @@ def _polls_store(main: JobThread, ports: set[int]) -> bool:
         _, _, peer = main.reads.partition(" to ")
         return not peer or int(peer.rpartition(":")[2]) in ports
     return main.call in ("poll", "ppoll")
-
-
-# -- what is seen of threads and sockets -----------------------------------------------------------------------------
-
-
-def threads_of(one: JobProcess, name: str) -> list[JobThread]:
-    """Its threads of this name."""
-    return [thread for thread in one.threads if thread.name.startswith(name)]
-
-
-def hosts_store(one: JobProcess) -> bool:
-    """Whether a TCPStore is served by this process."""
-    return bool(threads_of(one, "pt_tcpstore"))
-
-
-def may_be_between_tries(one: JobProcess) -> bool:
-    """Whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does that it
-    does not reach."""
-    return one.main is not None and not one.main.frames and sleeps(one.main) and not one.sockets
-
-
-def in_flight(one: JobProcess) -> bool:
-    """Whether gloo runs a collective in it."""
-    return any(_is_futex(thread) and thread.timed for thread in threads_of(one, "pt_gloo_runloop"))
-
-
-def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
-    """Its connections that are not answered, but for those to the stores."""
-    return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
-
-
-def _is_futex(thread: JobThread) -> bool:
-    return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
-
-
-def _compiles(below: Iterable[JobProcess]) -> bool:
-    return any(one.name in _COMPILERS for one in below)
-
-
-def waiting(main: JobThread) -> str:
-    """What the system call says of what a thread waits for."""
-    if sleeps(main):
-        return "sleeps"
-    if main.reads.startswith("socket:") and " to " in main.reads:
-        return f"{main.call} on a connection to {main.reads.partition(' to ')[2]}"
-    if main.reads.startswith(("/dev/pts/", "/dev/tty")) and main.call == "read":
-        return f"waits for somebody to type at {main.reads}"
-    if main.reads.startswith("pipe:") and main.call == "write":
-        return f"writes to {main.reads}, which is full"
-    if main.reads and main.call:
-        return f"{main.call} on {main.reads}"
-    if main.call in ("wait4", "waitid"):
-        return "waits for a process"
-    if main.call == "flock":
-        return "waits for a lock on a file"
-    if _is_futex(main):
-        return "waits for a lock"
-    if main.waits_in in ("pipe_read", "anon_pipe_read", "fifo_open", "wait_for_partner"):
-        return "waits for a pipe"
-    return _CALLS.get(main.call) or main.waits_in or main.call

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from distdoctor.knowledge import job_places
+from distdoctor.knowledge import job_places, job_threads
 from distdoctor.knowledge.job_places import Place, place_of
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.addresses import is_loopback
@@ -160,7 +160,7 @@ def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveR
         below = tuple(_below(one.pid, job.processes))
         number = one.rank if one.rank is not None else _number(one, node, store, ports)
         place = place_of(one, below, ports)
-        if place.kind == job_places.CODE and job_places.may_be_between_tries(one) and not _answers(job):
+        if place.kind == job_places.CODE and job_threads.may_be_between_tries(one) and not _answers(job):
             # Between two tries to connect a client of the store sleeps, for longer each time (c10d's socket.cpp).
             place = Place(job_places.MASTER, sure=False)
         yield LiveRank(node, one, number, place, below)
@@ -196,6 +196,6 @@ def _number(one: JobProcess, node: Node, store: StoreView | None, ports: frozens
     for member in group.members if group else ():
         if (member.address, member.port) in listening and member.host in ("", node.identity.hostname):
             return member.rank
-    if job_places.hosts_store(one) and any(port in ports for _, port in listening):
+    if job_threads.hosts_store(one) and any(port in ports for _, port in listening):
         return 0
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from distdoctor.knowledge import job_movement, job_places
+from distdoctor.knowledge import job_movement, job_places, job_threads
 from distdoctor.knowledge.job_places import Place
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import JobProcess
@@ -65,7 +65,7 @@ class LiveRank:
         """Whether it may be in a wait for a GPU, and so for a collective of NCCL, in which the processor is all that
         moves: as far as is seen it is at one place, or no stack tells and it reads and writes nothing."""
         moved = self.process.moved
-        if moved is None or not job_places.threads_of(self.process, "pt_nccl") or not self.computes or moved.stack:
+        if moved is None or not job_threads.threads_of(self.process, "pt_nccl") or not self.computes or moved.stack:
             return False
         return moved.paths == 1 or (moved.paths is None and moved.read + moved.written == 0)
 

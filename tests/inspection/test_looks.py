@@ -18,7 +18,7 @@ from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import restarted
 from distdoctor.knowledge.job_movement import PATHS
-from distdoctor.knowledge.job_places import waiting
+from distdoctor.knowledge.job_threads import waiting
 from distdoctor.model.facts import Frame, JobThread
 
 

@@ -1,0 +1,72 @@
+"""What the threads and sockets of a rank, and what runs below it, show of what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from distdoctor.knowledge.job_movement import sleeps
+from distdoctor.model.facts.job import JobProcess, JobThread, Socket
+
+_COMPILERS = frozenset(
+    ["cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++", "nvcc", "cicc", "ptxas", "ninja", "as"]
+)
+_CALLS = {"pause": "waits for a signal"} | dict.fromkeys(
+    ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"), "waits for something to read"
+)
+
+
+def threads_of(one: JobProcess, name: str) -> list[JobThread]:
+    """Its threads of this name."""
+    return [thread for thread in one.threads if thread.name.startswith(name)]
+
+
+def hosts_store(one: JobProcess) -> bool:
+    """Whether a TCPStore is served by this process."""
+    return bool(threads_of(one, "pt_tcpstore"))
+
+
+def may_be_between_tries(one: JobProcess) -> bool:
+    """Whether it sleeps and has no connection at all, and no stack tells where: as a client of a store does that it
+    does not reach."""
+    return one.main is not None and not one.main.frames and sleeps(one.main) and not one.sockets
+
+
+def in_flight(one: JobProcess) -> bool:
+    """Whether gloo runs a collective in it."""
+    return any(is_futex(thread) and thread.timed for thread in threads_of(one, "pt_gloo_runloop"))
+
+
+def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
+    """Its connections that are not answered, but for those to the stores."""
+    return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
+
+
+def is_futex(thread: JobThread) -> bool:
+    return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
+
+
+def compiles(below: Iterable[JobProcess]) -> bool:
+    return any(one.name in _COMPILERS for one in below)
+
+
+def waiting(main: JobThread) -> str:
+    """What the system call says of what a thread waits for."""
+    if sleeps(main):
+        return "sleeps"
+    if main.reads.startswith("socket:") and " to " in main.reads:
+        return f"{main.call} on a connection to {main.reads.partition(' to ')[2]}"
+    if main.reads.startswith(("/dev/pts/", "/dev/tty")) and main.call == "read":
+        return f"waits for somebody to type at {main.reads}"
+    if main.reads.startswith("pipe:") and main.call == "write":
+        return f"writes to {main.reads}, which is full"
+    if main.reads and main.call:
+        return f"{main.call} on {main.reads}"
+    if main.call in ("wait4", "waitid"):
+        return "waits for a process"
+    if main.call == "flock":
+        return "waits for a lock on a file"
+    if is_futex(main):
+        return "waits for a lock"
+    if main.waits_in in ("pipe_read", "anon_pipe_read", "fifo_open", "wait_for_partner"):
+        return "waits for a pipe"
+    return _CALLS.get(main.call) or main.waits_in or main.call
