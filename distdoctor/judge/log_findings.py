@@ -162,7 +162,10 @@ def _summary(match: Match) -> str:
         rank = f" of local rank {match.who.local_rank}"
     if match.exception:
         message = match.values.get("message", "")
-        return f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}."[:400]
+        return (
+            f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}"[:400].rstrip(".")
+            + "."
+        )
     place = f"{match.source}, line {match.line}," if match.line else match.source
     also = f"; {match.why}" if _unexplained(match) else ""
     return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."

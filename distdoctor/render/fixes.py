@@ -91,7 +91,7 @@ def _write_one(page: Page, report: Report, heading: str, text: str, fixes: Seque
         same.setdefault(tuple(lines(fix)), []).extend(fix.nodes)
     everyone = list(dict.fromkeys(node for nodes in same.values() for node in nodes))
     # It goes on after a colon.
-    said = re.sub(r"^[A-Z](?=[a-z])", lambda first: first[0].lower(), clean(with_names(text, everyone)))
+    said = re.sub(r"^[A-Z](?=[a-z]+\b(?![(.]\w))", lambda first: first[0].lower(), clean(with_names(text, everyone)))
     if len(same) == 1:
         page.prose(f"  {heading}{_for(everyone, report)}: {said}", hang=4)
     else:

@@ -70,6 +70,8 @@ def test_of_chained_exceptions_the_last(tmp_path: Path) -> None:
     text = raised("", "KeyError: 'lr'") + "\nDuring handling of the above exception, another exception occurred:\n\n"
     found = judged(tmp_path, text + raised("", "ValueError: no learning rate"))
     assert found.findings[0].summary == "The process ended with ValueError: no learning rate."
+    found = judged(tmp_path, raised("", "ValueError: no learning rate."))
+    assert found.findings[0].summary == "The process ended with ValueError: no learning rate."
 
 
 @pytest.mark.parametrize(

@@ -36,3 +36,13 @@ def test_where_the_logs_show_who_is_missing_those_of_all_are_asked_for() -> None
         "next: diagnose the logs of all ranks and nodes together:",
         "    distdoctor diagnose LOGS...",
     ]
+
+
+def test_a_remedy_goes_on_after_its_colon_unless_it_begins_with_a_name_of_code() -> None:
+    for text, said in (
+        ("Use another port.", "use another port."),
+        ("DistributedDataParallel(x=True)", "DistributedDataParallel(x=True)"),
+        ("Print(x)", "Print(x)"),
+    ):
+        page = render(on_logs(finding("a/b", text), train={"lines": 5}), Style())
+        assert f": {said}" in page
