@@ -29,7 +29,7 @@ class Progress:
         self._notes: set[str] = set()
         self._waits = ""
 
-    def hello(self, _host: str, present: Sequence[str], left: float) -> None:
+    def hello(self, present: Sequence[str], left: float) -> None:
         """The roll of the hosts."""
         self._observer.waiting(present, len(self._hosts), "hosts", left)
 

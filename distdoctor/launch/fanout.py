@@ -32,6 +32,8 @@ FEW_AT_ONCE = 8
 """The same once one was turned away for that: below the 10 from which sshd turns away (MaxStartups), as that of a host
 through which all the ways lead."""
 AGAIN_SECONDS = 1.0
+ROLL_SECONDS = 0.5
+"""How often it is told who is there while they come."""
 # It warns of each line that breaks, on stderr; what that means for the host is told here.
 logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
@@ -39,8 +41,8 @@ logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 class Watcher(Protocol):
     """Told what comes from the hosts, in the order in which it comes."""
 
-    def hello(self, host: str, present: Sequence[str], left: float) -> None:
-        """One more is there; ``left`` seconds until those who are there begin."""
+    def hello(self, present: Sequence[str], left: float) -> None:
+        """More are there, in all these; ``left`` seconds until those who are there begin."""
 
     def gone(self, host: str, why: str) -> None:
         """Nothing more will come from this host, and its facts did not come."""
@@ -74,7 +76,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit, self._meanwhile = hello, limit, meanwhile
         self._told, self._to_call = told, deque(self.lines)
-        self._at_once = AT_ONCE
+        self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = self._called = time.monotonic()
         self._going = False
@@ -164,6 +166,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             for line in self._open():
                 line.tell({"beat": True})
         self._call()
+        self._call_the_roll()
         self._go_if_ready()
         called = [one for one in self._open() if one.worker is not None]
         self._end([one for one in called if not one.hello and now - one.began > self._hello], "silent")
@@ -174,8 +177,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def _take(self, line: Line, message: Mapping[str, Any]) -> None:
         if "hello" in message:
             line.hello, line.distdoctor = True, str(message.get("distdoctor", ""))[:50]
-            here = [one.target.host.name for one in self.lines if one.hello]
-            self._watcher.hello(line.target.host.name, here, self._called + CONNECT_SECONDS - time.monotonic())
+            self._call_the_roll()
             self._call()
             if self._going:
                 line.tell(self._go())
@@ -189,6 +191,13 @@ class FanOut(EventHandler):  # type: ignore[misc]
         else:
             self._watcher.event(line.target.host.name, message)
         self._tell_if_done()
+
+    def _call_the_roll(self) -> None:
+        """Who is there: at once where they are all, and of hundreds not one by one."""
+        here, now = [line.target.host.name for line in self.lines if line.hello], time.monotonic()
+        if len(here) > self._told_here and (len(here) == len(self.lines) or now - self._rolled >= ROLL_SECONDS):
+            self._told_here, self._rolled = len(here), now
+            self._watcher.hello(here, self._called + CONNECT_SECONDS - now)
 
     def _tell_if_done(self) -> None:
         if self._told is not None and all(line.answered or line.ended is not None for line in self.lines):

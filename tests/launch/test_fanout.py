@@ -24,7 +24,7 @@ from distdoctor.launch.host_list import NamedHost
 from distdoctor.launch.ways import Target
 
 class Watcher:
-    def hello(self, host, present, left): pass
+    def hello(self, present, left): pass
     def gone(self, host, why): pass
     def event(self, host, event): pass
 
@@ -49,7 +49,7 @@ from distdoctor.launch.host_list import NamedHost
 from distdoctor.launch.ways import Target
 
 class Watcher:
-    def hello(self, host, present, left): pass
+    def hello(self, present, left): pass
     def gone(self, host, why): pass
     def event(self, host, event): pass
 
