@@ -16,7 +16,8 @@ Run the same line on the nodes that are missing, and look at what it says there.
 
 When it is harmless
 -------------------
-When they only come later than --wait: the job itself waits up to 30 minutes.
+When they only come later than --wait: the job itself waits up to 30 minutes. A job of `--nnodes MIN:MAX` with the c10d
+rendezvous starts without them once MIN nodes are there (last_call_timeout, 30 s, later).
 
 See also
 --------
@@ -103,6 +104,7 @@ LOG = (
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
+MATTERS = "torchrun starts an elastic job half a minute after its least number of nodes is there, without the others"
 # Who had no thread or no memory left to look around did not get to the meeting either.
 FOLLOWS = ("host/thread-limit", "host/memory-limit")
 # Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
@@ -141,11 +143,18 @@ def finding(
         absent,
         summary(cluster, zero, outside, absent, ranks),
         title="Some nodes did not meet node 0" if zero is not None and all_here(cluster, absent) else "",
+        severity="warn" if zero is not None and not outside and enough(zero) else "fail",
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
         fixes=(Fix(fix_text(cluster, zero, absent, ranks), () if zero and zero.plan.everywhere else tuple(absent)),),
     )
+
+
+def enough(zero: Node) -> bool:
+    """Whether those who came are as many as an elastic job starts with (c10d's ``last_call_timeout``, 30 s, later)."""
+    plan = zero.plan
+    return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
 
 
 def by_reason(outside: list[Node], absent: list[str]) -> list[list[str]]:

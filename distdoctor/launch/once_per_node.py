@@ -23,6 +23,7 @@ from distdoctor.model.launch_settings import (
 )
 from distdoctor.model.plan import DEFAULT_PORT, DEFAULT_RANKS_WITHOUT_GPU, Plan
 
+_RANGE = re.compile(r"(?:(\d+):)?(\d+)")
 Count = Callable[[], int]
 
 
@@ -69,6 +70,7 @@ def plan_of_node(
     return Plan(
         started="node",
         nnodes=nnodes,
+        min_nodes=_min_nodes(values),
         nproc_per_node=nproc,
         node_rank=0 if nnodes == 1 else node_rank,
         world_size=nnodes * nproc,
@@ -152,12 +154,17 @@ def _given_nnodes(values: Values, told: Found | None) -> int:
         values.sources["nnodes"] = "default"
         return 1
     values.sources["nnodes"] = source
-    # MIN:MAX asks for an elastic job; the doctor checks the largest one that could be.
-    match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
+    match = _RANGE.fullmatch(text.strip())
     if match and 1 <= int(match[1] or 1) <= int(match[2]) <= 1_000_000:
         return int(match[2])
     values.bad(source, text, "is not a number of nodes (N, or MIN:MAX)")
     return 1
+
+
+def _min_nodes(values: Values) -> int | None:
+    """MIN of MIN:MAX, which asks for an elastic job; the doctor checks the largest one that could be."""
+    match = _RANGE.fullmatch((values.given(NNODES)[0] or "").strip())
+    return int(match[1]) if match and match[1] and len(match[1]) < 8 else None
 
 
 def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | None) -> int:

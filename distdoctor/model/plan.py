@@ -31,6 +31,8 @@ class Plan:
     """Once per node (the doctor forks the node's ranks) or once per rank (this process is one rank)."""
     nnodes: int | None = 1
     """None where it cannot be told (RANK set by hand without LOCAL_WORLD_SIZE)."""
+    min_nodes: int | None = None
+    """The nodes with which an elastic job (--nnodes MIN:MAX) starts; None for any other job."""
     nproc_per_node: int | None = DEFAULT_RANKS_WITHOUT_GPU
     node_rank: int | None = None
     """None: assigned at the meeting; the owner of MASTER_ADDR is 0."""

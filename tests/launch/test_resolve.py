@@ -61,6 +61,7 @@ def test_alone_without_anything() -> None:
         ({"nnodes": "2", "rdzv_endpoint": "h:4000"}, {}, "master_addr", "h", "--rdzv-endpoint"),
         ({"nnodes": "2", "rdzv_endpoint": "h:4000"}, {}, "master_port", 4000, "--rdzv-endpoint"),
         ({"nnodes": "2"}, {"PET_RDZV_ENDPOINT": "h:4000"}, "master_port", 4000, "PET_RDZV_ENDPOINT"),
+        ({"nnodes": "1:4", "rdzv_endpoint": "h:1"}, {}, "nnodes", 4, "--nnodes"),
         ({"nnodes": "2"}, {"PET_RDZV_ENDPOINT": "h:4000\r"}, "master_port", 4000, "PET_RDZV_ENDPOINT"),
         ({"nnodes": "2", "rdzv_endpoint": " h:4000 "}, {}, "master_addr", "h", "--rdzv-endpoint"),
         ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]:4000"}, {}, "master_addr", "fd00::1", "--rdzv-endpoint"),
@@ -350,3 +351,23 @@ def test_the_groups_that_are_made(backend: str, gpus: bool, expected: tuple[str,
     plan = plan_of(backend=backend)
     assert plan.backends(gpus) == expected
     assert plan.gloo_planned == ("gloo" in expected)
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "field", "wanted"),
+    [
+        ({"nnodes": "2:3"}, {}, "min_nodes", 2),
+        ({"nnodes": "3"}, {}, "min_nodes", None),
+        ({"nnodes": "3"}, {"PET_NNODES": "1:3"}, "min_nodes", None),
+        ({"local_addr": "10.0.0.1"}, {"PET_LOCAL_ADDR": "h"}, "local_addr", "10.0.0.1"),
+        ({}, {"PET_LOCAL_ADDR": "10.0.0.2\r"}, "local_addr", "10.0.0.2"),
+        ({"rdzv_conf": "timeout=5, is_host=True"}, {}, "is_host", True),
+        ({}, {"PET_RDZV_CONF": "is_host=0"}, "is_host", False),
+        ({"rdzv_conf": "is_hosted=1"}, {}, "is_host", None),
+    ],
+)
+def test_what_torchrun_is_told_of_its_rendezvous(
+    flags: dict[str, str], env: dict[str, str], field: str, wanted: object
+) -> None:
+    words: dict[str, Any] = {"nnodes": "3", "rdzv_backend": "c10d", "rdzv_endpoint": "h:1", **flags}
+    assert getattr(resolve(Flags(**words), env, int, lambda: 2), field) == wanted

@@ -40,6 +40,12 @@ def missing_rank() -> Facts:
     return met(rank_node("host0", 0, world=3, per_node=None), rank_node("host1", 1, world=3, per_node=None), expected=3)
 
 
+def elastic(least: int, backend: str = "c10d") -> Facts:
+    """--nnodes MIN:3, and two came."""
+    facts = [with_plan(node(f"host{n}", n, of=3), min_nodes=least, rdzv_backend=backend) for n in range(2)]
+    return met(*facts, expected=3)
+
+
 def tasks(*came: int, roster: tuple[str, ...] = ("host0", "sn1", "sn2"), each: tuple[int, ...] = (4, 1, 1)) -> Facts:
     """Tasks of srun, 4 + 1 + 1 of them; those of these numbers came."""
     places = [number for number, count in enumerate(each) for _ in range(count)]
@@ -92,6 +98,9 @@ def missing_text(*facts: NodeFacts) -> str:
 
 
 ROWS = [
+    Row("one of 2:3, which start without it", lambda: elastic(2), ("node2",), severity="warn", together=True),
+    Row("one of 3:3", lambda: elastic(3), ("node2",), together=True),
+    Row("one of 2:3, static", lambda: elastic(2, "static"), ("node2",), together=True),
     Row("node 1 missing", lambda: missing(1), ("node1",)),
     Row("node 2 of 3 missing", lambda: missing(2, 3), ("node2",), together=True),
     Row("node 0 missing", lambda: missing(0), ("host0",)),
