@@ -75,8 +75,9 @@ def _message(text: str) -> str | None:
 def _explain_message(text: str, checks: Mapping[str, Check]) -> int:
     from distdoctor.cli.messages import report_on, write_head
 
-    report, page = report_on(text, [*checks.values()]), Page(_width())
-    write_head(page, report, shlex.join(program()))
+    every, page = [*checks.values()], Page(_width())
+    report = report_on(text, every)
+    write_head(page, report, every, shlex.join(program()))
     if report.findings:
         page.blank()
         _write_check(page, checks[report.findings[0].check])

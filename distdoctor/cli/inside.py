@@ -54,7 +54,7 @@ def _explain(message: str) -> int:
     checks = load_checks(())
     report = report_on(message, checks)
     page = Page()
-    write_head(page, report, "distdoctor")
+    write_head(page, report, checks, "distdoctor")
     root = next(iter(report.findings), None)
     for check in checks:
         if root is not None and check.id == root.check:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from distdoctor import __version__
 from distdoctor.judge.catalog import Check
-from distdoctor.judge.log_findings import judge_logs
+from distdoctor.judge.log_findings import first_fix, judge_logs
 from distdoctor.logs.collect import Collector
 from distdoctor.model.report import Report
 from distdoctor.render.logs import write_candidates
@@ -49,11 +49,18 @@ def report_on(text: str, checks: Sequence[Check]) -> Report:
     )
 
 
-def write_head(page: Page, report: Report, program: str) -> None:
-    """What the message shows, in a few lines, or that it cannot be told."""
+def write_head(page: Page, report: Report, checks: Sequence[Check], program: str) -> None:
+    """What the message shows, in a few lines, or that it cannot be told; the remedy where it is not that of the page,
+    which comes after it."""
     root = next((one for one in report.findings if one.because_of is None), None)
     if root is not None:
         page.prose(f"This message shows {root.check}: {root.title}", hang=2)
+        usual = {first_fix(check) for check in checks if check.id == root.check}
+        for fix in root.fixes:
+            if fix.text not in usual:
+                page.prose(f"fix: {fix.text}", hang=2)
+                for command in fix.commands:
+                    page.line(f"    {command}")
         for other in report.findings:
             if not {*other.evidence} <= {*root.evidence}:  # of the same line, it is what follows from it
                 page.prose(f"it also shows {other.check}: {other.title}", hang=2)

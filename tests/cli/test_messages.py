@@ -31,6 +31,17 @@ def test_the_page_of_what_a_message_shows(message: str, check: str, capsys: pyte
     assert f"{check} (fail)" in rest and "What you see" in rest and "Fix" in rest
 
 
+def test_the_remedy_where_it_is_not_that_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    for message, fix in (
+        ("OSError: [Errno 98] Address already in use", "fix: Give it another port"),
+        ("exitcode: -9 (pid: 3)", "fix: Look first whether it was that"),
+        ("RuntimeError: Address already in use", None),
+    ):
+        assert run(["explain", message]) == 0
+        second = capsys.readouterr().out.splitlines()[1:3]
+        assert any(line.startswith(fix or "fix: ") for line in second) is bool(fix)
+
+
 def test_a_message_of_several_lines_on_stdin(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
