@@ -54,7 +54,7 @@ def asks_for_names(node: Node) -> bool:
     """Whether torchrun, started as this check was, announces this host's name to other nodes."""
     plan = node.plan
     several = plan.started == "node" and plan.rdzv_backend == "c10d" and (plan.nnodes or 1) > 1
-    return several and not node.variables.get(GIVEN)
+    return several and not plan.local_addr and not node.variables.get(GIVEN)
 
 
 def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:

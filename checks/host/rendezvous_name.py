@@ -49,6 +49,7 @@ from distdoctor.check_api import (
     names_of,
     reachable_address,
     same_rendezvous,
+    set_launch_fix,
 )
 
 SEVERITY = "fail"
@@ -89,7 +90,7 @@ def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[
     address = reachable_address(node, cluster)
     known = {one: reachable_address(one, cluster) for one in cluster.nodes}
     text = "Have torchrun call each node by its address."
-    by_address = [Fix.on(one, text, flags={"--local-addr": at}) for one, at in known.items() if at]
+    by_address = [set_launch_fix(one, text, "local_addr", at) for one, at in known.items() if at]
     lines = [
         Fix.on(
             peer,
@@ -172,6 +173,10 @@ def fixes(cluster: Cluster, node: Node, announced: Resolution) -> Iterator[Fix]:
         text = "Give a port: torchrun's store is then at 127.0.0.1, and needs no name."
         yield Fix.on(node, text, env=env, flags={**flags, "--master-port": str(DEFAULT_PORT)})
         option = 2
+    own = reachable_address(node, cluster)
+    if plan.local_addr and own:
+        yield set_launch_fix(node, f"Have torchrun call {node.name} by its own address.", "local_addr", own, option)
+        return
     start = "Or give" if option > 1 else "Give"
     address = reachable_address(node, cluster) or "127.0.1.1"
     if announced.addresses:

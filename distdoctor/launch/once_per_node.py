@@ -80,7 +80,7 @@ def plan_of_node(
         announce=announce,
         run_id=flags.rdzv_id or values.env.get(RDZV_ID.pet) or "none",
         rdzv_backend="c10d" if standalone else rdzv_backend(values),
-        local_addr=(values.given(LOCAL_ADDR)[0] or "").strip(),
+        local_addr=_local_addr(values),
         is_host=is_host(values),
         init_method=flags.init_method,
         launcher=launched.launcher if launched is not None else "",
@@ -159,6 +159,13 @@ def _given_nnodes(values: Values, told: Found | None) -> int:
         return int(match[2])
     values.bad(source, text, "is not a number of nodes (N, or MIN:MAX)")
     return 1
+
+
+def _local_addr(values: Values) -> str:
+    text, source = values.given(LOCAL_ADDR)
+    if text:
+        values.sources["local_addr"] = source
+    return (text or "").strip()
 
 
 def _min_nodes(values: Values) -> int | None:

@@ -56,7 +56,16 @@ def looked_up(*found: str, own: str = "host0.site") -> Facts:
     return met(a, with_network(b, rendezvous_name=Resolution(own, found, error)))
 
 
+def template_address() -> Facts:
+    """PET_LOCAL_ADDR is the same address on both, which is none of theirs."""
+    announced = Resolution("10.88.0.5", ("10.88.0.5",))
+    facts = two_nodes_c10d(announced, announced)
+    named = {"local_addr": "10.88.0.5", "sources": {"local_addr": "PET_LOCAL_ADDR"}}
+    return met(*(with_host(with_plan(one, **named), announced_reached=False) for one in facts))
+
+
 ROWS = [
+    Row("another address in PET_LOCAL_ADDR", template_address, ("host0",), together=True),
     Row("the announced name is unknown on the other", looked_up, ("host1",), together=True),
     Row("it is localhost", lambda: looked_up("127.0.0.1", own="localhost"), ("host0",), together=True),
     Row("it means the other itself there", lambda: looked_up("127.0.0.1", own="host0"), ("host1",), together=True),
@@ -92,6 +101,7 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure("PET_LOCAL_ADDR", template_address, {"host0": {"env": {"PET_LOCAL_ADDR": "10.77.0.10"}}}),
     Cure(
         "an address in place of a name",
         looked_up,
