@@ -17,7 +17,7 @@ with AAAA records) gives an IPv6 address first that is IPv6, on the others IPv4;
 Fix
 ---
 Name the interface on the nodes that differ: gloo then takes its first address, which is the IPv4 one where there is
-one. Or give the host name one family only in /etc/hosts.
+one. Or give the host name one family only in /etc/hosts. Where node 0's own packet filter drops IPv6 alone, let it in.
 
 When it is harmless
 -------------------
