@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ IN = tuple(hook for hook, way in _HOOKS.items() if way == "input")
 """The hooks on the way into this host."""
 _FAMILIES = ("ip", "ip6", "inet", "netdev")
 _OPERATORS = {"==": "", "in": ""}
+_ELSEWHERE = ("dnat", "redirect")
+_FOR_A_PORT = re.compile(r"\bdports?\s+[\d{]")
 _OTHER_PROTOCOLS = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
 
 
@@ -51,16 +54,17 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
     tables = NftTable.all(items)
     for item in items:
         chain = item.get("chain")
-        if (
-            not chain
-            or chain.get("type") != "filter"
-            or chain["family"] not in _FAMILIES
-            or chain["hook"] not in _HOOKS
-        ):
+        if not chain or chain.get("family") not in _FAMILIES or chain.get("hook") not in _HOOKS:
             continue
         family, table, name = chain["family"], chain["table"], chain["name"]
-        policy = chain.get("policy", "accept")
-        blocking = tuple(tables[family, table].blocking(name, ()))
+        policy, rules = chain.get("policy", "accept"), tables[family, table]
+        if chain["type"] == "filter":
+            blocking = tuple(rules.ending(name, ("drop", "reject")))
+        elif chain["type"] == "nat" and chain["hook"] == "prerouting":
+            # To another host or port: who listens on this one gets nothing. A rule for all ports is a proxy's.
+            blocking = tuple(rule for rule in rules.ending(name, _ELSEWHERE) if _FOR_A_PORT.search(rule))
+        else:
+            continue
         if blocking or policy == "drop":
             yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking)
 
@@ -89,22 +93,22 @@ class NftTable:
                 sets.setdefault((one["family"], one["table"]), {})[one["name"]] = one.get("elem", [])
         return {place: NftTable(its, sets.get(place, {})) for place, its in chains.items()}
 
-    def blocking(self, chain: str, above: tuple[str, ...]) -> list[str]:
-        """The text of the rules of ``chain`` that drop or reject TCP, themselves or by a jump."""
+    def ending(self, chain: str, ends: tuple[str, ...], above: tuple[str, ...] = ()) -> list[str]:
+        """The text of the rules of ``chain`` with one of these ends for TCP, themselves or by a jump."""
         found = []
         for expr in self.chains.get(chain, ()):
             if any(_harmless(part) for part in expr if isinstance(part, dict)):
                 continue
             text = " ".join(filter(None, (self.text(part) for part in expr)))
             for verdict in self.verdicts(expr):
-                if verdict in ("drop", "reject"):
+                if verdict in ends:
                     found.append(text)
                 elif verdict != chain and verdict not in above:
-                    found += [f"{text} > {inner}" for inner in self.blocking(verdict, (*above, chain))]
+                    found += [f"{text} > {inner}" for inner in self.ending(verdict, ends, (*above, chain))]
         return list(dict.fromkeys(found))
 
     def verdicts(self, expr: Sequence[Any]) -> list[str]:
-        """What a rule can end in: drop, reject, or the name of a chain that it jumps to."""
+        """What a rule can end in: drop, reject, dnat, redirect, or the name of a chain that it jumps to."""
         found: list[str] = []
         for part in expr:
             if not isinstance(part, dict):
@@ -113,6 +117,8 @@ class NftTable:
                 found.append("drop")
             elif "reject" in part or part.get("xt", {}).get("name") in ("REJECT", "DROP"):
                 found.append("reject")
+            elif end := next((end for end in _ELSEWHERE if end in part or _target(part) == end.upper()), None):
+                found.append(end)
             elif "jump" in part or "goto" in part:
                 found.append(str((part.get("jump") or part["goto"])["target"]))
             elif "vmap" in part:
@@ -145,6 +151,10 @@ class NftTable:
             return f"reject{how}"
         if kind == "ct count":
             return f"ct count {'over ' if value.get('inv') else ''}{value.get('val')}"
+        if kind in _ELSEWHERE:
+            where = value if isinstance(value, dict) else {}
+            port = f":{self.value(where['port'])}" if "port" in where else ""
+            return f"{kind} to {self.value(where.get('addr', ''))}{port}"
         if kind in ("jump", "goto"):
             return f"{kind} {value['target']}"
         if kind == "vmap":
@@ -176,6 +186,12 @@ class NftTable:
         if isinstance(one, list) and len(one) == 2 and isinstance(one[1], dict):
             return f"{self.value(one[0])} : {self.text(one[1])}"
         return self.value(one)
+
+
+def _target(part: Mapping[str, Any]) -> str:
+    """The target of a rule of iptables-nft, which nft does not print in its own words."""
+    name = part.get("xt", {}).get("name") if isinstance(part.get("xt"), dict) else None
+    return str(name or "")
 
 
 def _harmless(part: dict[str, Any]) -> bool:

@@ -225,6 +225,9 @@ RULESETS = {
     "chain in { type filter hook input priority 0; tcp dport vmap @verdicts; } }",
     "jump": "table inet f { chain extra { counter drop; }\n"
     "chain in { type filter hook input priority 0; ip saddr 10.0.0.0/8 jump extra; } }",
+    "forwarded": "table ip nat { chain docker { tcp dport 29500 dnat to 172.17.0.5:29500; }\n"
+    "chain pre { type nat hook prerouting priority -100; fib daddr type local jump docker; } }",
+    "redirected": "table ip n { chain p { type nat hook prerouting priority -100; tcp dport 29500 redirect to :1; } }",
     "ip6": "table ip6 f { chain in { type filter hook input priority 0; policy drop; } }",
     "output": "table inet f { chain out { type filter hook output priority 0; tcp dport != 22 drop; } }",
 }
@@ -232,6 +235,9 @@ HARMLESS = {
     "invalid": "table inet f { chain in { type filter hook input priority 0; ct state invalid drop; } }",
     "udp": "table inet f { chain in { type filter hook input priority 0; udp dport 53 drop; }\n}",
     "nat": "table ip nat { chain pre { type nat hook prerouting priority -100; } }",
+    "sidecar": "table ip m { chain pre { type nat hook prerouting priority -100; tcp dport != 1 redirect to :1; } }",
+    "out": "table ip nat { chain post { type nat hook postrouting priority 100; masquerade; } }",
+    "own": "table ip nat { chain out { type nat hook output priority -100; tcp dport 29500 dnat to 10.0.0.1; } }",
     "forward": "table inet f { chain through { type filter hook forward priority 0; policy drop; } }",
     "accepts": "table inet f { chain in { type filter hook input priority 0; tcp dport 29500 accept; } }",
     "unused": "table inet f { chain extra { drop; }\nchain in { type filter hook input priority 0; } }",
