@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
-from distdoctor.model.launch_settings import MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
+from distdoctor.model.launch_settings import MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK, STANDALONE
 
 
 @dataclass(frozen=True)
@@ -109,5 +109,6 @@ def _told(platform: Counted, env: Mapping[str, str]) -> Launched | None:
 def _unknown(name: str, count: int, number: str) -> str:
     return (
         f"nothing tells the nodes where node 0 is ({name}): set {MASTER_ADDR.variables[0]}, or `distdoctor check "
-        f"{NNODES.flag} {count} {NPROC_PER_NODE.flag} M {NODE_RANK.flag} ${number} {MASTER_ADDR.flag} HOST`"
+        f"{NNODES.flag} {count} {NPROC_PER_NODE.flag} M {NODE_RANK.flag} ${number} {MASTER_ADDR.flag} HOST` (or add "
+        f"{STANDALONE.flag} for this machine alone)"
     )

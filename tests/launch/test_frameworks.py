@@ -132,6 +132,7 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (without(JOBSET, "RANK") | SCRIPT, {}, "NNODES", ("node", 2, 8, 1, None, 16)),
         (env_of("NUM_NODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1"), {}, "NUM_NODES", ("node", 2, 2, 1, None, 4)),
         (env_of("NUM_NODES=2"), {}, "", ALONE),
+        (env_of("NNODES=2"), {"standalone": True}, "", ALONE),
         (HOROVOD, {"master_addr": "n0"}, "Horovod", ("rank", None, 2, None, 3, 4)),
         (HOROVOD | {"HOROVOD_SIZE": "1", "HOROVOD_RANK": "0"}, {}, "", ALONE),
         (CONDOR, {"master_addr": "n0"}, "HTCondor", ("node", 2, 2, 1, None, 4)),
@@ -162,7 +163,7 @@ def test_volcano_counts_pods_and_that_is_said() -> None:
         (CONDOR, r"--nnodes 2 --nproc-per-node M --node-rank \$_CONDOR_PROCNO --master-addr HOST"),
         (VOLCANO_HOSTS | env_of("VC_MASTER_HOSTS=j-master-0.j"), "this job has 2 tasks: `distdoctor check --nnodes 3"),
         (LEPTON, r"\(Lepton\): set MASTER_ADDR, or `distdoctor check --nnodes 2"),
-        (env_of("NNODES=2"), r"\(NNODES\): set MASTER_ADDR"),
+        (env_of("NNODES=2"), r"\(NNODES\): set MASTER_ADDR, .* \(or add --standalone for this machine alone\)"),
         (env_of("NNODES=2 NODE_RANK=1"), r"--nnodes 2 --nproc-per-node M --node-rank \$NODE_RANK --master-addr HOST"),
         (HOROVOD, "horovodrun does not tell .* `MASTER_ADDR=HOST horovodrun ... distdoctor check`"),
         (
