@@ -42,6 +42,15 @@ def test_hosts_of_one_name_that_never_met_keep_files_of_their_own(tmp_path: Path
     assert len(os.listdir(tmp_path)) == 2
 
 
+def test_a_node_that_was_started_twice_keeps_both_files(tmp_path: Path) -> None:
+    """The second one came to the meeting when all places were taken: what the first one saw is not to be lost."""
+    first, twin = node(declared=True), node(declared=True, pid=77)
+    assert twin.meeting is not None
+    files.write(tmp_path, first, True)
+    files.write(tmp_path, replace(twin, node_rank=None, meeting=replace(twin.meeting, hosted=False)), True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["host0-node0-pid77.json", "host0-node0.json"]
+
+
 def test_each_rank_has_a_file_of_its_own_in_a_folder_and_beside_a_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for number in (0, 1, 2):

@@ -26,6 +26,8 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
         node = facts.node_rank if facts.node_rank is not None else facts.plan.node_rank
         # Hosts of the same name that never met must not write over each other's file.
         place = rank or (f"-node{node}" if node is not None else f"-{_host(facts)}")
+        if _no_place(facts):
+            place += f"-pid{facts.identity.pid}"
         path = path / f"{facts.identity.hostname}{place}.json"
     elif rank and not leads_node:
         path = path.with_name(f"{path.stem}{rank}{path.suffix}")
@@ -47,6 +49,13 @@ def write(path: Path, facts: NodeFacts, leads_node: bool) -> None:
         raise OSError(err.errno, err.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _no_place(facts: NodeFacts) -> bool:
+    """Whether it came to the meeting and was given no place there: it may be one of two that were started here."""
+    meeting = facts.meeting
+    came = meeting is not None and meeting.joined and not meeting.hosted
+    return facts.plan.started == "node" and facts.node_rank is None and came
 
 
 def unfit(path: Path, facts: NodeFacts | None = None) -> str | None:
