@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from tests.lab.faults import inside
 from tests.lab.harness.host import NOBODY_UID, PRIVATE, SHARED
 from tests.lab.harness.launch import PORT, Fault, Launch
@@ -122,6 +123,19 @@ def c10d_on(on: int, port: int = PORT) -> Fault:
         for start in launch.on(on):
             start.flags |= {"--node-rank": None, "--master-addr": None, "--rdzv-backend": "c10d"}
             start.flags |= {"--rdzv-endpoint": f"{launch.master or launch.cluster[0].name}:{port}"}
+
+    return inject
+
+
+def by_hand(on: int) -> Fault:
+    """Host ``on`` is started as one rank, with the variables of one and without the flags of the others."""
+
+    def inject(launch: Launch) -> None:
+        master = launch.master or launch.cluster[0].name
+        values = (str(on), str(len(launch.cluster)), master, str(PORT))
+        for start in launch.on(on):
+            start.flags = {}
+            start.env |= dict(zip(LAUNCH_VARIABLES, values, strict=True))
 
     return inject
 
