@@ -115,6 +115,13 @@ def test_ranks_without_a_launcher(generation: str, world: int | None) -> None:
     ]  # fmt: skip
 
 
+def test_a_store_that_answers_in_many_small_segments_is_read_in_time() -> None:
+    """As that of torch 2.4, which waits for each to be acknowledged (Nagle's algorithm)."""
+    with serving(Server(MIDDLE, {"init/": b"3", **ranks(ENV, (2, 3), 4)})) as port:
+        told = view("127.0.0.1", port, timeout=5.0, expected_world=None, hosted_by="rank 0", run_id="job")
+    assert (told.state, told.joined) == ("read", (0, 2, 3))
+
+
 @pytest.mark.parametrize("before", [ENV, WORKER])
 def test_ranks_of_torch_2_1_write_their_hosts_first(before: str) -> None:
     told = seen(OLD, {"init/": b"3", **old_ranks(before, (2, 3), whole=False)}, by="rank 0")
