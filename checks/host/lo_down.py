@@ -1,4 +1,4 @@
-"""The loopback interface is down.
+"""The loopback interface is down, or has no address.
 
 What you see
 ------------
@@ -12,7 +12,7 @@ network plugin). What a host sends to itself goes by that interface, also where 
 
 Fix
 ---
-`ip link set lo up`, which also gives it its addresses.
+`ip link set lo up`, which also gives it its addresses; `ip address add 127.0.0.1/8 dev lo` where they were taken away.
 
 When it is harmless
 -------------------
@@ -31,9 +31,20 @@ SEVERITY = "fail"
 MATTERS = "what this node sends to itself is lost"
 PREVENTS = "store hosted"
 LOOKS_AT = ("host.interfaces",)
+LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    bare = [node for node in cluster.nodes if without_address(node) and needs_loopback(node)]
+    if bare:
+        commands = ("ip address add 127.0.0.1/8 dev lo",)
+        yield Finding.about(
+            bare,
+            f"The loopback interface of {names_of(bare)} has no address, and the ranks there are to meet at 127.0.0.1.",
+            title="The loopback interface has no address",
+            evidence=map(seen, bare),
+            fixes=(Fix.on(bare, "Give it its own, as root.", commands=commands),),
+        )
     bad = [node for node in cluster.nodes if down(node)]
     needed = [node for node in bad if rank_count(node) > 1 or claims_node0(node)]
     blamed = needed or bad
@@ -53,7 +64,19 @@ def down(node: Node) -> bool:
     return bool(found) and not any(one.up for one in found)
 
 
+def without_address(node: Node) -> bool:
+    """Whether none of its loopback interfaces has an address of IPv4, and the main one has a name."""
+    found = [one for one in node.system.interfaces if one.loopback or one.name == "lo"]
+    return bool(found) and not any("." in address for one in found for address in one.addresses)
+
+
+def needs_loopback(node: Node) -> bool:
+    """Whether the store of this one node is hosted at 127.0.0.1."""
+    return node.plan.nnodes == 1 and node.plan.master_addr in LOOPBACK and not down(node)
+
+
 def seen(node: Node) -> str:
     names = [one.name for one in node.system.interfaces if one.loopback]
     addresses = [address for one in node.system.interfaces if one.loopback for address in one.addresses]
-    return f"{node.name}: {', '.join(names)} is down, and has {', '.join(addresses) or 'no address'}"
+    state = "down" if down(node) else "up"
+    return f"{node.name}: {', '.join(names)} is {state}, and has {', '.join(addresses) or 'no address'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import resource
@@ -18,6 +19,8 @@ from distdoctor.launch.spokesman import speaks as first_of_several
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
 
+CLONE3 = 435
+"""Its number on every architecture of Linux but Alpha."""
 _BEGAN = time.monotonic()
 _REPORT = threading.Lock()
 """Held by whoever writes the report, and never given back: there is one."""
@@ -59,6 +62,13 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     return status
 
 
+def _clone3_forbidden() -> bool:
+    """Whether clone3() is answered with EPERM: glibc starts threads by it, and in another way only where there is none
+    (ENOSYS; moby issue 42680). Without arguments it starts nothing: EINVAL."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.syscall(CLONE3, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM
+
+
 def shortage(err: BaseException | None) -> str | None:
     """Which limit of this process, or which package, made it fail, where it was one, also where that is only behind
     ``err``."""
@@ -72,6 +82,11 @@ def shortage(err: BaseException | None) -> str | None:
         if number == errno.EAGAIN or (isinstance(err, RuntimeError) and "start new thread" in str(err)):
             soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
             limit = "unlimited" if soft == resource.RLIM_INFINITY else soft
+            if _clone3_forbidden():
+                return (
+                    "no thread can be started: clone3() is forbidden here, as by a seccomp profile that is older than "
+                    "it (update Docker and libseccomp on the host, or try docker run --security-opt seccomp=unconfined)"
+                )
             return f"no further process or thread is allowed (ulimit -u is {limit}; a container may set pids.max)"
         if number == errno.ENOMEM or isinstance(err, MemoryError):
             return "no memory is left for distdoctor itself (ulimit -v, or the container's limit)"

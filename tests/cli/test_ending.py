@@ -6,17 +6,20 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from distdoctor import __version__
-from distdoctor.cli.ending import shortage
+from distdoctor.cli.ending import CLONE3, shortage
 from distdoctor.model.facts import FactsFile, encode
 from tests.cli.endings import SECONDS, one_document, shell, site, started
 from tests.facts_builder import healthy
 from tests.helpers.commands import doctor
+from tests.helpers.namespaces import ENV
+from tests.helpers.sandbox import FORBID
 
 
 class TestBadCommandLines:
@@ -183,3 +186,23 @@ def test_a_package_that_is_hidden_is_no_fault_to_be_reported() -> None:
     told = shortage(ImportError(text, name="typing_extensions"))
     assert told is not None and text in told and "PYTHONNOUSERSITE=1" in told
     assert shortage(ImportError("cannot import name 'x'", name="distdoctor.model")) is None
+
+
+STARTED = """
+import threading
+from distdoctor.cli.ending import CLONE3, shortage
+try:
+    threading.Thread(target=print).start()
+except RuntimeError as err:
+    print(shortage(err))
+"""
+
+
+def test_threads_that_a_sandbox_forbids_are_no_limit_of_their_number() -> None:
+    code = FORBID.format(number=CLONE3) + STARTED
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60, check=False
+    )
+    if done.stdout.strip() not in ("skip", ""):  # empty: a libc that starts threads without it
+        assert "clone3() is forbidden" in done.stdout and "ulimit" not in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr

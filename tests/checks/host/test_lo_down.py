@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy, with_host
+from tests.facts_builder import healthy, with_host, with_plan
 
 CHECK = "host/lo-down"
 
@@ -20,16 +20,31 @@ def loopback(which: int, *, up: bool = False, addresses: tuple[str, ...] = (), n
     return tuple(nodes)
 
 
+def alone(master: str = "127.0.0.1") -> Facts:
+    """One node whose loopback interface is up and has no address."""
+    (node,) = healthy(1)
+    assert node.host is not None
+    ours = tuple(replace(one, addresses=()) if one.loopback else one for one in node.host.interfaces)
+    return (with_plan(with_host(node, interfaces=ours), master_addr=master),)
+
+
 ROWS = [
+    Row("no address, one node", alone, ("host0",), together=True),
     Row("of node 1", lambda: loopback(1), ("host1",), together=True),
     Row("of node 0 with one rank", lambda: loopback(0, nproc=1), ("host0",), together=True),
     Row("down with its addresses", lambda: loopback(1, addresses=("127.0.0.1",)), ("host1",), together=True),
     Row("one rank, on node 1", lambda: loopback(1, nproc=1), ("host1",), "warn", together=True),
 ]
 
-LOOK_ALIKES = [LookAlike("up without an address of IPv6", lambda: loopback(1, up=True, addresses=("127.0.0.1",)))]
+LOOK_ALIKES = [
+    LookAlike("up without an address of IPv6", lambda: loopback(1, up=True, addresses=("127.0.0.1",))),
+    LookAlike("no address, and the store is elsewhere", lambda: alone("10.77.0.10")),
+]
 
-CURES = [Cure("up", lambda: loopback(1), {"host1": {"commands": ("ip link set lo up",)}}, only=True)]
+CURES = [
+    Cure("up", lambda: loopback(1), {"host1": {"commands": ("ip link set lo up",)}}, only=True),
+    Cure("its address", alone, {"host0": {"commands": ("ip address add 127.0.0.1/8 dev lo",)}}, only=True),
+]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
