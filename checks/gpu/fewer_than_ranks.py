@@ -30,6 +30,10 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, set_la
 SEVERITY = "fail"
 LOG = (
     Line(
+        "Invalid device id",  # torch/cuda/__init__.py, get_device_properties()
+        r"^AssertionError: Invalid device id$",
+    ),
+    Line(
         "But your machine only has",
         r"machine only has: ?\[[\d, ]*\]",
     ),

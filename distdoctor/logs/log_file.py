@@ -13,6 +13,8 @@ from distdoctor.model.sanitize import encodable
 
 OWN_VIEWER = b"torch/distributed/debug/_"
 """What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
+_ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
+"""How a line begins that says what to do where something is so; that it is so, it does not say."""
 UNTIMED = 200
 """Lines before one without a time in which the time of it is looked for."""
 
@@ -107,6 +109,8 @@ class LogFile:
             self._hear(line.who, text)
         for one in known:
             values = one.values(text)
+            if one.line.shows == "cause" and _ADVICE.match(text):
+                continue
             if values is None or (one.line.stack and not re.search(one.line.stack, tracebacks.frames(context, at))):
                 continue
             found = True

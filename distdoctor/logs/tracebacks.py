@@ -21,6 +21,14 @@ TRIGGERS = (
     "Empty\n",
     "StopIteration",
     "OutOfMemory: ",
+    "OutOfResources: ",
+    "Timeout: ",
+    "Expired: ",
+    "Invalid: ",
+    "NotFound: ",
+    "Unavailable: ",
+    "Refused: ",
+    "Failure: ",
 )
 """What the own line of an exception holds, whatever its type."""
 _LINE = re.compile(
@@ -28,6 +36,11 @@ _LINE = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory))"
     r"(?:\([\w. ]{0,80}\))?(?:: ?(?P<text>.*))?$"
 )
+_DOTTED = re.compile(
+    r"(?!(?:org|com|javax?|scala|akka|kotlin)\.)(?P<type>(?:[A-Za-z_]\w{0,80}\.){1,8}(?=[A-Z])\w{0,80}"
+    r"(?:OutOfResources|Timeout|Expired|Invalid|NotFound|Unavailable|Refused|Failure)): (?P<text>.*)$"
+)
+"""Of names that do not end as those of exceptions do, only with the module they are from."""
 _QUOTED = re.compile(
     r"(?:\"message\": \"|(?=[\w.]{1,80}Error: Caught ))(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): "
     r"(?P<text>[^\"]{0,400})"
@@ -53,7 +66,8 @@ BACK = 6000
 
 def exception(text: str) -> tuple[str, str] | None:
     """The type and the text of the exception whose own line ``text`` is; None for any other line."""
-    match = _LINE.match(text.strip().removeprefix("E   ")) or _QUOTED.search(text)
+    own = text.strip().removeprefix("E   ")
+    match = _LINE.match(own) or _DOTTED.match(own) or _QUOTED.search(text)
     if match is None:
         return None
     return match["type"], (match["text"] or "").strip()

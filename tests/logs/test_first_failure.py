@@ -412,6 +412,8 @@ def test_the_remedy_is_of_what_the_line_shows(tmp_path: Path, line: str, check: 
         "git@github.com: Permission denied (publickey).",
         "BlockingIOError: [Errno 11] Unable to open file (unable to lock file: 'Resource temporarily unavailable')",
         '"OOMKilled": false,',
+        "If you see 'RuntimeError: Address already in use', choose another port",
+        "Hint: CUDA out of memory is often too large a batch",
     ],
 )
 def test_what_only_sounds_like_it(tmp_path: Path, line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("gpu/fewer-than-ranks", "AssertionError: Invalid device id"),
     (
         "gpu/out-of-memory",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "

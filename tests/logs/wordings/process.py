@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "process/exception",
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 2, limit: 1",
+    ),
+    ("process/exception", "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a closing quotation mark in string"),
     ("process/exception", "ZeroDivisionError: division by zero"),
     ("process/crashed", "  exitcode  : -11 (pid: 77)"),
     ("process/crashed", "srun: error: n01: task 3: Segmentation fault (core dumped)"),
