@@ -23,7 +23,7 @@ from tests.lab.faults.links import (
     wide_mask,
 )
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
-from tests.lab.faults.packet_filter import iptables, master_port, nft, sidecar, sidecar_off
+from tests.lab.faults.packet_filter import iptables, master_port, nft, published_for_another, sidecar, sidecar_off
 from tests.lab.harness.case import Case, Root, patient
 from tests.lab.harness.host import NOBODY_UID
 
@@ -104,6 +104,7 @@ CASES = [
         Case("node 1 sends by another card in the LAN, which leads elsewhere", second_card(1, "10.77.0.111/24"), "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
         Case("node 0 answers by another card in the LAN, which leads elsewhere", second_card(0, "10.77.0.110/24"), "network/overlapping-subnets", ["host0"], curable=True, alone=["network/port-filtered"], torch="silent > 120 s"),
         Case("a docker network of node 1 has the LAN's own addresses", DOCKER_TAKES_LAN, "network/overlapping-subnets", ["host1"], curable=True, torch="0.3 s, address is garbage"),
+        Case("node 0 forwards the port to a container that is gone", published_for_another(0), "network/port-rejected", ["host0"], torch="4 s, address is garbage"),
         Case("a sidecar takes what node 1 sends", sidecar(1, "output"), "network/service-mesh", ["host1"], curable=True, by_hand=sidecar_off(1)),
         Case("a sidecar takes what comes to node 0", sidecar(0, "prerouting"), "network/service-mesh", ["host0"], curable=True, by_hand=sidecar_off(0)),
         Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),

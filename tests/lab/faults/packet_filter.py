@@ -110,6 +110,20 @@ def forwarded_into_silence(on: int, to: int, port: int = 29999) -> Fault:
     return inject
 
 
+def published_for_another(on: int) -> Fault:
+    """What comes to MASTER_PORT of host ``on`` is forwarded to a container at docker0 that is gone."""
+    rule = f"fib daddr type local tcp dport {PORT} dnat to 172.17.0.5:{PORT}"
+    chain = f"chain PREROUTING {{\ntype nat hook prerouting priority -100;\n{rule}\n}}"
+
+    def inject(launch: Launch) -> None:
+        launch.cluster[on].add_interface("docker0", "172.17.0.1/16")
+        launch.cluster[on].inside(
+            f"echo 1 > /proc/sys/net/ipv4/ip_forward && nft -f - <<'END'\ntable ip nat {{\n{chain}\n}}\nEND"
+        )
+
+    return inject
+
+
 def ufw(on: int) -> Fault:
     """What ``ufw enable`` sets up after ``ufw allow ssh``, cut short."""
     return iptables(
