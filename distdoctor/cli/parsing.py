@@ -47,5 +47,8 @@ def complaint_of(err: Exception) -> str:
     text = " ".join(str(formatted() if callable(formatted) else err).split()).rstrip(".")
     extra = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text)
     if extra:
-        return f"{extra[1]!r} belongs to no flag here (the job's own script is not run: leave it out)"
+        of_job = getattr(getattr(err, "ctx", None), "info_name", None) == "check"
+        return f"{extra[1]!r} belongs to no flag here" + (
+            " (the job's own script is not run: leave it out)" if of_job else ""
+        )
     return text[:1].lower() + text[1:]
