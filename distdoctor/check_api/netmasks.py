@@ -28,9 +28,11 @@ def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | N
     return None
 
 
-def too_wide(node: Node, other: Node, address: str, mine: str) -> Mask | None:
+def too_wide(node: Node, other: Node | None, address: str, mine: str) -> Mask | None:
     """The mask that ``node``'s own address should have, where ``other`` at ``address`` has one that leaves it out and
     sends to it by a gateway."""
+    if other is None:
+        return None
     way, theirs = lookup(other, mine), netmask(other, node, mine)
     if way is None or not way.gateway or theirs is None or theirs.address != address:
         return None

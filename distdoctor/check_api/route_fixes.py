@@ -26,7 +26,8 @@ TITLE = "Packets between two nodes have no way, or the wrong one"
 
 def route_obstacle_seen(one: RouteObstacle) -> str:
     """The evidence."""
-    who, where = one.node.name, f"{one.address} ({one.other.name})"
+    who, whose = one.node.name, one.other.name if one.other is not None else ""
+    where = f"{one.address} ({whose})" if whose else one.address
     if one.kind == "none":
         mask = netmask(one.node, one.other, one.address)
         if mask is not None:
@@ -44,7 +45,7 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
     if one.kind == "wide" and mask is not None:
         return (
             f"{who}: {mask.address}/{mask.length} on {mask.interface} takes {where} for a neighbour, and nobody there "
-            f"answers for that address; {one.other.name} has /{mask.right} and sends back by a gateway"
+            f"answers for that address; {whose} has /{mask.right} and sends back by a gateway"
         )
     asleep, near = sleeping(one.node, one.address), nearer(one.node, one.address)
     if one.kind == "down" and asleep is not None:

@@ -25,7 +25,8 @@ class RouteObstacle:
     """Why packets from ``node`` do not get to ``address`` of ``other``; or why those from there are dropped."""
 
     node: Node
-    other: Node
+    other: Node | None
+    """None: nothing is known of who has the address; ``node`` has proven it alone."""
     address: str
     kind: Kind
     route: TableRoute = NO_ENTRY
@@ -94,6 +95,17 @@ def nearer(node: Node, address: str) -> Own | None:
     if entry is None or entry.interface is None or any(one.interface == entry.interface for one in near):
         return None
     return next((one for one in near if one.length < _length(entry)), None)
+
+
+def proven_detour(node: Node, address: str) -> RouteObstacle | None:
+    """The narrower entry (a VPN client's) that leads astray, by the node's own word alone: by the interface that has
+    ``address`` in its network it was answered from there."""
+    near, entry = nearer(node, address), lookup(node, address)
+    for way in node.network.other_ways:
+        answered = way.contact.address == address and way.contact.outcome in ("open", "refused", "reset")
+        if near is not None and entry is not None and answered and way.interface == near.interface:
+            return RouteObstacle(node, None, address, "detour", entry)
+    return None
 
 
 def sleeping(node: Node, address: str) -> Own | None:
@@ -227,9 +239,9 @@ class Mask:
     right: int
 
 
-def netmask(node: Node, other: Node, address: str) -> Mask | None:
+def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
     """The netmask by which ``node`` has no way to ``address`` of ``other``, in whose network it is itself."""
-    theirs = [length for i, a, length in networks(other) if a == address]
+    theirs = [length for i, a, length in networks(other) if a == address] if other is not None else []
     for interface, mine, length in networks(node):
         for right in theirs:
             if length > right and not in_network(mine, length, address) and in_network(address, right, mine):

@@ -30,11 +30,15 @@ class _Entry(NamedTuple):
 
 def neighbour(address: str, routes: Sequence[TableRoute] | None) -> Neighbour | None:
     """What is known of the next host on the way to ``address``: of itself, or of the gateway there; None: nothing."""
-    hop = _next_hop(address, routes)
-    if hop is None:
+    entry = _best(address, routes)
+    if entry is None or entry.reject:
         return None
-    entries = list(_entries())
-    its = [one for one in entries if parse_address(one.address) == parse_address(hop)]
+    hop, entries = entry.gateway or address, list(_entries())
+    its = [
+        one
+        for one in entries
+        if parse_address(one.address) == parse_address(hop) and entry.interface in (None, one.interface)
+    ]
     if not its:
         return None
     address_of, interface, state, hardware, _ = its[0]
@@ -60,14 +64,15 @@ def unanswered() -> tuple[HardwareAddress, ...]:
     return tuple(found) if len(found) <= MOST_ANSWERED else ()
 
 
-def _next_hop(address: str, routes: Sequence[TableRoute] | None) -> str | None:
+def _best(address: str, routes: Sequence[TableRoute] | None) -> TableRoute | None:
+    """The entry by which packets to ``address`` are sent; the first of several that are as narrow."""
     number = parse_address(address)
     best, length = None, -1
     for entry in routes or ():
         its = ipaddress.ip_network(entry.network)
         if number is not None and its.version == number.version and number in its and its.prefixlen > length:
             best, length = entry, its.prefixlen
-    return None if best is None or best.reject else best.gateway or address
+    return best
 
 
 def _entries() -> Iterator[_Entry]:

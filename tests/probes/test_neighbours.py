@@ -15,6 +15,7 @@ def shell(text): subprocess.run(text, shell=True, check=True)
 ready, go = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
+    os.close(go[1])  # so that it ends with the other one, however that ends
     ctypes.CDLL(None).unshare(0x40000000)  # CLONE_NEWNET
     os.write(ready[1], b"x")
     os.read(go[0], 1)  # the end of the other one
@@ -40,6 +41,12 @@ print(json.dumps(["10.1.2.77", "", json.loads(encode(neighbour("10.1.2.77", rout
 macs = {one.address: one.mac for one in answered() if one.interface == "near"}
 print(json.dumps([macs, json.loads(subprocess.run(f"{inside} ip -j link show far", shell=True, check=True,
                                                   capture_output=True, text=True).stdout)[0]["address"]]))
+shell("ip link add tun type veth peer name end && ip link set tun up && ip link set end up")
+shell("ip neigh replace 10.1.2.4 dev tun nud failed")
+shell("ip neigh replace 10.1.2.5 dev tun lladdr 02:00:00:00:00:05 nud reachable")
+tunnel = (*routes, TableRoute("10.1.2.5/32", None, "tun"))
+print(json.dumps([neighbour(place, table).state for place, table in (("10.1.2.4", routes), ("10.1.2.5", routes),
+                                                                   ("10.1.2.5", tunnel))]))
 shell("ip link set near arp off")
 asyncio.run(connect("10.1.2.6", 29500, 0.1))
 print(json.dumps([one.address for one in answered() if one.interface == "near"]))
@@ -51,6 +58,8 @@ os.wait()
 def test_who_is_there_and_who_is_not() -> None:
     lines = lines_of(f"SECONDS = 1.0\n{TWO_HOSTS}", "--net", tools=("ip", "nft", "nsenter"))
     assert json.loads(lines.pop()) == [], "on an interface without ARP nobody is asked, and nobody answers"
+    ways = json.loads(lines.pop())
+    assert ways == ["answers", "silent", "answers"], "of each it counts what it says on the interface that is used"
     macs, far = json.loads(lines.pop())
     assert macs["10.1.2.4"] == macs["fd77::4"] == far and "10.1.2.5" not in macs
     found = {place: (outcome, near) for place, outcome, near in map(json.loads, lines)}

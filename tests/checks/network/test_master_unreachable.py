@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Contact, HostsLine, Neighbour, Route
+from distdoctor.model.facts import Contact, HostsLine, Interface, Neighbour, OtherWay, Route
+from distdoctor.model.facts.network import ConnectOutcome
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.routes import LAN, NO_FILTER, by_policy, reverse_path, route, routed, two
@@ -39,6 +40,17 @@ def there_by_policy(**about: object) -> Facts:
     a, b = two("unreachable", errno=113)
     table = route("0.0.0.0/0", "10.77.0.99")
     return a, by_policy(b, "from 10.77.0.11 lookup 100", table, **(about or {"source": "10.77.0.11"}))
+
+
+def vpn_alone(outcome: ConnectOutcome = "refused") -> Facts:
+    """host1 alone: its VPN client takes part of the LAN, and by eth0 node 0 answers."""
+    _, b = two("unreachable", errno=113)
+    assert b.host is not None
+    b = with_host(b, interfaces=(*b.host.interfaces, Interface("tun0", ("10.16.0.19",), (16,), mtu=1500)))
+    way = OtherWay("eth0", Contact("10.77.0.10", PORT, outcome))
+    b = with_network(b, route=Route("10.77.0.10", "10.16.0.19", "tun0"), other_ways=(way,))
+    b = with_network(b, neighbour=Neighbour("10.77.0.10", "tun0", "silent", False))
+    return (routed(b, route(LAN), route("10.77.0.0/25", None, "tun0")),)
 
 
 def shut_out_of_three() -> Facts:
@@ -99,6 +111,13 @@ ROWS = [
     Row(
         "a rule for another source", lambda: there_by_policy(source="10.99.0.0/16"), ("host1", "host0"), blame="one-of"
     ),
+    Row("a VPN, by host1's own word", vpn_alone, ("host1",)),
+    Row(
+        "a VPN, and no answer by eth0 either",
+        lambda: vpn_alone("no-answer"),
+        ("host1", "node0"),
+        blame="one-of",
+    ),
     Row("a reverse path filter that drops ARP, too", lambda: reverse_path("unreachable"), ("host0",), together=True),
 ]
 
@@ -118,6 +137,13 @@ CURES = [
         "a gateway, there",
         there_by_a_gateway,
         {"host1": {"commands": ("ip route del 10.77.0.10/32 via 10.77.0.99",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a VPN, by host1's own word",
+        vpn_alone,
+        {"host1": {"commands": ("ip route del 10.77.0.0/25 dev tun0",)}},
         only=True,
         unsaid=NO_FILTER,
     ),
