@@ -32,7 +32,6 @@ environment/torch-missing, environment/torch-shadowed, host/open-files-limit
 
 import re
 import shlex
-import signal
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
@@ -55,6 +54,8 @@ from distdoctor.check_api import (
     torch_remedies,
 )
 
+SIGSEGV = 11
+"""What a process dies of that reads where it has no memory (signal(7))."""
 SEVERITY = "fail"
 LOG = (
     Line(
@@ -201,7 +202,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
     elif kind == "signal":
         number = failure(bad[0]).signal or 0
         why = SIGNALS.get(number, "look at the kernel log (dmesg) for who sent it")
-        if number == signal.SIGSEGV and not any(failure(node).loader for node in bad):
+        if number == SIGSEGV and not any(failure(node).loader for node in bad):
             why = "a library that is damaged, or does not fit the others: install torch again"
         yield Fix.on(bad, f"Signal {number}: {why}.")
         yield look(bad, 2)
