@@ -21,7 +21,7 @@ from tests.lab.faults.host import (
     unknown_user,
 )
 from tests.lab.faults.installed import usual_installation
-from tests.lab.faults.launch import as_user, flag, one_node, shell, variable
+from tests.lab.faults.launch import as_user, c10d, flag, one_node, shell, variable
 from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
 from tests.lab.harness.case import Case, patient
 from tests.lab.harness.host import PRIVATE, SHARED
@@ -62,6 +62,7 @@ CASES = [
         Case("12 processes and threads", process_limit(12, 1), "host/thread-limit", ["host1"], by_hand=process_limit(4000, 1)),
         Case("20 processes and threads", process_limit(20, 1), "host/thread-limit", ["host1"], "warn", by_hand=process_limit(4000, 1), torch="never (trains)"),
         Case("a user without an entry, a name or a home", unknown_user(4711, 1), "host/user-unknown", ["host1"], "warn"),
+        Case("own name of node 1 unknown, c10d", together(name_removed(1, "host1"), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "host/rendezvous-name", ["host1"], torch="2 s, a name only"),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     ),
 ]  # fmt: skip
