@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from tests.lab.cases.common import BOTH, PRIVATE_LAN, SMALL_SHM
+from tests.lab.cases.common import BOTH, PRIVATE_LAN, SMALL_SHM, TWO_NETWORKS
 from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.host import HTTP_SERVER, OUTGOING, SILENT_LISTENER, leftover, port_held, shared_memory
-from tests.lab.faults.launch import as_user, flag, variable
+from tests.lab.faults.launch import as_user, c10d, flag, variable
 from tests.lab.faults.links import (
     behind_nat,
     bystander_at,
@@ -114,5 +114,7 @@ CASES = [
         Case("node 1 has an ARP entry of node 0's former card", inside(1, "ip neighbour replace {host0} lladdr 02:00:00:00:00:99 dev eth0 nud permanent"), "network/duplicate-address", ["host1"], curable=True, live=False, alone=["network/port-filtered"]),
         Case("node 1 is a clone with node 0's hardware address", same_card(0, 1), "network/duplicate-address", BOTH, blame="one-of", curable=True, live=False, alone=[UNREACHABLE], by_hand=other_card(1)),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
+        Case("c10d at the address of node 0's second card", together(TWO_NETWORKS, c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.99.0.10", options=(1, 2), torch="60 s, no cause"),
+        Case("c10d at node 0's address, and its name is 127.0.1.1", together(own_name_at("127.0.1.1", 0, 1), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.77.0.10", torch="60 s, no cause"),
     ),
 ]  # fmt: skip
