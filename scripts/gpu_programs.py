@@ -5,6 +5,7 @@ They use no part of distdoctor. scripts/gpu_facts.py runs them and keeps what th
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -55,7 +56,9 @@ def nvml() -> None:
             if name.startswith("nvmlDeviceGet") and "Handle" not in name:
                 attempt(f"{index} {name}", lambda name=name, handle=handle: getattr(pynvml, name)(handle))  # type: ignore[misc]
         info = pynvml.c_nvmlGpuFabricInfo_v2_t()
-        attempt(f"{index} fabric", lambda info=info, h=handle: pynvml.nvmlDeviceGetGpuFabricInfoV(h, info))  # type: ignore[misc]
+        attempt(
+            f"{index} fabric", lambda info=info, h=handle: pynvml.nvmlDeviceGetGpuFabricInfoV(h, ctypes.byref(info))
+        )  # type: ignore[misc]
         say(index, "fabric", info.state, info.status, info.healthMask)
 
 
