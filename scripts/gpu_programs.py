@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 SECONDS = 25
@@ -56,9 +57,7 @@ def nvml() -> None:
             if name.startswith("nvmlDeviceGet") and "Handle" not in name:
                 attempt(f"{index} {name}", lambda name=name, handle=handle: getattr(pynvml, name)(handle))  # type: ignore[misc]
         info = pynvml.c_nvmlGpuFabricInfo_v2_t()
-        attempt(
-            f"{index} fabric", lambda info=info, h=handle: pynvml.nvmlDeviceGetGpuFabricInfoV(h, ctypes.byref(info))
-        )  # type: ignore[misc]
+        attempt(f"{index} fabric", partial(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, ctypes.byref(info)))
         say(index, "fabric", info.state, info.status, info.healthMask)
 
 
