@@ -11,7 +11,8 @@ Ports below 1024 need a privilege. Other codes: no IPv4 or IPv6 at all in this c
 
 Fix
 ---
-Use a port above 1023, the same one on every node.
+Use a port above 1023, the same one on every node. Where listening itself is forbidden (EPERM), no port helps: allow it
+in the container's seccomp profile or security module.
 
 When it is harmless
 -------------------
@@ -25,13 +26,13 @@ network/port-in-use
 import os
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Node, other_master_port_fixes
+from distdoctor.check_api import Cluster, Finding, Fix, Node, other_master_port_fixes
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
 FOLLOWS = ("store/libuv-missing", "host/port-privileged", "host/lo-down", "host/rendezvous-name", "host/dns-slow")
-EADDRINUSE = 98
+EPERM, EADDRINUSE = 1, 98
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -49,5 +50,10 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         [node],
         f"{node.name} cannot host the store on port {bind.port}: {name}.",
         evidence=(f"{node.name}: {(bind.error or name)[:300]} (errno {bind.errno})",),
-        fixes=other_master_port_fixes(cluster, bind.free_port),
+        fixes=(allowed(node),) if bind.errno == EPERM else other_master_port_fixes(cluster, bind.free_port),
     )
+
+
+def allowed(node: Node) -> Fix:
+    """bind() gives EACCES for a port that needs a privilege; EPERM is a filter's answer, whatever the port."""
+    return Fix.on(node, "Let the job listen: a seccomp profile, security module or BPF program of the host forbids it.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distdoctor.model.facts import Answer
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import LookAlike, Row, first, found, left_alone
 from tests.clusters.master import SSHD, held
 
 CHECK = "network/port-not-bindable"
@@ -11,6 +11,7 @@ CHECK = "network/port-not-bindable"
 
 ROWS = [
     Row("privileged port", lambda: held(None, errno=13), ("host0",)),
+    Row("a sandbox that lets nobody listen", lambda: held(None, errno=1), ("host0",)),
 ]
 
 LOOK_ALIKES = [
@@ -19,3 +20,9 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_where_listening_is_forbidden_no_other_port_is_advised() -> None:
+    (fix,) = first(*held(None, errno=1))
+    assert not (fix.env or fix.flags or fix.commands)
+    assert any(fix.env or fix.flags for fix in first(*held(None, errno=13)))
