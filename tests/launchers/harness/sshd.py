@@ -1,7 +1,7 @@
 """sshd on the lab's hosts, each with a key of its own, and the configuration of a person who may log in to all.
 
-Keys, pid files and configuration are in the folder that the hosts share, or in each host's own; nothing of /etc/ssh or
-of anybody's ~/.ssh is read.
+Keys, pid files and configuration are in the folder that the hosts share, or in each host's own; nothing of /etc/ssh,
+of anybody's ~/.ssh or of this machine's ~/.bashrc is read.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ class Sshd:
         """Start its sshd, with further lines of configuration before the usual ones."""
         host.anchor.path(f"{PRIVATE}/sshd_config").write_text(more + SSHD)
         host.inside("mkdir -p /run/sshd")  # sshd refuses to start without the folder for its privilege separation
+        # A shell that sshd starts reads it; one that waits for a lock (pyenv's) would be waited for on every host.
+        host.inside("! [ -e ~root/.bashrc ] || mount --bind /dev/null ~root/.bashrc")
         command = ["/usr/sbin/sshd", "-D", "-e", "-f", f"{PRIVATE}/sshd_config"]
         out = subprocess.DEVNULL
         self._daemons[host.name] = host.popen(command, stdout=out, stderr=out)
