@@ -281,7 +281,10 @@ def test_a_file_that_this_user_may_not_read_is_closed_and_one_that_is_not_there_
         return
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o755)
-    os.seteuid(65534)  # who is not root, and not the owner
+    try:
+        os.seteuid(65534)  # who is not root, and not the owner
+    except OSError as err:
+        pytest.skip(f"nobody else to be here: {err}")  # a user namespace that has one user
     try:
         assert closed(str(tmp_path / "hosts"))
     finally:
