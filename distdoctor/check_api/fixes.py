@@ -13,7 +13,7 @@ from distdoctor.model.addresses import endpoint, is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
-from distdoctor.model.launch_settings import BY_NAME, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
+from distdoctor.model.launch_settings import BY_NAME, INIT_METHOD, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 
 
@@ -34,6 +34,9 @@ def set_master(
     """(env, flags) that set the master's address and port where this plan takes them from. None: leave as it is."""
     env: dict[str, str | None] = {}
     flags: dict[str, str | None] = {}
+    if (plan.init_method or "").startswith("tcp://"):  # it names the master itself, and no other flag counts
+        flags[INIT_METHOD.flag] = f"tcp://{endpoint(address or plan.master_addr or '', port or plan.master_port)}"
+        return env, flags
     source = _endpoint_source(plan)
     if source:
         place = flags if source.startswith("--") else env

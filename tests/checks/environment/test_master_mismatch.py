@@ -25,6 +25,12 @@ def other_port() -> Facts:
     return waited_in_vain(a), outside(with_plan(b, master_port=29501, sources={"master_port": "--master-port"}))
 
 
+def other_port_by_init_method() -> Facts:
+    a, b = other_port()
+    sources = {"master_addr": "--init-method", "master_port": "--init-method"}
+    return a, with_plan(b, init_method="tcp://10.77.0.10:29501", master_addr="10.77.0.10", sources=sources)
+
+
 def waits_on_another_port() -> Facts:
     """host1 alone, which found a store of a check that lacks a node."""
     a, b = other_port()
@@ -70,6 +76,11 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("another port", other_port, {"host1": {"flags": {"--master-port": "29500"}}}),
+    Cure(
+        "another port, by tcp://",
+        other_port_by_init_method,
+        {"host1": {"flags": {"--init-method": "tcp://10.77.0.10:29500"}}},
+    ),
     Cure("another address", other_address, {"host1": {"flags": {"--master-addr": "10.77.0.10"}}}),
     Cure("each names itself", own_addresses, {"host1": {"flags": {"--master-addr": "10.77.0.10"}}}),
 ]
