@@ -6,13 +6,15 @@ import asyncio
 import socket
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC
 from distdoctor.mesh.replies import Silent, owed, read, unacknowledged
+from distdoctor.mesh.samples import SILENT_SECONDS
 from distdoctor.mesh.target import Target
-from distdoctor.model.facts import SAMPLED_PORTS, ConnectOutcome, LinkRate
-from distdoctor.probes.connect import CONNECT_SECONDS, connect, open_socket
+from distdoctor.model.facts import ConnectOutcome, LinkRate
+from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
 from distdoctor.probes.tcp_info import tcp_info
 
 HANGS_UP_SECONDS = 1.0
@@ -22,8 +24,6 @@ PAYLOADS = (1000, 4000, 16000)
 PAYLOAD_SECONDS = 2.2
 """An ordinary loss is repaired in it (TCP repeats after 0.2, 0.6 and 1.4 s); a path that swallows the size never is."""
 GRACE_SECONDS = 0.5
-SAMPLE_SECONDS = 1.2
-"""Long enough for the SYN and one repetition of it."""
 PINGS = 100
 PING_SECONDS = 1.0
 
@@ -51,9 +51,16 @@ class Tried:
         return self.outcome in ("reset", "wrong-node")
 
 
-async def try_link(target: Target, token: str) -> Tried:
-    """Connect, greet, send small messages to and fro, and payloads around the path's MTU."""
-    contact, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+async def try_link(target: Target, token: str, silent: Callable[[], None] = lambda: None) -> Tried:
+    """Connect, greet, send small messages to and fro, and payloads around the path's MTU.
+
+    ``silent`` is called where nothing has answered after SILENT_SECONDS, while that is still waited for.
+    """
+    timer = asyncio.get_running_loop().call_later(SILENT_SECONDS, silent)
+    try:
+        contact, opened = await open_socket(target.address, target.port, CONNECT_SECONDS)
+    finally:
+        timer.cancel()
     tried = Tried(target, contact.outcome, contact.errno, contact.seconds, contact.icmp)
     if opened is None:
         return tried
@@ -78,12 +85,6 @@ async def try_link(target: Target, token: str) -> Tried:
     if tried.outcome == "stalled" and tried.payload is not None:
         tried.dead_after = await _dead_in_small_pieces(target, token, tried.payload)
     return tried
-
-
-async def let_through(address: str) -> tuple[int, ...]:
-    """On which of SAMPLED_PORTS of a host something answers, if only to refuse."""
-    tried = await asyncio.gather(*(connect(address, port, SAMPLE_SECONDS) for port in SAMPLED_PORTS))
-    return tuple(one.port for one in tried if one.outcome in ("open", "refused", "reset") and not one.icmp)
 
 
 async def _dead_in_small_pieces(target: Target, token: str, swallowed: int) -> int | None:

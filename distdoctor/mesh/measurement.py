@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from distdoctor.mesh.link import Tried, let_through, try_link
+from distdoctor.mesh.link import Tried, try_link
 from distdoctor.mesh.replies import Pauses
 from distdoctor.mesh.row import row
+from distdoctor.mesh.samples import MOST, Samples
 from distdoctor.mesh.schedule import rounds
 from distdoctor.mesh.target import Target
 from distdoctor.mesh.throughput import CutOff, measure_rate
 from distdoctor.model.facts import MAX_RATES, Link, LinkRate, MeshFacts
 
 PARALLEL = 64
-SAMPLED = 4
-"""Links without an answer on which other ports are tried, too."""
 RATE_SECONDS = 0.3
 RATES_SECONDS = 4.0
 """Bounds all rounds of throughput together."""
@@ -43,12 +42,12 @@ class Measurement:
         others = [target for target in self.targets if target.member != self.me]
         limit = asyncio.Semaphore(PARALLEL)
 
-        pauses = Pauses()
+        pauses, samples = Pauses(), Samples()
 
         async def one(target: Target) -> Tried:
             async with limit:
                 started = time.monotonic()
-                tried = await try_link(target, self.token)
+                tried = await try_link(target, self.token, lambda: samples.begin(target.address))
                 again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
                 return await try_link(target, self.token) if again else tried
 
@@ -57,8 +56,9 @@ class Measurement:
         psutil.cpu_percent()
         if measure:
             await self._rates()
-        silent = [t for t in self.tried if t.outcome == "no-answer" and not t.accepted and t.clock is None][:SAMPLED]
-        sampled = await asyncio.gather(*(let_through(tried.target.address) for tried in silent))
+        silent = [t for t in self.tried if t.outcome == "no-answer" and not t.accepted and t.clock is None][:MOST]
+        sampled = await asyncio.gather(*(samples.of(tried.target.address) for tried in silent))
+        await samples.close()
         for tried, passing in zip(silent, sampled, strict=True):
             tried.passing = passing
         return self._facts(psutil.cpu_percent() / 100)

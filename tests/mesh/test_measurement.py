@@ -6,10 +6,11 @@ import asyncio
 import secrets
 import socket
 import struct
+import time
 
 import pytest
 
-from distdoctor.mesh.link import let_through
+from distdoctor.mesh import samples
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
@@ -126,7 +127,32 @@ def test_a_connection_that_is_reset_after_some_bytes_worked_at_first(most: int) 
 
 
 def test_a_port_that_refuses_is_let_through() -> None:
-    assert asyncio.run(let_through("127.0.0.1")) == SAMPLED_PORTS
+    assert asyncio.run(samples.let_through("127.0.0.1")) == SAMPLED_PORTS
+
+
+def test_other_ports_are_tried_while_the_silent_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other they cost each node with a silent link more than a second."""
+    begun: list[float] = []
+
+    async def let_through(address: str) -> tuple[int, ...]:
+        begun.append(time.monotonic())
+        return (2000,)
+
+    monkeypatch.setattr(samples, "let_through", let_through)
+    # A queue of accepted connections that is full drops SYNs, as a filter does.
+    with socket.socket() as full, socket.socket() as fills, socket.socket() as fills_too:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for one in (fills, fills_too):
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        targets = [target(1, 1), target(2, full.getsockname()[1])]
+        began = time.monotonic()
+        facts = asyncio.run(Measurement(TOKEN, 1, targets, lead=1).run(measure=False))
+    (link,) = facts.bad
+    assert (link.outcome, link.passing) == ("no-answer", (2000,))
+    (at,) = begun
+    assert at - began < link.seconds, "the samples waited for the link's end"
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int) -> None:
