@@ -1,12 +1,12 @@
 """The scoreboard: every fault of the table, what was named, who was blamed, how soon, and whether the fix works.
 
-    python scripts/scoreboard.py [--only PATTERN] [--busy] [--repeat N] [--record [DIR]]
+    python scripts/scoreboard.py [--only PATTERN] [--part K/N] [--busy] [--repeat N] [--record [DIR]]
 
-PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). With --busy every core of the machine has
-as much to do as it can meanwhile; --repeat runs the table N times; --record keeps the facts of each case that is
-diagnosed rightly in DIR (tests/recorded/cases), for ``distdoctor diagnose``. Beside each case stands plain PyTorch's
-own time to its first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where
-there is no lab.
+PATTERN is part of a case's name, or a pattern as of the shell (``two: *``). --part 1/2 and --part 2/2 run every second
+case each, so that two may run side by side, each the other's load. With --busy every core of the machine has as much to
+do as it can meanwhile; --repeat runs the table N times; --record keeps the facts of each case that is diagnosed rightly
+in DIR (tests/recorded/cases), for ``distdoctor diagnose``. Beside each case stands plain PyTorch's own time to its
+first error for the same fault. Exit status 0 only if every case is exact and its fix verified, 2 where there is no lab.
 """
 
 from __future__ import annotations
@@ -119,17 +119,28 @@ def run_all(cases: list[Case], where: str, folder: Path | None = None) -> list[t
     return results
 
 
+def part(text: str) -> slice:
+    """Of ``K/N`` every Nth case from the Kth on. Raises argparse.ArgumentTypeError."""
+    first, _, count = text.partition("/")
+    if not (first.isdecimal() and count.isdecimal() and 1 <= int(first) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part such as 1/2")
+    return slice(int(first) - 1, None, int(count))
+
+
 def main(words: list[str]) -> int:
     """Run the table and print it. Gives the exit status."""
     parser = argparse.ArgumentParser(description="Run the table of faults and print the scoreboard.")
     parser.add_argument("--only", metavar="PATTERN", help="only the cases whose names hold or match this")
+    parser.add_argument(
+        "--part", type=part, default=slice(None), metavar="K/N", help="only every Nth of them from the Kth on"
+    )
     parser.add_argument("--busy", action="store_true", help="keep every core busy meanwhile")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run the table N times")
     parser.add_argument(
         "--record", nargs="?", type=Path, const=RECORDED / "cases", metavar="DIR", help="keep the facts"
     )
     flags = parser.parse_args(words)
-    cases = [case for case in ALL_CASES if matches(flags.only, case.name)]
+    cases = [case for case in ALL_CASES if matches(flags.only, case.name)][flags.part]
     reason = "no case has such a name" if not cases else why_not()
     if reason is not None:
         sys.stderr.write(f"{reason}\n")
