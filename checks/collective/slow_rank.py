@@ -19,7 +19,9 @@ Give the ranks the processors they need: launch without the binding, raise the q
 
 When it is harmless
 -------------------
-When the processors of that node have little to do in the job. The work of GPUs is not measured here.
+When the processors of that node have little to do in the job. The work of GPUs is not measured here. Several nodes on
+one machine (containers, network namespaces) share its processors: which of them were kept waiting is luck, and is not
+told unless a binding or a quota is why.
 
 See also
 --------
@@ -27,7 +29,7 @@ mesh/slow-link, barrier/rank-missing, host/leftover-processes
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from statistics import median
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, Work, some_of, together
@@ -70,6 +72,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ]
     rates = sorted(work.rate for _, _, work in worked)
     slow = [one for one in worked if len(worked) > 1 and one[2].rate * FACTOR < median_of_others(rates, one[2].rate)]
+    lucky = {(node.identity.boot_id, node) for node, _, _ in (one for one in worked if one not in slow)}
+    slow = [one for one in slow if not out_of_luck(one, lucky)]
     if not slow:
         return
     usual = median(rates[len(slow) :])
@@ -86,6 +90,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=(evidence(group, usual) for group in groups[:SHOWN]),
         fixes=map(fix, groups),
     )
+
+
+def out_of_luck(one: Worked, lucky: Collection[tuple[str, Node]]) -> bool:
+    """Whether the rank was kept waiting for processors that it may all use, and that another node of its machine has
+    used meanwhile: what else runs there runs for both of them, and next time it may be the other one."""
+    node, _, work = one
+    free = work.cpu < STARVED and work.processors >= work.cores and work.quota is None
+    machine = node.identity.boot_id
+    return free and any(boot == machine != "" and other is not node for boot, other in lucky)
 
 
 def median_of_others(rates: list[float], one: float) -> float:

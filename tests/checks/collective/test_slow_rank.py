@@ -30,7 +30,39 @@ def one_rank_straggles() -> Facts:
     return met(*(replace(one, ranks=tuple(replace(r, work=next(works)) for r in one.ranks)) for one in facts))
 
 
+def of_one_machine(*works: Work) -> Facts:
+    """A node of one rank for each of these, on one machine: its processors are theirs together."""
+    nodes = (replace(one, identity=replace(one.identity, boot_id="one")) for one in healthy(len(works)))
+    return tuple(
+        replace(one, ranks=tuple(replace(r, work=work) for r in one.ranks))
+        for one, work in zip(nodes, works, strict=True)
+    )
+
+
+FAST, WAITED = Work(9000, 1.0, 2, 2, load=40.0), Work(300, 0.03, 2, 2, load=40.0)
+
 ROWS = [
+    Row(
+        "bound, two nodes of one machine",
+        lambda: of_one_machine(FAST, replace(WAITED, processors=1)),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
+    Row(
+        "a quota, two nodes of one machine",
+        lambda: of_one_machine(FAST, replace(WAITED, quota=0.1)),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
+    Row(
+        "slow on its processor, on one machine",
+        lambda: of_one_machine(FAST, replace(WAITED, cpu=1.0)),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("a node of 2", lambda: straggling(9000, 300), ("host1",), "warn", together=True),
     Row("a slow processor of 3", lambda: straggling(9000, 300, 9100, cpu=1.0), ("host1",), "warn", together=True),
     Row("two nodes of 5", lambda: straggling(9000, 300, 9100, 280, 8700), ("host1", "host3"), "warn", together=True),
@@ -38,6 +70,7 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("kept waiting on a machine that the nodes share", lambda: of_one_machine(FAST, WAITED, FAST)),
     LookAlike("busy machine, ranks with unlike shares", lambda: straggling(9000, 2500, 4000, 8000)),
     LookAlike("one rank got all, the others a third", lambda: straggling(9000, 3000, 3000)),
 ]
