@@ -57,13 +57,14 @@ def _read(one: Candidate, rank: int, path: str) -> WorkerServer | None:
     url = encodable(f"file:{path}")[:300]
     try:
         # A file in /tmp may be anybody's: no link is followed, no pipe waited for.
+        owner = os.stat(f"/proc/{one.pid}").st_uid
         number = os.open(f"/proc/{one.pid}/root{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     with open(number, "rb") as file:
         seen = os.fstat(number)
         since = min(RECENT, max(0.0, proc_files.uptime() - one.started) + 1.0)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_mtime < time.time() - since:
+        if not stat.S_ISREG(seen.st_mode) or seen.st_mtime < time.time() - since or seen.st_uid != owner:
             return None
         try:
             dump = flight_recorder.load(path, file.read(MOST_BYTES))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from distdoctor.inspection.plain_pickle import MAX_BYTES, BadPickle, Made, Name, Pairs, load
+from distdoctor.logs.plain_pickle import MAX_BYTES, BadPickle, Made, Name, Pairs, load
 from distdoctor.model.facts import AgentView, RendezvousView
 from distdoctor.model.sanitize import fit
 

@@ -59,6 +59,15 @@ def test_one_that_it_did_not_write(tmp_path: Path, what: str) -> None:
     assert recorder_files.read(found(tmp_path)) == ()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to somebody else")
+def test_one_that_another_user_left(tmp_path: Path) -> None:
+    """In /tmp anybody may be first."""
+    path = tmp_path / "trace_5"
+    path.write_bytes(pickle.dumps(DUMP, protocol=2))
+    os.chown(path, 4711, 4711)
+    assert recorder_files.read(found(tmp_path)) == ()
+
+
 def test_one_that_would_run_code(tmp_path: Path) -> None:
     (tmp_path / "trace_5").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     assert recorder_files.read(found(tmp_path)) == ()

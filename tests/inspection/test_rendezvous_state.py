@@ -11,8 +11,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as torchs
 
-from distdoctor.inspection.plain_pickle import MAX_BYTES, MAX_OPERATIONS
 from distdoctor.inspection.rendezvous_state import NOTHING_YET, decode
+from distdoctor.logs.plain_pickle import MAX_BYTES, MAX_OPERATIONS
 from distdoctor.model.facts import RendezvousView
 
 NOW = datetime.now(timezone.utc)

@@ -207,8 +207,13 @@ class Runs:
         b"\x80\x02}r\xff\xff\xff\x7f.",
         b"\x80\x02" + b"(" * 100,
         b"\x80\x02]q\x00" + b"]" * 99 + b"a" * 99,
+        b"\x80\x04}N\x94" + b"".join(b"h%c\x86\x94" % place for place in range(60)) + b"Ns.",
+        b"\x80\x04\x8f(N\x94" + b"".join(b"h%c\x86\x94" % place for place in range(60)) + b"\x90" + b"N.",
     ],
-    ids=["reduce", "reduce 4", "inst", "global", "persid", "obj", "ext", "memo bomb", "marks", "no end"],
+    ids=[
+        *("reduce", "reduce 4", "inst", "global", "persid", "obj", "ext", "memo bomb", "marks", "no end"),
+        *("a key of 2^60 values", "a set of it"),
+    ],
 )
 def test_a_hostile_pickle_is_refused_and_not_run(raw: bytes) -> None:
     with pytest.raises(BadDump):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import pickletools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,20 +56,29 @@ def load(data: bytes, names: Iterable[tuple[str, str]]) -> Any:
     """
     if len(data) > MAX_BYTES:
         raise BadPickle(f"{len(data)} bytes are more than is read")
-    machine = _Machine(frozenset(names))
+    return _run(_Machine(frozenset(names)), data, _ACTIONS, MAX_OPERATIONS)
+
+
+def load_plain(data: bytes, most: int) -> Any:
+    """The same of a pickle without classes, of any size and at most so many operations. Dictionaries are such; their
+    keys hold nothing else. Raises BadPickle."""
+    return _run(_Plain(most), data, _PLAIN_ACTIONS, most)
+
+
+def _run(machine: _Machine, data: bytes, actions: Mapping[str, _Action], most: int) -> Any:
     stream = io.BytesIO(data)
     try:
-        for _ in range(MAX_OPERATIONS):
+        for _ in range(most):
             code = stream.read(1)
             if code == b".":
                 return machine.stack.pop()
             opcode = _OPCODES.get(code.decode("latin-1"))
             name = opcode.name if opcode else repr(code)
-            action = _ACTIONS.get(name)
+            action = actions.get(name)
             if opcode is None or action is None:
                 raise BadPickle(f"{name} in it, which is not read")
             action(machine, opcode.arg.reader(stream) if opcode.arg else None)
-        raise BadPickle(f"more than {MAX_OPERATIONS} operations")
+        raise BadPickle(f"more than {most} operations")
     except BadPickle:
         raise
     except Exception as err:
@@ -111,6 +120,9 @@ class _Machine:
     def extend(self, items: list[Any]) -> None:
         self.top(list).extend(items)
 
+    def new_dict(self) -> object:
+        return Pairs()
+
     def set_items(self, items: list[Any]) -> None:
         self.top(Pairs).items.extend(zip(items[::2], items[1::2], strict=True))
 
@@ -128,7 +140,34 @@ class _Machine:
         self.top(Made).state = state
 
 
-_Action = Callable[[_Machine, Any], object]
+class _Plain(_Machine):
+    """With dictionaries as such: what a key costs to hash is known by its type."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(frozenset())
+        self.most = most
+
+    def new_dict(self) -> object:
+        return {}
+
+    def set_items(self, items: list[Any]) -> None:
+        keys = items[::2]
+        if not _KEYS.issuperset(map(type, keys)):
+            raise BadPickle("a key that holds others")
+        self.top(dict).update(zip(keys, items[1::2], strict=True))
+
+    def put(self, place: int) -> None:
+        if place > self.most:
+            raise BadPickle("a place in its memo that none needs")
+        self.memo[place] = self.stack[-1]
+
+    def make_dict(self, items: list[Any]) -> None:
+        self.push({})
+        self.set_items(items)
+
+
+_KEYS = frozenset([type(None), bool, int, float, str, bytes])
+_Action = Callable[[Any, Any], object]
 _ACTIONS: dict[str, _Action] = {
     **dict.fromkeys(("PROTO", "FRAME"), lambda machine, value: None),
     **dict.fromkeys(
@@ -140,7 +179,7 @@ _ACTIONS: dict[str, _Action] = {
     "NEWFALSE": lambda machine, _: machine.push(False),
     "MARK": lambda machine, _: machine.push(_Mark),
     **dict.fromkeys(("EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_SET"), lambda machine, _: machine.push([])),
-    "EMPTY_DICT": lambda machine, _: machine.push(Pairs()),
+    "EMPTY_DICT": lambda machine, _: machine.push(machine.new_dict()),
     "TUPLE": lambda machine, _: machine.push(machine.since_mark()),
     "TUPLE1": lambda machine, _: machine.push(machine.take(1)),
     "TUPLE2": lambda machine, _: machine.push(machine.take(2)),
@@ -158,3 +197,19 @@ _ACTIONS: dict[str, _Action] = {
     "BUILD": lambda machine, _: machine.build(machine.stack.pop()),
 }
 """By the opcode's name. No LONG, which can have any length; none that keeps at a place of its own choice beyond 255."""
+_OF_CLASSES = ("STACK_GLOBAL", "GLOBAL", "NEWOBJ", "REDUCE", "BUILD")
+_PLAIN_ACTIONS: dict[str, _Action] = {
+    **{name: action for name, action in _ACTIONS.items() if name not in _OF_CLASSES},
+    **dict.fromkeys(
+        ("INT", "LONG", "LONG1", "FLOAT", "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE8"),
+        _Machine.push,
+    ),
+    "DICT": lambda machine, _: machine.make_dict(machine.since_mark()),
+    "LIST": _ACTIONS["TUPLE"],
+    "POP": lambda machine, _: machine.stack.pop(),
+    "POP_MARK": lambda machine, _: machine.since_mark(),
+    "DUP": lambda machine, _: machine.push(machine.stack[-1]),
+    **dict.fromkeys(("PUT", "LONG_BINPUT"), _Plain.put),
+    "GET": _ACTIONS["BINGET"],
+}
+"""Those of all protocols that make plain data: torch writes protocol 2, and who has read a dump may write any."""
