@@ -7,12 +7,16 @@ Depends on the value. `ValueError: invalid literal for int() with base 10` witho
 
     The IPv6 network addresses of (tcp://host0:29500, 29500) cannot be retrieved (gai error: -2 ...)
 
+torchrun ends at once with `Unknown level: 'debug'`, `argument --max-restarts: invalid int value: ''` or `The rendezvous
+configuration option 'timeout' must have a value specified`; with an empty --rdzv-id each node makes one up and waits.
+
 and for a RANK that is negative or not below WORLD_SIZE nothing at all: a silent hang.
 
 Why it happens
 --------------
 A value copied from a URL, a placeholder that was never filled in, brackets round an IPv6 address, a stray space from a
-script, a rank counted from 1, a port above 65535.
+script, a rank counted from 1, a port above 65535. torchrun reads each of its flags from a variable, too (PET_ and the
+name of the flag), and a template that leaves one empty does not leave it out; LOGLEVEL is meant for another program.
 
 Fix
 ---
@@ -131,7 +135,7 @@ def fix(cluster: Cluster, node: Node, problem: PlanProblem) -> Fix:
     if address is not None:
         text = f"Set {variable} to {address}: {meant} is no address of {cluster.reference.name}, which is node 0."
         return Fix.on(node, text, env={variable: address})
-    if meant is None and variable == "PET_RDZV_BACKEND":
+    if meant is None and (problem.unset or variable == "PET_RDZV_BACKEND"):
         return Fix.on(node, f"Unset it: {variable}={problem.value} {problem.why}.", env={variable: None})
     if meant is None:
         return Fix.on(node, f"Correct {problem.variable}: it {problem.why}.")
@@ -170,9 +174,10 @@ def value(cluster: Cluster, node: Node, problem: PlanProblem) -> tuple[str, str 
         "PET_MASTER_PORT": "master_port",
         "MASTER_ADDR": "master_addr",
         "PET_MASTER_ADDR": "master_addr",
+        "PET_RDZV_ID": "run_id",
     }.get(variable)
     values = [getattr(plan, field) for plan in plans] if field else []
-    usable = [str(v) for v in values if v is not None and not is_loopback(str(v))]
+    usable = [str(v) for v in values if v not in (None, "none") and not is_loopback(str(v))]
     default = str(DEFAULT_PORT) if variable.endswith("MASTER_PORT") else None
     return variable, usable[0] if usable else default
 

@@ -9,7 +9,7 @@ from distdoctor.launch.address_syntax import address_problem, split_endpoint
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Launched
 from distdoctor.launch.values import Values
-from distdoctor.model.addresses import parse_address
+from distdoctor.model.addresses import is_ipv6, parse_address
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
     INIT_METHOD,
@@ -45,6 +45,8 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
             # A variable may be left over: what the other nodes have is needed to tell.
             values.bad(RDZV_BACKEND.pet, "c10d", f"makes torchrun read no {source}: {instead}")
         values.sources["master_addr"] = source
+        if source not in MASTER_ADDR.variables:
+            address = _as_torchrun(values, source, address)
         address = values.address(source, address)
     port: int | None = None
     if flags.master_port is not None:
@@ -105,12 +107,33 @@ def is_host(values: Values) -> bool | None:
     return None
 
 
+def _as_torchrun(values: Values, source: str, text: str) -> str:
+    """What it makes of an address and the port behind it (rendezvous/utils.py, parse_rendezvous_endpoint)."""
+    text = text.lstrip()
+    if text.startswith("[") and text.endswith("]") and is_ipv6(text[1:-1]):
+        text = text[1:-1]  # as run.py's help asks for; without brackets it works as well
+    _refuse_zone(values, source, text)
+    return text
+
+
+def _refuse_zone(values: Values, source: str, address: str) -> None:
+    if "%" in address and is_ipv6(address) and values.flags.init_method is None:
+        values.bad(source, address, "has a zone, which torchrun takes for no address: name one of another scope")
+
+
 def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str | None, int | None]:
     """The address and the port that a rendezvous endpoint names; c10d knows a port where there is none."""
     text = text.strip()  # as torchrun does, static or not (parse_rendezvous_endpoint)
     address, port = split_endpoint(text)
+    before, _, behind = text.rpartition(":")
+    with_port = is_ipv6(before) and re.fullmatch(r"\d{4,5}", behind) is not None  # what torchrun takes for the port
+    if with_port:
+        address, port = before, int(behind)
     values.sources["master_addr"] = values.sources["master_port"] = source
-    if parse_address(address) is not None and ":" in address and not text.startswith("["):
+    _refuse_zone(values, source, address)
+    if re.search(r":0*\d{6,}$", text):
+        values.bad(source, text, "has a port of more than five digits")
+    if parse_address(address) is not None and ":" in address and not (with_port or text.startswith("[")):
         # rendezvous/utils.py takes what stands behind the last colon for the port.
         values.bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")
         return None, None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.master import found_master, is_host, rdzv_backend, read_master
 from distdoctor.launch.nodes import number_of
+from distdoctor.launch.torchrun_refuses import note_refused
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
@@ -43,6 +44,8 @@ def plan_of_node(
     if launched is not None:
         master_addr, master_port = found_master(values, launched, master_addr, master_port)
     standalone = _standalone(values, nnodes)
+    backend_of_rendezvous = "c10d" if standalone else rdzv_backend(values)
+    note_refused(values, nnodes, backend_of_rendezvous)
     if standalone:
         master_addr, master_port = "127.0.0.1", 0
         sources.update(master_addr=standalone, master_port="any free port")
@@ -79,7 +82,7 @@ def plan_of_node(
         backend=backend,
         announce=announce,
         run_id=flags.rdzv_id or values.env.get(RDZV_ID.pet) or "none",
-        rdzv_backend="c10d" if standalone else rdzv_backend(values),
+        rdzv_backend=backend_of_rendezvous,
         local_addr=_local_addr(values),
         is_host=is_host(values),
         init_method=flags.init_method,
@@ -126,7 +129,7 @@ def _roster(launched: Launched | None, node_rank: int | None) -> tuple[str, ...]
 def _standalone(values: Values, nnodes: int) -> str:
     """What says that this node is alone, empty where nothing does. Raises UsageError for more than one node."""
     given = values.flags.standalone
-    if not given and values.env.get(STANDALONE.pet) != "1":
+    if not given and not number_of(values.env.get(STANDALONE.pet)):
         return ""
     if nnodes != 1:
         said = STANDALONE.flag if given else f"{STANDALONE.pet}=1"
@@ -201,7 +204,8 @@ def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | N
 
 def _node_rank(values: Values, nnodes: int, told: Found | None) -> int | None:
     given = values.flags.node_rank
-    if given is not None:
+    ignored = rdzv_backend(values) == "c10d"  # it gives the node ranks itself, whatever is said of them
+    if given is not None and (0 <= given < nnodes or not ignored):
         values.sources["node_rank"] = NODE_RANK.flag
         if not 0 <= given < nnodes:
             raise UsageError(
@@ -212,12 +216,14 @@ def _node_rank(values: Values, nnodes: int, told: Found | None) -> int | None:
     # torchrun does not read the plain ones: left over from another launcher, they say nothing of one node.
     for name in NODE_RANK.all_variables if nnodes > 1 else (NODE_RANK.pet,):
         if name in values.env:
-            value = values.number("node_rank", name, low=0)
+            value = number_of(values.env[name]) if ignored else values.number("node_rank", name, low=0)
+            if ignored and (value is None or not 0 <= value < nnodes):
+                continue
             if value is not None and value >= nnodes:
                 values.problem(name, f"node ranks go from 0 to {nnodes - 1} with {nnodes} nodes")
                 return None
             return value
-    if told is not None and rdzv_backend(values) != "c10d":  # c10d gives the node ranks itself
+    if told is not None and not ignored:
         values.sources["node_rank"] = told.source
         return int(told.value)
     values.sources["node_rank"] = "assigned at the meeting" if nnodes > 1 else "default"

@@ -79,13 +79,14 @@ class Values:
         self.problems.append(PlanProblem(source, text, why, meant))
         return meant
 
-    def problem(self, variable: str, why: str) -> None:
+    def problem(self, variable: str, why: str, meant: str | None = None, *, unset: bool = False) -> None:
         """Note what is wrong with a variable."""
-        self.problems.append(PlanProblem(variable, self.env.get(variable), why))
+        self.problems.append(PlanProblem(variable, self.env.get(variable), why, meant, unset))
 
-    def bad(self, source: str, text: str, why: str) -> None:
+    def bad(self, source: str, text: str, why: str, *, unset: bool = False) -> None:
         """Note what is wrong with what a flag or variable says. Raises UsageError for a flag."""
         if source.startswith("--"):
             raise UsageError(f"{source} {text!r}: {why.removeprefix('is ')}")
         meant = unquoted(text)
-        self.problems.append(PlanProblem(source, text, why, meant if meant.isdecimal() and meant != text else None))
+        well = meant if meant.isdecimal() and meant != text else None
+        self.problems.append(PlanProblem(source, text, why, well, unset))

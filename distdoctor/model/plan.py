@@ -21,6 +21,8 @@ class PlanProblem:
     why: str
     suggestion: str | None = None
     """The value meant, where it can be told from the one given."""
+    unset: bool = False
+    """Whether the job runs without it: what is then taken for it is what most jobs have."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,153 @@
+"""What ends torchrun's agent before it meets another, although no other part of the plan depends on it.
+
+torch/distributed/run.py takes each flag from a variable, too (argparse_util.py: ``PET_`` and the name of the flag), and
+turns the text of all of them into numbers and switches, also of what is empty; elastic/rendezvous (utils.py, api.py,
+dynamic_rendezvous.py, c10d_rendezvous_backend.py) does so with what is in --rdzv-conf; elastic/multiprocessing makes a
+folder that is called like the rendezvous id. Each was tried with torch 2.13.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+
+from distdoctor.launch.values import Values
+from distdoctor.model.launch_settings import (
+    MASTER_PORT,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_CONF,
+    RDZV_ID,
+    STANDALONE,
+    Setting,
+)
+
+_SWITCHES = (STANDALONE.pet, "PET_MODULE", "PET_NO_PYTHON", "PET_RUN_PATH", "PET_VIRTUAL_LOCAL_RANK")
+_FILE_NAME_BYTES = 255 - len("_12345678")
+"""tempfile.mkdtemp() puts so much behind the rendezvous id in the name of a folder."""
+_STREAMS = re.compile(r"[0123]|(\d:[0123],)*\d:[0123]")
+"""elastic/multiprocessing/api.py, Std.from_str()."""
+_TIMEOUTS = ("join_timeout", "last_call_timeout", "close_timeout", "heartbeat_timeout", "read_timeout")
+_OF_C10D = (*_TIMEOUTS, "keep_alive_interval", "keep_alive_max_attempt")
+_ARGUMENTS = ("backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr")
+"""What torchrun gives to RendezvousParameters() beside the settings, which then have it twice."""
+_TRUTHS = ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n")
+
+
+def note_refused(values: Values, nnodes: int, backend: str) -> None:
+    """Note what torchrun would refuse, or what makes its agents miss each other. Raises UsageError for a flag."""
+    if values.flags.init_method is not None:
+        return  # a script that starts its ranks itself
+    for name, accepts, why in (
+        *((setting.pet, None, "is empty, which torchrun takes for the value") for setting in _never_empty(values)),
+        (MASTER_PORT.pet, _whole, "is not a whole number, which torchrun wants of it with any rendezvous"),
+        (NODE_RANK.pet, _whole, "is not a whole number, which torchrun wants of it with any rendezvous"),
+        ("PET_MAX_RESTARTS", _count, "is not a number of restarts (0 or more)"),
+        ("PET_SHUTDOWN_TIMEOUT", _count, "is not a whole number of seconds"),
+        ("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _whole, "is not a whole number of seconds"),
+        ("PET_MONITOR_INTERVAL", _seconds, "is not a number of seconds"),
+        *((name, _whole, "is not 0 or 1, which torchrun wants of a switch") for name in _SWITCHES),
+        ("PET_REDIRECTS", _STREAMS.fullmatch, "does not say which streams (0 to 3, or 0:1,1:2 for some ranks)"),
+        ("PET_TEE", _STREAMS.fullmatch, "does not say which streams (0 to 3, or 0:1,1:2 for some ranks)"),
+        ("PET_LOCAL_RANKS_FILTER", _ranks, "is not a list of local ranks (0,1)"),
+        ("PYTHON_EXEC", shutil.which, "is no program that is found here, and torchrun starts the ranks with it"),
+    ):
+        text = values.env.get(name)
+        known = any(problem.variable == name for problem in values.problems)
+        if text is not None and not known and not (text if accepts is None else accepts(text)):
+            values.problem(name, why, unset=name != NNODES.pet)
+    _log_level(values)
+    _rendezvous_id(values, nnodes)
+    text, source = values.given(RDZV_CONF)
+    for part, why in _refused_settings(text or "", backend):
+        values.bad(source, part, why)
+    if backend in ("etcd", "etcd-v2") and find_spec("etcd") is None:
+        _, source = values.given(RDZV_BACKEND)
+        values.bad(source, backend, "is a rendezvous for which the package python-etcd is missing here")
+
+
+def _never_empty(values: Values) -> Iterator[Setting]:
+    """The settings of which no flag is given, for which torchrun has no use of an empty text."""
+    return (one for one in (NNODES, NPROC_PER_NODE, RDZV_BACKEND) if getattr(values.flags, one.name) is None)
+
+
+def _log_level(values: Values) -> None:
+    """elastic/utils/logging.py gives LOGLEVEL to Logger.setLevel(), which knows names in capitals only."""
+    text = values.env.get("LOGLEVEL")
+    if text is None or isinstance(logging.getLevelName(text), int):
+        return
+    meant = text.strip().upper()
+    if not isinstance(logging.getLevelName(meant), int):
+        meant = ""
+    why = "is no level that torchrun knows (DEBUG, INFO, WARNING, ...)"
+    values.problem("LOGLEVEL", why, meant or None, unset=not meant)
+
+
+def _rendezvous_id(values: Values, nnodes: int) -> None:
+    text = values.env.get(RDZV_ID.pet) if values.flags.rdzv_id is None else values.flags.rdzv_id
+    source = RDZV_ID.pet if values.flags.rdzv_id is None else RDZV_ID.flag
+    if text == "" and nnodes > 1:
+        values.bad(source, text, "is empty: each node's torchrun makes an id up, and they never meet", unset=True)
+    elif text and values.env.get("PET_LOG_DIR") != "/dev/null":
+        if "/" in text and not text.startswith(".") and not os.path.isdir(os.path.dirname(text)):
+            values.bad(source, text, "has a / in it, and torchrun makes a folder of that name")
+        elif len(text.encode(errors="surrogateescape")) > _FILE_NAME_BYTES:
+            values.bad(
+                source, text, f"is longer than {_FILE_NAME_BYTES} bytes, and torchrun makes a folder of that name"
+            )
+
+
+def _refused_settings(text: str, backend: str) -> Iterator[tuple[str, str]]:
+    """(part, why) of the settings in --rdzv-conf. What is no known setting may be a secret, and is not repeated."""
+    settings: dict[str, str] = {}
+    for number, part in enumerate(text.split(",") if text.strip() else (), start=1):
+        key, _, value = (one.strip() for one in part.partition("="))
+        if not key or not value:
+            yield key if key in ("timeout", "is_host", *_OF_C10D) else f"part {number}", "is not KEY=VALUE"
+        settings[key] = value
+    for key, value in settings.items():
+        said = f"{key}={value}"
+        if not value:
+            continue
+        if key in _ARGUMENTS:
+            yield key, "is a setting that torchrun takes from a flag of its own, and refuses here"
+        elif key == "timeout" and backend == "static" and not _whole(value):
+            yield said, "is not a whole number of seconds"
+        elif backend != "c10d":
+            continue
+        elif key in _OF_C10D and not _whole(value):
+            yield said, "is not a whole number"
+        elif key in _TIMEOUTS and int(value) <= 0:
+            yield said, "is not a number of seconds above 0"
+        elif key == "is_host" and value.lower() not in _TRUTHS:
+            yield said, "is neither true nor false"
+        elif key == "store_type" and value.lower() not in ("tcp", "file"):
+            yield said, "is no kind of store for a rendezvous (tcp or file)"
+
+
+def _accepted(convert: Callable[[str], object]) -> Callable[[str], bool]:
+    def accepts(text: str) -> bool:
+        try:
+            convert(text)
+        except ValueError:
+            return False
+        return True
+
+    return accepts
+
+
+_whole, _seconds = _accepted(int), _accepted(float)
+
+
+def _count(text: str) -> bool:
+    return _whole(text) and int(text) >= 0
+
+
+def _ranks(text: str) -> bool:
+    return not text or all(map(_whole, text.split(",")))
