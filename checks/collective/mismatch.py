@@ -90,6 +90,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield from recorded(job)
     if job is None or job.servers or len(job.waiting) < len(job.ranks):
         return  # somebody is not in it: that is the reason
+    if (blame := live.groups.to_blame(job)) is not None:
+        yield other_groups(job, blame)
+        return
     inside = [rank for rank in job.waiting if in_call(rank)]
     whole = job.world is not None and len(inside) == job.world
     groups = {group.path for group in job.store.groups} if job.store else set()
@@ -136,12 +139,40 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
         )
 
 
+def other_groups(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
+    """Ranks that make other process groups than the others, or in another order."""
+    ranks = [job.numbers[number] for number in blame.ranks]
+    summary = f"{live.called(ranks)} {_do(ranks)} not make the same process groups as the others: {blame.why[0]}."
+    if blame.one_of:
+        summary = (
+            f"{live.called(ranks)} do not make the same process groups: {blame.why[0]}. Which of them is wrong cannot "
+            "be known from here."
+        )
+    return Finding.about(
+        list(dict.fromkeys(rank.node for rank in ranks)),
+        summary,
+        ranks=blame.ranks,
+        unsure=blame.one_of,
+        evidence=(*blame.why[1:8], *live.where_ranks_are(job.ranks)),
+        fixes=(
+            Fix(
+                "Make the same groups (new_group, init_device_mesh) with the same ranks in the same order on all "
+                "ranks, also on those that do not belong to them."
+            ),
+        ),
+    )
+
+
 def in_call(rank: live.LiveRank) -> bool:
     """Whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
     place = rank.place
     if place.kind in (live.places.GROUP, live.places.PEERS):
         return place.call in FURTHER_GROUPS
     return place.kind == live.places.COLLECTIVE and bool(place.call)
+
+
+def _do(ranks: list[live.LiveRank]) -> str:
+    return "does" if len(ranks) == 1 else "do"
 
 
 def _are(ranks: list[live.LiveRank]) -> str:

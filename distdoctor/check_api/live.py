@@ -11,6 +11,7 @@ from distdoctor.check_api.live_master import (
 )
 from distdoctor.check_api.live_ranks import called, others_wait, overwritten, rank_finding, where_ranks_are
 from distdoctor.knowledge import job_places as places
+from distdoctor.knowledge import live_groups as groups
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import looks_for_a_file
 from distdoctor.knowledge.job_threads import dialling
@@ -28,6 +29,7 @@ __all__ = [
     "called",
     "dialling",
     "dialling_store",
+    "groups",
     "job_of",
     "looks_for_a_file",
     "master_of",

@@ -158,7 +158,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
             for pid, (one, role) in found.members.items()
             if second[pid] is not None
         }
-        last_stacks = stacks.read(last.keys() & set(traced), native=wanted.stacks == "on")
+        last_stacks = stacks.read(last.keys() & set(traced), native=wanted.stacks == "on", given=True)
         for pid, seen in last.items():
             before, after = first[pid], second[pid]
             if before is None or after is None:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,18 +19,22 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from distdoctor.inspection import proc_files
-from distdoctor.model.facts import Frame
+from distdoctor.model.facts import Frame, Given
 from distdoctor.model.sanitize import clean, encodable
 
 SECONDS = 5.0
 """How long one stack may take; without native frames it takes milliseconds, on a busy machine more."""
 NATIVE_SECONDS = 4.0
 """How long native frames are asked for in all: py-spy reads the symbols of torch's libraries for each process."""
+LOCALS_SECONDS = 2.0
+"""How long one may take with the variables of its functions, which not every py-spy can read."""
 MOST_FRAMES = 60
+_C10D = "torch/distributed/distributed_c10d.py"
 _MOST_BYTES = 4 << 20
 _PTRACE_SEIZE = 0x4206
 Stack = dict[int, tuple[Frame, ...]]
@@ -76,22 +81,36 @@ def may_trace() -> bool:
         return False
 
 
-def read(pids: Iterable[int], native: bool = False) -> dict[int, tuple[Stack, str]]:
+def read(pids: Iterable[int], native: bool = False, given: bool = False) -> dict[int, tuple[Stack, str]]:
     """Of each process its threads' frames, and why there are none.
 
     ``native``: with those of C++, too; within NATIVE_SECONDS, first of one process of those that are at the same place.
+    ``given``: with what functions of torch.distributed were given, of processes that need not be stopped for it.
     """
     path, wanted = program(), list(pids)
     if path is None or not wanted:
         return {}
     end = time.monotonic() + NATIVE_SECONDS
     with ThreadPoolExecutor(max(2, min(len(wanted), os.cpu_count() or 2, 16))) as pool:
-        found = dict(zip(wanted, pool.map(lambda pid: _python(path, pid), wanted), strict=True))
+        found = dict(zip(wanted, pool.map(lambda pid: _python(path, pid, given), wanted), strict=True))
         if native:
             first = odd_ones_first(found)
             dumped = pool.map(lambda pid: _dump(path, pid, end - time.monotonic(), "--native"), first)
-            found |= {pid: dump for pid, dump in zip(first, dumped, strict=True) if dump[0]}
+            found |= {
+                pid: (_keep_given(found[pid][0], stack), error)
+                for pid, (stack, error) in zip(first, dumped, strict=True)
+                if stack
+            }
     return found
+
+
+def _keep_given(before: Stack, now: Stack) -> Stack:
+    """The stacks as they are now, with what functions were given that was seen of them before."""
+    given = {tid: {frame: frame.given for frame in frames if frame.given} for tid, frames in before.items()}
+    return {
+        tid: tuple(replace(frame, given=given.get(tid, {}).get(frame)) for frame in frames)
+        for tid, frames in now.items()
+    }
 
 
 def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
@@ -104,10 +123,12 @@ def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
                                      for turn, pid in enumerate(those))]  # fmt: skip
 
 
-def _python(path: str, pid: int) -> tuple[Stack, str]:
+def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
     """Python's frames of a process; it is stopped only where it runs, or else they cannot be had."""
     if not _runs(pid):
-        stack, error = _dump(path, pid, SECONDS, "--nonblocking")
+        stack, error = _dump(path, pid, LOCALS_SECONDS, "--nonblocking", "--locals") if given else ({}, "")
+        if not stack.get(pid):
+            stack, error = _dump(path, pid, SECONDS, "--nonblocking")
         if stack.get(pid):
             return stack, error
     return _dump(path, pid, SECONDS)
@@ -155,6 +176,24 @@ def _frame(frame: dict[str, Any]) -> Frame:
     own = own and not whole.startswith("<") and "/lib/python3" not in whole
     short = str(frame.get("short_filename") or whole)
     own = own and not short.startswith("torch/")  # wherever it lies, as where it was built
-    return encodable(
-        Frame(clean(frame.get("name") or "?")[:120], clean(short)[-200:], line if isinstance(line, int) else 0, own)
+    given = _given(frame.get("locals")) if short.endswith(_C10D) else None
+    name = clean(frame.get("name") or "?")[:120]
+    return encodable(Frame(name, clean(short)[-200:], line if isinstance(line, int) else 0, own, given))
+
+
+def _given(found: Any) -> Given | None:
+    """What of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and ``broadcast`` in
+    distributed_c10d.py, with the same names in 2.1 to 2.13); everything else that py-spy shows of them is let go."""
+    if not isinstance(found, list):
+        return None
+    texts = {one["name"]: one["repr"] for one in found if isinstance(one.get("repr"), str)}
+    group = re.fullmatch(r'"([^"]{1,64})"', texts.get("group_name", ""))
+    ranks = re.fullmatch(r"\[(\d{1,7}(?:, \d{1,7})*)\]", texts.get("global_ranks_in_group", ""))
+    peer = next((int(texts[name]) for name in ("src", "dst") if re.fullmatch(r"\d{1,7}", texts.get(name, ""))), None)
+    if not (group and ranks) and peer is None:
+        return None
+    return Given(
+        clean(group[1]) if group and ranks else "",
+        tuple(map(int, ranks[1].split(", "))) if group and ranks else (),
+        peer,
     )

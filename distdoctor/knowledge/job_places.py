@@ -113,7 +113,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         name = next((frame.function for frame in reversed(frames) if frame.function in _GROUPS), _BARRIER)
         return Place(kind, name, own)
     if outer and outer not in _LEAVING:
-        return Place(COLLECTIVE, outer, own)
+        return Place(COLLECTIVE, outer, own, _whom(main))
     if remote := next(
         (f.function for f in reversed(frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
     ):
@@ -162,6 +162,15 @@ def _call_of(thread: JobThread) -> str:
     """The function of torch.distributed that the thread has called; empty where it is in none."""
     called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
     return next((name for name in called if not name.startswith("_exception")), "")
+
+
+def _whom(thread: JobThread) -> str:
+    """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
+    named = next((f for f in reversed(thread.frames) if f.given and f.given.peer is not None), None)
+    if named is None or named.given is None:
+        return ""
+    how = "from" if "recv" in named.function else "to" if "send" in named.function else "root"
+    return f"{how} {'' if how == 'root' else 'rank '}{named.given.peer}"
 
 
 def _called_here(thread: JobThread) -> Frame | None:

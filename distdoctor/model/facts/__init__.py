@@ -34,7 +34,7 @@ from distdoctor.model.facts.host import (
     SharedFolder,
     TemporaryFolder,
 )
-from distdoctor.model.facts.job import Frame, JobFacts, JobProcess, JobThread, Moved, Socket
+from distdoctor.model.facts.job import Frame, Given, JobFacts, JobProcess, JobThread, Moved, Socket
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
@@ -95,6 +95,7 @@ __all__ = [
     "Folder",
     "Frame",
     "Gid",
+    "Given",
     "Gpu",
     "GpuFacts",
     "GpudState",

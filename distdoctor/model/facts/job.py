@@ -34,6 +34,18 @@ class Socket:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a function of torch.distributed was given, as far as it says who is meant."""
+
+    group: str = ""
+    """The name of the group that it makes; empty where it makes none."""
+    ranks: tuple[int, ...] = ()
+    """The global ranks of that group; empty where it makes none, or they are too many to be shown."""
+    peer: int | None = None
+    """Its ``src`` or ``dst``: the global rank that sends, receives or is the root."""
+
+
+@dataclass(frozen=True)
 class Frame:
     """A line of code in which a thread is."""
 
@@ -42,6 +54,8 @@ class Frame:
     line: int = 0
     own: bool = False
     """Whether it is the job's own code, and not torch's, Python's or that of a package that was installed."""
+    given: Given | None = field(default=None, compare=False)
+    """None where it is no such function, or that could not be seen. Two frames are the same place whatever it is."""
 
 
 @dataclass(frozen=True)

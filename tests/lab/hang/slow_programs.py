@@ -53,7 +53,7 @@ def _source(key: str) -> socket.socket:
         while not come(key):
             far.sendall(bytes(700))
             time.sleep(0.5)
-        far.close()
+        far.shutdown(socket.SHUT_WR)  # closing would not end it: what was forked has it, too
 
     threading.Thread(target=send, daemon=True).start()
     return near

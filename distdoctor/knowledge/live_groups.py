@@ -1,0 +1,120 @@
+"""Which ranks of a job that hangs do not make the same process groups.
+
+All ranks make all groups in one order, those that do not belong to a group, too (``new_group`` in distributed_c10d.py):
+a group's name is how many were made before it, so ranks that make others, or in another order, meet strangers under one
+name, or wait for those who do not come. Told by what ``new_group`` was given on ranks that are in it, and by what its
+members wrote into the store: how many they believe it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from distdoctor.knowledge import job_places
+from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_rank import LiveRank
+from distdoctor.model.facts import Given, GroupView, Member
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two ranks that cannot both be right."""
+
+    ranks: frozenset[int]
+    why: str
+    sure: bool = True
+    """False where one may only be late: it waits for something else, and not in the making of a group."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Who does not make the groups that the others make."""
+
+    ranks: tuple[int, ...]
+    one_of: bool
+    """It is one of these, and which is not known."""
+    why: tuple[str, ...]
+
+
+def making(rank: LiveRank) -> Given | None:
+    """The group that a rank makes now; None where it makes none, or that was not seen."""
+    main = rank.process.main
+    if main is None or rank.place.kind not in (job_places.GROUP, job_places.PEERS):
+        return None
+    return next((frame.given for frame in main.frames if frame.given and len(frame.given.ranks) > 1), None)
+
+
+def to_blame(job: LiveJob) -> Blame | None:
+    """Who does not make the same groups as others; None where nothing shows that."""
+    pairs = [*_by_stacks(job), *_by_store(job)]
+    involved = sorted(set().union(*(pair.ranks for pair in pairs)))
+    in_all = [rank for rank in involved if all(rank in pair.ranks for pair in pairs)]
+    why = tuple(dict.fromkeys(pair.why for pair in sorted(pairs, key=lambda pair: not pair.sure)))
+    if len(in_all) == 1:
+        return Blame(tuple(in_all), False, why)
+    if not any(pair.sure for pair in pairs):
+        return None
+    return Blame(tuple(in_all or involved), True, why)
+
+
+def _by_stacks(job: LiveJob) -> Iterator[Pair]:
+    makers = {number: given for number, rank in job.numbers.items() if (given := making(rank)) is not None}
+    for (one, first), (other, second) in combinations(sorted(makers.items()), 2):
+        if first.group == second.group and first.ranks != second.ranks:
+            why = f"rank {one} makes {_said(first)}, rank {other} makes {_said(second)}"
+            yield Pair(frozenset((one, other)), why)
+    for one, given in sorted(makers.items()):
+        for other in given.ranks:
+            rank = job.numbers.get(other)
+            if other == one or rank is None or not rank.waits:
+                continue
+            why = f"rank {one} makes {_said(given)}, rank {other} is {rank.place.said()}"
+            if other not in makers and rank.place.kind == job_places.COLLECTIVE and rank.place.call:
+                yield Pair(frozenset((one, other)), why, sure=False)
+            elif other in makers and _later(makers[other].group, given.group):
+                yield Pair(frozenset((one, other)), f"{why}: {_said(makers[other])}")
+
+
+def _by_store(job: LiveJob) -> Iterator[Pair]:
+    """The members of a group that believe it has another size than others do, as far as they are here."""
+    store = job.store
+    if store is None or store.restarted:
+        return
+    listening = {
+        (socket.local, socket.local_port): rank
+        for rank in job.ranks
+        for socket in rank.process.sockets or ()
+        if socket.state == "LISTEN"
+    }
+    for group in store.groups:
+        if group.default or len(group.worlds) < 2:
+            continue
+        here = [(m, number) for m in group.members if (number := _rank_at(m, listening)) is not None]
+        for (one, first), (other, second) in combinations(here, 2):
+            if first != second and one.world and other.world and one.world != other.world:
+                yield Pair(
+                    frozenset((first, second)),
+                    f"the store: group {_name(group)} has {one.world} ranks for rank {first}, {other.world} for rank "
+                    f"{second}",
+                )
+
+
+def _rank_at(member: Member, listening: dict[tuple[str, int], LiveRank]) -> int | None:
+    rank = listening.get((member.address, member.port or 0))
+    return rank.number if rank is not None and member.host in ("", rank.node.identity.hostname) else None
+
+
+def _name(group: GroupView) -> str:
+    return group.path.rpartition("//")[2]
+
+
+def _later(one: str, other: str) -> bool:
+    """Whether the group of the first name is made after that of the other, as far as the names are such numbers."""
+    return one.isdecimal() and other.isdecimal() and int(one) > int(other)
+
+
+def _said(given: Given) -> str:
+    shown = ", ".join(map(str, given.ranks[:8])) + (" ..." if len(given.ranks) > 8 else "")
+    return f"group {given.group} of ranks {shown}"

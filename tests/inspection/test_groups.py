@@ -1,0 +1,76 @@
+"""Ranks that do not make the same process groups: told by what they wait in, and by what they wrote into the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket, StoreView
+from tests.inspection.job_cases import ALL, FURTHER, REDUCE, judged, local, roots
+from tests.inspection.live_facts import process
+
+MISMATCH = "collective/mismatch"
+
+
+def makes(rank: int, name: str, *ranks: int) -> JobProcess:
+    """A rank that makes a group of these ranks."""
+    inner = replace(FURTHER[0], given=Given(name, ranks))
+    return process(rank, (inner, *FURTHER[1:]), call="poll", **listens(rank))
+
+
+def reduces(rank: int) -> JobProcess:
+    """A rank in an all_reduce of all."""
+    return process(rank, REDUCE, **listens(rank))
+
+
+def listens(rank: int) -> dict[str, Any]:
+    """Where a rank listens for its peers, in the first group and in a further one."""
+    return {"sockets": (Socket("LISTEN", "10.0.0.1", 4000 + rank), Socket("LISTEN", "10.0.0.1", 5000 + rank))}
+
+
+def written(name: str, *members: tuple[int, int, int]) -> StoreView:
+    """A store in which the members of a further group (rank in it, rank, size that it believes) wrote theirs."""
+    found = tuple(Member(of, "host0", "10.0.0.1", 5000 + rank, size) for of, rank, size in members)
+    group = GroupView(f"default_pg/0//{name}", joined=tuple(of for of, _, _ in members), members=found)
+    return replace(ALL, groups=(*ALL.groups, group))
+
+
+def whole(*ranks: JobProcess, store: StoreView = ALL) -> NodeFacts:
+    """A job of four on one host."""
+    facts = local(*ranks)
+    return replace(facts, jobs=(replace(facts.jobs[0], stores=(store,)),))
+
+
+SIZES = written("1", (0, 0, 1), (1, 2, 2))
+"""Rank 0 made a mesh of 4 x 1, the others one of 2 x 2."""
+
+
+@pytest.mark.parametrize(
+    ("facts", "blamed", "blame"),
+    [
+        (whole(reduces(0), makes(1, "3", 0, 1), reduces(2), reduces(3), store=SIZES), (0,), "all"),
+        (whole(reduces(0), reduces(1), reduces(2), reduces(3), store=SIZES), (0, 2), "one-of"),
+        (whole(makes(0, "3", 0, 1), makes(1, "2", 1, 3), makes(2, "4", 2, 3), reduces(3)), (3,), "all"),
+        (whole(makes(0, "1", 0, 1), makes(1, "1", 0, 1), makes(2, "1", 0, 2), reduces(3)), (2,), "all"),
+        (whole(makes(0, "2", 0, 1), makes(1, "4", 1, 3), reduces(2), reduces(3)), (1,), "all"),
+        (whole(makes(0, "2", 0, 1), makes(1, "4", 1, 3), reduces(2), makes(3, "4", 1, 3)), (0, 1), "one-of"),
+    ],
+    ids=["another mesh", "by the store alone", "who comes to none of them", "one name", "a later one", "one of two"],
+)
+def test_who_makes_others_is_named(facts: NodeFacts, blamed: tuple[int, ...], blame: str) -> None:
+    report = judged(facts)
+    assert roots(report) == [(MISMATCH, blamed, ("host0",))]
+    assert [finding.blame for finding in report.findings] == [blame]
+
+
+def test_who_is_late_for_a_group_is_no_other() -> None:
+    """A single rank that waits elsewhere: as many as there are in that place decide, as where no group is seen."""
+    assert roots(judged(whole(makes(0, "1", 0, 1), *map(reduces, (1, 2, 3))))) == [(MISMATCH, (0,), ("host0",))]
+
+
+def test_it_is_said_whom_a_rank_names() -> None:
+    frame = Frame("recv", "torch/distributed/distributed_c10d.py", 1, given=Given(peer=2))
+    report = judged(whole(process(0, (frame, *REDUCE[1:])), *map(reduces, (1, 2, 3))))
+    assert "rank 0 (pid 100) is in recv at train.py:8 (from rank 2)" in str(report.findings)
