@@ -178,13 +178,13 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
     if not found.members:
         notes.append("no process of the job was looked at: only what its store holds is known here")
     job = _facts(found, processes, apart, [*notes, *found_notes])
-    servers = told.by_servers(views, timeout=TOLD_SECONDS, hosts=[platform.node()])
+    servers, ras = told.ask(found, views, processes, timeout=TOLD_SECONDS, host=platform.node())
     asked_already = {server.rank for server in servers if server.recorders}
     servers = (*servers, *(one for one in recorder_files.read(found) if one.rank not in asked_already))
     if not processes:
         by_agents = any(view.agents or view.rendezvous for view in views)
         job = replace(job, launcher="torchrun" if by_agents else "")
-    job = replace(job, servers=servers, ras=told.by_ras(processes, timeout=TOLD_SECONDS))
+    job = replace(job, servers=servers, ras=ras)
     builders = {str(one.pid): one.variables for one in found.ranks}
     found_locks = asyncio.run(build_locks.probe(builders))
     return replace(job, stores=views, locks=found_locks or ())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from distdoctor.inspection import proc_files
 from distdoctor.model.addresses import parse_address
 
 _CLONE_NEWNET = 0x40000000
@@ -30,6 +31,19 @@ def inside(pid: int) -> Iterator[None]:
             _enter(own)
     finally:
         os.close(own)
+
+
+@contextmanager
+def of(pids: Iterable[int], netns: str) -> Iterator[None]:
+    """In the network namespace of these processes, where that is another one than this one's. Raises OSError.
+
+    ``netns``: what its link in /proc says; empty where it is not known.
+    """
+    if not netns or netns == proc_files.link("thread-self", "ns/net"):
+        yield
+    else:
+        with inside(min(pids)):
+            yield
 
 
 def address_there(pid: int, name: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from distdoctor.inspection.sources import disagreeing
 from distdoctor.inspection.verdict import MOST, hosts_elsewhere, ras_says, state_of, stores_say
 from distdoctor.judge.build_report import assemble
 from distdoctor.judge.catalog import Check
@@ -47,7 +48,7 @@ def report_on_jobs(
     ordered = sorted(report.findings, key=lambda finding: finding.check.partition("/")[0] in OF_CALLS)
     report = replace(report, findings=tuple(ordered))
     state, verdict, told = state_of(job, judgement)
-    told += [*stores_say(job), *ras_says(job)]
+    told += [*stores_say(job), *ras_says(job), *disagreeing(job, hangs=state == "hangs")]
     here = {node.name for node in report.nodes}
     others = tuple(
         ReportNode(name, None, True, name) for name in dict.fromkeys(hosts_elsewhere(job)) if name not in here

@@ -31,7 +31,7 @@ SECONDS = 5.0
 """How long one stack may take; without native frames it takes milliseconds, on a busy machine more."""
 NATIVE_SECONDS = 4.0
 """How long native frames are asked for in all: py-spy reads the symbols of torch's libraries for each process."""
-LOCALS_SECONDS = 2.0
+LOCALS_SECONDS = 4.0
 """How long one may take with the variables of its functions, which not every py-spy can read."""
 MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"

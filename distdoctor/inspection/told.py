@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from distdoctor.inspection import debug_endpoints, ras
+from distdoctor.inspection import debug_endpoints, namespaces, ras
+from distdoctor.inspection.jobs import Found
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import JobProcess, RasView, StoreView, WorkerServer
 
 VARIABLE = "NCCL_RAS_ADDR"
+
+
+def ask(
+    found: Found, views: Iterable[StoreView], processes: Iterable[JobProcess], *, timeout: float, host: str
+) -> tuple[tuple[WorkerServer, ...], RasView | None]:
+    """What both tell, asked where the job is: on loopback of another network namespace somebody else may listen."""
+    try:
+        with namespaces.of(found.members, found.netns):
+            return by_servers(views, timeout=timeout, hosts=[host]), by_ras(processes, timeout=timeout)
+    except OSError:
+        return (), None  # it cannot be entered, which is said of the store
 
 
 def by_servers(views: Iterable[StoreView], *, timeout: float, hosts: Sequence[str] = ()) -> tuple[WorkerServer, ...]:

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.inspection import told
+from distdoctor.inspection.candidates import Candidate
+from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.namespaces import address_there, inside
+from distdoctor.model.facts import JobProcess, Socket
 from tests.helpers.namespaces import ENV, entry
 
 _HOST = """
@@ -55,6 +59,20 @@ def test_sockets_made_inside_are_there_and_later_ones_are_not(elsewhere: tuple[i
     with pytest.raises(KeyError), inside(pid):
         raise KeyError
     assert Path("/proc/thread-self/ns/net").readlink() == before and not reached(port)
+
+
+def test_what_it_tells_of_itself_is_asked_there(elsewhere: tuple[int, int]) -> None:
+    """On the same port of this namespace's loopback somebody else may listen: here nobody does."""
+    pid, port = elsewhere
+    netns = os.readlink(f"/proc/{pid}/ns/net")
+    one = JobProcess(
+        pid, 1, "rank", variables={"NCCL_RAS_ADDR": f"localhost:{port}"}, sockets=(Socket("LISTEN", "127.0.0.1", port),)
+    )
+    job = Found("job", netns, {pid: (Candidate(pid, 1, 0.0, "S", "python", (), {}), "rank")})
+    _, ras = told.ask(job, (), [one], timeout=0.3, host="here")
+    assert ras is not None and "it says nothing" in ras.problem
+    _, ras = told.ask(Found("job", "", job.members), (), [one], timeout=0.3, host="here")
+    assert ras is not None and "refused" in ras.problem
 
 
 def test_names_of_its_hosts_file(elsewhere: tuple[int, int]) -> None:
