@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from distdoctor.knowledge import gloo, nccl
 from distdoctor.model.facts import HostFacts, Interface
-from distdoctor.probes import limits
+from distdoctor.probes import limits, sysctls
 from distdoctor.probes.connect import connect
 from distdoctor.probes.interfaces import can_bind, interfaces, owned
 from distdoctor.probes.names import announced, closed, hosts_lines, resolve, sources
@@ -39,6 +39,7 @@ async def probe(
         announced_reached=await _reached(called.addresses, ours) if announced_by_name else None,
         name_sources=sources(),
         hosts_file_closed=closed(),
+        sysctls=sysctls.probe(),
     )
 
 

@@ -53,6 +53,8 @@ def identity() -> Identity:
         python=platform.python_version(),
         user=_user(),
         executable=sys.executable or "",
+        kernel=os.uname().release,
+        libc=_libc(),
     )
 
 
@@ -61,6 +63,13 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user need not be in /etc/passwd
         return str(os.getuid())
+
+
+def _libc() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):  # another C library has no such name
+        return ""
 
 
 def _read(path: str) -> str:

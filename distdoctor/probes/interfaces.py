@@ -11,6 +11,8 @@ from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Route
 
+_UNKNOWN = 0xFFFF
+
 
 def interfaces() -> tuple[Interface, ...]:
     """Every interface with its addresses, in the order of getifaddrs()."""
@@ -28,9 +30,19 @@ def interfaces() -> tuple[Interface, ...]:
         loopback = "loopback" in str(getattr(stat, "flags", "")).split(",") or any(
             (parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses
         )
-        up, mtu = bool(stat and stat.isup), stat.mtu if stat else 0
-        found.append(Interface(name, tuple(addresses), tuple(lengths), up, loopback, mtu, mac))
+        up, mtu, speed = (stat.isup, stat.mtu, stat.speed) if stat else (False, 0, 0)
+        half = stat is not None and stat.duplex == psutil.NIC_DUPLEX_HALF
+        found.append(
+            Interface(
+                name, tuple(addresses), tuple(lengths), up, loopback, mtu, mac, _agreed(speed) if up else None, half
+            )
+        )
     return tuple(found)
+
+
+def _agreed(speed: int) -> int | None:
+    """None where the driver does not tell: psutil has 0 there, and some say -1 in 16 bits."""
+    return speed if speed > 0 and speed != _UNKNOWN else None
 
 
 def _prefix_length(netmask: str | None) -> int:

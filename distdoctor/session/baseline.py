@@ -9,34 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from distdoctor.knowledge.interfaces import is_virtual
 from distdoctor.knowledge.variables import OF_BACKENDS
 from distdoctor.model.cluster import Cluster, Node, build
-from distdoctor.model.facts import NodeFacts
-from distdoctor.model.launch_settings import MASTER_ADDR, NNODES, NPROC_PER_NODE
+from distdoctor.model.facts import NodeFacts, RdmaPort
+from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NPROC_PER_NODE, RDZV_BACKEND
 from distdoctor.model.report import Report
+from distdoctor.session.changed import changed, changed_set
+from distdoctor.session.changed_host import host_changes, network_changes, speed_changes
 
-IDENTITY = ("python", "executable", "torch", "torch_path", "cuda", "nccl", "backends", "distdoctor", "user")
-LIMITS = (
-    "open_files", "open_files_hard", "locked_memory", "file_size", "port_range", "unprivileged_port_start",
-    "reserved_ports", "processes", "processes_hard", "pids_max", "threads_max", "cpus", "cpus_online", "memory",
-    "rdma_devices",
+VERSIONS = (
+    "kernel", "libc", "python", "executable", "torch", "torch_path", "cuda", "nccl", "backends", "distdoctor", "user",
 )  # fmt: skip
+DRIVER = ("module", "library", "cuda", "iommu", "imex_channels")
 COMPARED_VARIABLES = (
-    OF_BACKENDS | {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
+    OF_BACKENDS | {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
 ) - {
-    "NCCL_COMM_ID",
-    "NCCL_DEBUG_FILE",
+    name
+    for name in OF_BACKENDS
+    if name.endswith(("_TEMP_FILE", "_PIPE_FILE", "DEBUG_FILE", "_DUMP_FILE", "_COMM_ID", "_HOSTID", "_UUID", "_MAGIC"))
 }
 """Those of the backends; what differs from job to job by itself is left out."""
-LASTING = ("HOME", "XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME")
-"""The variables of folders that are the same for each job; TMPDIR, and caches of compiled code, often are a job's own.
-"""
-SLOWER = 2.0
-"""How many times the usual link must have become slower, or faster, to be told: measurements vary."""
+MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+"""A scheduler gives each job its own devices."""
 SHOWN = 12
 """Lines at most that are told of one node."""
-LONGEST = 120
+SINCE = "since the baseline"
 
 
 def with_changes(report: Report, facts: Sequence[NodeFacts], earlier: Sequence[NodeFacts]) -> Report:
@@ -44,20 +41,28 @@ def with_changes(report: Report, facts: Sequence[NodeFacts], earlier: Sequence[N
     return replace(report, notes=(*report.notes, *changes(build(facts).nodes, earlier)))
 
 
+def with_own_changes(report: Report, own: NodeFacts, earlier: Sequence[NodeFacts]) -> Report:
+    """Node 0's report, with what changed here since a baseline that this node has of itself, where node 0 had none."""
+    (node,) = build([own]).nodes
+    if not earlier or any(SINCE in note and node.name in note for note in report.notes):
+        return report
+    return replace(report, notes=(*report.notes, *(line for line in changes((node,), earlier) if SINCE in line)))
+
+
 def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, ...]:
     """What changed on each node since ``earlier``, as lines; nothing where nothing did."""
     if not earlier:
         return ()
-    known, nodes = _by_host(build(earlier)), tuple(nodes)
+    nodes = tuple(nodes)
+    known = _with_renamed(nodes, _by_host(build(earlier)))
     told: list[str] = []
     for node in nodes:
         before = known.get(node.identity.hostname)
-        if before is None and len(nodes) == len(known) == 1:  # a container has another name each time
-            (before,) = known.values()
         if before is None:
-            told.append(f"{node.name}: the baseline has no facts of this host")
+            if len(known) > 1 or len(nodes) == 1:  # one node's file is for that node
+                told.append(f"{node.name}: the baseline has no facts of this host")
             continue
-        lines = [f"{node.name}, since the baseline: {line}" for line in _changes(before, node)]
+        lines = [f"{node.name}, {SINCE}: {line}" for line in _changes(before, node)]
         more = [f"{node.name}: and {len(lines) - SHOWN} more changes"] if len(lines) > SHOWN else []
         told += [*lines[:SHOWN], *more]
     return tuple(told)
@@ -68,87 +73,66 @@ def _by_host(cluster: Cluster) -> dict[str, Node]:
     return {node.identity.hostname: node for node in reversed(cluster.nodes)}
 
 
+def _with_renamed(nodes: Sequence[Node], known: dict[str, Node]) -> dict[str, Node]:
+    """Containers have other names each time: a host that is not known by its name is the one of the same node rank that
+    is not seen by its own, where none is known by name or the machine has not been started anew since."""
+    hosts = {node.identity.hostname for node in nodes}
+    unseen = [one for name, one in known.items() if name not in hosts]
+    all_new = len(unseen) == len(known) == len(nodes)
+    found = dict(known)
+    for node in nodes:
+        for one in unseen:
+            same = all_new or one.identity.boot_id == node.identity.boot_id != ""
+            alone = len(nodes) == len(known) == 1
+            if node.identity.hostname not in known and same and (alone or node.node_rank == one.node_rank is not None):
+                found[node.identity.hostname] = one
+    return found
+
+
 def _changes(before: Node, now: Node) -> Iterator[str]:
-    for name in IDENTITY:
-        yield from _changed(name.replace("_", " "), getattr(before.identity, name), getattr(now.identity, name))
-    for setting in (NNODES, NPROC_PER_NODE, MASTER_ADDR):
-        yield from _changed(setting.flag, getattr(before.plan, setting.name), getattr(now.plan, setting.name))
-    for name in sorted((before.variables.keys() | now.variables.keys()) & COMPARED_VARIABLES):
-        yield from _changed(name, before.variables.get(name), now.variables.get(name), unset="not set")
+    for name in VERSIONS:
+        yield from changed(name.replace("_", " "), getattr(before.identity, name), getattr(now.identity, name))
+    yield from _driver(before.facts, now.facts)
+    for setting in (NNODES, NPROC_PER_NODE, BACKEND, RDZV_BACKEND):
+        yield from changed(setting.flag, getattr(before.plan, setting.name), getattr(now.plan, setting.name))
+    reached = now.meeting.joined or now.meeting.hosted
+    if not reached and not (before.network.master_is_own and now.network.master_is_own):
+        yield from changed(MASTER_ADDR.flag, before.plan.master_addr, now.plan.master_addr)
+    names = COMPARED_VARIABLES if any(name.startswith("SLURM_") for name in now.variables) else _with_masks()
+    for name in sorted((before.variables.keys() | now.variables.keys()) & names):
+        yield from changed(name, before.variables.get(name), now.variables.get(name), unset="not set")
     if before.saw("host") and now.saw("host"):
-        yield from _host(before, now)
+        yield from host_changes(before, now, comparable=before.identity.distdoctor == now.identity.distdoctor)
     if before.saw("network") and now.saw("network"):
-        yield from _network(before, now)
-    usual, today = before.mesh.rate_median, now.mesh.rate_median
-    if usual and today and not 1 / SLOWER < today / usual < SLOWER:
-        yield f"the usual link: {usual / 1e6:,.0f} MB/s, now {today / 1e6:,.0f} MB/s"
-    if all(node.facts.ranks and node.facts.ranks[0].gpu for node in (before, now)):
-        yield from _changed("visible GPUs", _devices(before), _devices(now), unset="none")
+        yield from network_changes(before, now, reached)
+    yield from speed_changes(before, now)
 
 
-def _host(before: Node, now: Node) -> Iterator[str]:
-    for name in LIMITS:
-        yield from _changed(name.replace("_", " "), getattr(before.limits, name), getattr(now.limits, name))
-    sizes = [node.limits.shared_memory.size if node.limits.shared_memory else None for node in (before, now)]
-    yield from _changed("size of /dev/shm", *sizes)
-    yield from _changed(
-        "addresses of the own name", _set(before.system.own_name.addresses), _set(now.system.own_name.addresses)
-    )
-    lines = [tuple(line.text for line in node.system.hosts_lines) for node in (before, now)]
-    yield from _changed("lines of /etc/hosts about this host", *lines, unset="none")
-    yield from _changed("look-ups (nsswitch.conf)", before.system.name_sources, now.system.name_sources)
-    for backend in ("gloo", "nccl"):
-        picked = [choice.interface if (choice := getattr(node.system, backend)) else None for node in (before, now)]
-        yield from _changed(f"interface that {backend} picks", *picked)
-    old, new = ({i.name: i for i in node.interfaces if not is_virtual(i.name)} for node in (before, now))
-    for name in sorted(old.keys() | new.keys()):
-        if name not in old or name not in new:
-            yield f"interface {name} is {'gone' if name in old else 'new'}"
-            continue
-        yield from _changed(f"addresses of {name}", _set(old[name].addresses), _set(new[name].addresses), unset="none")
-        yield from _changed(f"MTU of {name}", old[name].mtu, new[name].mtu)
-        yield from _changed(f"{name} is up", old[name].up, new[name].up)
-    paths = [{f.use: f.path for f in node.system.folders or () if f.use in LASTING} for node in (before, now)]
-    for use in sorted(paths[0].keys() & paths[1].keys()):
-        yield from _changed(use, paths[0][use], paths[1][use])
-    kinds = [{f.use: f.filesystem for f in node.system.folders or ()} for node in (before, now)]
-    for use in sorted(kinds[0].keys() & kinds[1].keys()):
-        yield from _changed(f"file system of {use}", kinds[0][use], kinds[1][use])
+def _with_masks() -> frozenset[str]:
+    return COMPARED_VARIABLES | {*MASKS}
 
 
-def _network(before: Node, now: Node) -> Iterator[str]:
-    old, new = before.network, now.network
-    if old.master and new.master and old.master.name == new.master.name:
-        yield from _changed(f"addresses of {new.master.name}", _set(old.master.addresses), _set(new.master.addresses))
-    if old.route and new.route and old.route.target == new.route.target:
-        yield from _changed(f"way to {new.route.target}", old.route.interface, new.route.interface)
-    if old.firewall and new.firewall and old.firewall.readable and new.firewall.readable:
-        filters = [
-            _set(f"{c.hook} {c.name} policy {c.policy} {rule}" for c in chains for rule in (c.blocking_rules or ("",)))
-            for chains in (old.firewall.chains, new.firewall.chains)
-        ]
-        yield from _changed("what the packet filter blocks", *filters, unset="nothing")
+def _driver(before: NodeFacts, now: NodeFacts) -> Iterator[str]:
+    if before.driver and now.driver and not before.driver.error and not now.driver.error:
+        for name in DRIVER:
+            yield from changed(f"GPU driver: {name}", getattr(before.driver, name), getattr(now.driver, name))
+        for name in ("name", "power_limit", "compute_mode", "mig", "ecc", "persistence", "pcie_width"):
+            values = [tuple(str(getattr(one, name)) for one in d.devices) for d in (before.driver, now.driver)]
+            yield from changed(f"GPUs: {name.replace('_', ' ')}", *values)
+    if all(facts.ranks and facts.ranks[0].gpu for facts in (before, now)):
+        yield from changed("visible GPUs", _devices(before), _devices(now), unset="none")
+    logs = [facts.ranks[0].nccl if facts.ranks else None for facts in (before, now)]
+    if logs[0] and logs[1]:
+        yield from changed("NCCL", logs[0].version, logs[1].version)
+        yield from changed("network of NCCL", logs[0].network, logs[1].network)
+    if before.rdma and now.rdma:
+        yield from changed_set("RDMA ports", *(map(_port, one.ports) for one in (before.rdma, now.rdma)))
 
 
-def _devices(node: Node) -> tuple[str, ...]:
-    seen = node.facts.ranks[0].gpu if node.facts.ranks else None
+def _port(port: RdmaPort) -> str:
+    return f"{port.name} {port.state} {f'{port.rate:g} Gb/s' if port.rate else ''}".strip()
+
+
+def _devices(facts: NodeFacts) -> tuple[str, ...]:
+    seen = facts.ranks[0].gpu if facts.ranks else None
     return tuple(device.name for device in seen.visible) if seen else ()
-
-
-def _set(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(values)))
-
-
-def _changed(what: str, *values: object, unset: str = "") -> Iterator[str]:
-    """The line where both values, before and now, are known and differ; with ``unset``, what is not there is known."""
-    before, now = values
-    if before == now or (not unset and (before in (None, "", ()) or now in (None, "", ()))):
-        return
-    yield f"{what}: {_said(before, unset)}, now {_said(now, unset)}"
-
-
-def _said(value: object, unset: str) -> str:
-    if value in (None, "", ()):
-        return unset
-    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -92,4 +92,5 @@ class Ladder:
             return with_unconfirmed(self._reports.of_own(recorder), err.report, options.checks)
         if report is None:
             recorder.update_meeting(ended=True)
-        return report
+            return None
+        return self._reports.with_own_changes(report, recorder.facts)

@@ -14,7 +14,7 @@ from distdoctor.model.cluster import Cluster, build
 from distdoctor.model.facts import NodeFacts
 from distdoctor.model.report import Report
 from distdoctor.model.stages import needs_torch
-from distdoctor.session.baseline import changes
+from distdoctor.session.baseline import changes, with_own_changes
 from distdoctor.session.recorder import Recorder
 
 EACH_BY_ITSELF = (
@@ -60,6 +60,10 @@ class ReportMaker:
         if unfinished and report.verdict in ("pass", "warn"):
             report = replace(report, verdict="incomplete")
         return report
+
+    def with_own_changes(self, report: Report, own: NodeFacts) -> Report:
+        """Node 0's report, with what changed on this node since its own baseline."""
+        return with_own_changes(report, own, self._baseline)
 
     def of_own(self, recorder: Recorder, judgement: Judgement | None = None, unfinished: bool = False) -> Report:
         """The report of this process's own facts; they are judged here where that is not done."""

@@ -35,6 +35,8 @@ def test_lowered_limits_are_seen() -> None:
     def lower() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (222, 333))
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+        resource.setrlimit(resource.RLIMIT_STACK, (4 << 20, 4 << 20))
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
     done = subprocess.run(
         [sys.executable, "-c", _SHOW],
@@ -46,6 +48,7 @@ def test_lowered_limits_are_seen() -> None:
     )
     found = json.loads(done.stdout)
     assert (found["open_files"], found["open_files_hard"], found["locked_memory"]) == (222, 333, 65536)
+    assert (found["stack"], found["address_space"], found["data_segment"]) == (4 << 20, 8 << 30, -1)
 
 
 def test_files_that_were_left_open_for_this_process_are_counted() -> None:

@@ -13,8 +13,23 @@ from distdoctor import __version__
 from distdoctor.cli.app import run
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import FactsFile, Folder, Interface, Limits, MeshFacts, NodeFacts, encode
-from distdoctor.session.baseline import changes, with_changes
+from distdoctor.model.facts import (
+    DriverFacts,
+    FactsFile,
+    Folder,
+    HostsLine,
+    Interface,
+    Limits,
+    LinkRate,
+    MeshFacts,
+    NodeFacts,
+    RdmaFacts,
+    RdmaPort,
+    Resolution,
+    TableRoute,
+    encode,
+)
+from distdoctor.session.baseline import changes, with_changes, with_own_changes
 from tests.facts_builder import (
     CHECKS,
     blocking,
@@ -38,7 +53,10 @@ def since(before: NodeFacts, now: NodeFacts) -> list[str]:
 
 
 def interface(**changes: Any) -> tuple[Interface, ...]:
-    return (Interface("eth0", **{"addresses": ("10.77.0.11",), "mtu": 9000, **changes}),)
+    return (Interface("eth0", **{"addresses": ("10.77.0.11",), "prefix_lengths": (24,), "mtu": 9000, **changes}),)
+
+
+ROUTE = TableRoute("0.0.0.0/0", "10.77.0.1", "eth0")
 
 
 def test_an_equal_run_has_nothing_to_tell() -> None:
@@ -82,18 +100,118 @@ def test_what_differs_from_run_to_run_does_not_count() -> None:
         (
             lambda f: f,
             lambda f: with_network(f, firewall=blocking("tcp dport 29500 drop")),
-            "what the packet filter blocks: nothing, now input input policy accept tcp dport 29500 drop",
+            "what the packet filter blocks: input input policy accept tcp dport 29500 drop is new",
         ),
         (
             lambda f: with_mesh(f, rate_median=1.2e9),
             lambda f: with_mesh(f, rate_median=1.1e8),
             "the usual link: 1,200 MB/s, now 110 MB/s",
         ),
+        (
+            lambda f: with_identity(f, kernel="6.1.0-31", libc="glibc 2.36"),
+            lambda f: with_identity(f, kernel="6.1.0-37", libc="glibc 2.36"),
+            "kernel: 6.1.0-31, now 6.1.0-37",
+        ),
+        (
+            lambda f: with_host(f, sysctls={"net.core.somaxconn": "4096", "net.ipv4.tcp_sack": "1"}),
+            lambda f: with_host(f, sysctls={"net.core.somaxconn": "128"}),
+            "net.core.somaxconn: 4096, now 128",
+        ),
+        (
+            lambda f: with_host(f, interfaces=interface(speed=25000)),
+            lambda f: with_host(f, interfaces=interface(speed=1000)),
+            "speed of eth0 (Mbit/s): 25000, now 1000",
+        ),
+        (
+            lambda f: with_host(f, interfaces=interface(speed=100)),
+            lambda f: with_host(f, interfaces=interface(speed=100, half_duplex=True)),
+            "eth0 is half duplex: False, now True",
+        ),
+        (
+            lambda f: with_host(f, limits=Limits()),
+            lambda f: with_host(f, limits=Limits(memory=1 << 30)),
+            "memory of the container (bytes): none, now 1073741824",
+        ),
+        (
+            lambda f: replace(f, driver=DriverFacts("nvml", module="570.86")),
+            lambda f: replace(f, driver=DriverFacts("nvml", module="580.65")),
+            "GPU driver: module: 570.86, now 580.65",
+        ),
+        (
+            lambda f: replace(f, rdma=RdmaFacts((RdmaPort("mlx5_0", 1, "ACTIVE", rate=400.0),))),
+            lambda f: replace(f, rdma=RdmaFacts((RdmaPort("mlx5_0", 1, "DOWN", rate=400.0),))),
+            "RDMA ports: mlx5_0:1 ACTIVE 400 Gb/s is gone, mlx5_0:1 DOWN 400 Gb/s is new",
+        ),
+        (
+            lambda f: with_network(f, routes=(ROUTE,)),
+            lambda f: with_network(f, routes=(replace(ROUTE, gateway="10.77.0.2"),)),
+            "routes: 0.0.0.0/0 via 10.77.0.1 eth0 is gone, 0.0.0.0/0 via 10.77.0.2 eth0 is new",
+        ),
+        (
+            lambda f: with_host(f, interfaces=interface()),
+            lambda f: with_host(f, interfaces=interface(addresses=("10.78.0.11",))),
+            "addresses of eth0: 10.77.0.11, now 10.78.0.11",
+        ),
     ],
 )
 def test_what_changed_is_told(before: Any, now: Any, said: str) -> None:
     facts = healthy(2)[1]
     assert since(before(facts), now(facts)) == [said]
+
+
+def leased(name: str, address: str, limits: Limits | None = None) -> NodeFacts:
+    """A host that calls itself so, with that address, by name and by a line of /etc/hosts."""
+    facts = with_identity(healthy(2)[1], hostname=name)
+    return with_host(
+        facts,
+        own_name=Resolution(name, (address,)),
+        interfaces=interface(addresses=(address,)),
+        hosts_lines=(HostsLine(3, f"{address} {name}"),),
+        limits=limits or Limits(),
+    )
+
+
+def test_another_lease_container_and_start_are_no_changes() -> None:
+    first, before = healthy(2)[0], leased("c0ffee", "10.77.0.11", Limits(threads_max=96365, processes=48182))
+    now = leased("decade", "10.77.0.12", Limits(threads_max=96299, processes=48150))
+    assert changes(build((first, now)).nodes, (first, before)) == ()  # the same machine
+    anew = with_identity(now, boot_id="another")
+    told = changes(build((first, anew)).nodes, (first, before))
+    assert told == ("decade: the baseline has no facts of this host",)
+    assert changes(build((with_identity(first, hostname="bead"), anew)).nodes, (first, before)) == ()
+
+
+def test_an_address_that_the_master_is_looked_for_at_is_told_where_it_is_gone() -> None:
+    before = with_plan(leased("host1", "10.77.0.11"), master_addr="10.77.0.11")
+    now = with_plan(leased("host1", "10.77.0.12"), master_addr="10.77.0.11")
+    assert since(before, now) == ["addresses of eth0: 10.77.0.11, now 10.77.0.12"]
+
+
+def test_another_master_is_told_where_it_was_not_reached() -> None:
+    before = healthy(2)[1]
+    now = with_plan(before, master_addr="10.77.0.99")
+    assert since(before, now) == []
+    alone = with_meeting(now, joined=False)
+    assert since(before, alone) == ["--master-addr: 10.77.0.10, now 10.77.0.99"]
+
+
+def test_a_busy_host_measures_no_link() -> None:
+    before = with_mesh(healthy(2)[1], rate_median=1.2e9)
+    now = with_mesh(before, rate_median=1.1e8)
+    for busy in (with_mesh(now, busy=1.0), with_mesh(now, rates=(LinkRate("host0", 1.1e8, 1.1e9),))):
+        assert since(before, busy) == []
+    assert since(with_mesh(before, busy=1.0), now) == []
+
+
+def test_each_node_may_have_its_own_baseline() -> None:
+    """Each host keeps its facts in a file of its own; node 0's report is told on each."""
+    before = healthy(2)
+    now = tuple(with_identity(one, torch="2.14.0") for one in before)
+    report = with_changes(diagnose(now, CHECKS), now, before[:1])
+    assert not [note for note in report.notes if "host1" in note]
+    told = with_own_changes(report, now[1], before[1:])
+    assert told.notes[-1] == "host1, since the baseline: torch: 2.13.0, now 2.14.0"
+    assert with_own_changes(told, now[1], before[1:]) == told == with_own_changes(told, now[1], ())
 
 
 def test_what_was_not_looked_at_is_no_change() -> None:
@@ -105,8 +223,9 @@ def test_what_was_not_looked_at_is_no_change() -> None:
 
 
 def test_a_host_that_the_baseline_lacks_is_named() -> None:
-    first, second = healthy(2)
-    assert changes(build((first, second)).nodes, (first,)) == ("host1: the baseline has no facts of this host",)
+    first, second, third = healthy(3)
+    told = ("host2: the baseline has no facts of this host",)
+    assert changes(build((first, second, third)).nodes, (first, second)) == told
 
 
 def test_a_change_alone_is_no_reason_for_a_verdict() -> None:
@@ -139,7 +258,7 @@ def test_a_home_that_moved_is_told_and_a_folder_of_the_job_is_not() -> None:
 
 def test_a_limit_on_the_size_of_files_is_told() -> None:
     before, now = (with_host(healthy(2)[1], limits=Limits(file_size=size)) for size in (-1, 1024))
-    assert since(before, now) == ["file size: -1, now 1024"]
+    assert since(before, now) == ["file size (bytes): unlimited, now 1024"]
 
 
 def test_one_container_is_compared_whatever_it_is_called() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.kernel import KernelLine
@@ -42,6 +42,10 @@ class Identity:
     """What else was seen where torch cannot be imported."""
     torch_memory: int | None = None
     """Bytes of memory of its own (RssAnon) that a process has once torch is imported: what each rank takes at least."""
+    kernel: str = ""
+    """Its release, as ``uname -r`` tells it."""
+    libc: str = ""
+    """The C library and its version, as ``glibc 2.36``; empty where it does not say."""
     torch_cpus: int | None = None
     """On how many CPUs that process may run once torch is imported: its OpenMP may have bound it to fewer."""
 
@@ -74,6 +78,10 @@ class Interface:
     mtu: int = 0
     mac: str = ""
     """Its hardware address, in lower case (``02:42:ac:11:00:02``); empty where it has none or that is not known."""
+    speed: int | None = None
+    """Mbit/s, as it was agreed upon with the other end (ethtool); None: the driver does not tell, or it is down."""
+    half_duplex: bool = False
+    """It sends or receives, never both at once."""
 
 
 @dataclass(frozen=True)
@@ -240,5 +248,7 @@ class HostFacts:
     build_locks: tuple[BuildLock, ...] | None = None
     """None where they were not looked at."""
     account: Account | None = None
+    sysctls: dict[str, str] = field(default_factory=dict)
+    """Settings of the kernel that jobs depend on, by their names; those that are not here or may not be read lack."""
     kernel_log: tuple[KernelLine, ...] | None = None
     """Of the last quarter of an hour, those that checks know which look at it; None where it may not be read."""

@@ -29,6 +29,12 @@ class Limits:
     """Bytes."""
     file_size: int | None = None
     """RLIMIT_FSIZE: how many bytes a file may have that this process writes."""
+    address_space: int | None = None
+    """RLIMIT_AS, in bytes."""
+    data_segment: int | None = None
+    """RLIMIT_DATA, in bytes."""
+    stack: int | None = None
+    """RLIMIT_STACK, in bytes."""
     shared_memory: SharedMemory | None = None
     port_range: tuple[int, int] | None = None
     """net.ipv4.ip_local_port_range: the first and the last port that connect() and bind(0) use."""
