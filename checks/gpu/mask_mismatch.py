@@ -71,7 +71,7 @@ def of_rocm(node: Node) -> Iterator[Finding]:
         return
     left = len(outer.split(","))
     entries = [entry.strip() for entry in inner.split(",")]
-    wrong = [entry for entry in entries if entry.isdigit() and int(entry) >= left]
+    wrong = [entry for entry in entries if entry.isdecimal() and int(entry) >= left]
     looked = gpus.looked_at_gpus(node)
     if wrong and looked and all(len(facts.visible) < len(entries) for facts in looked):
         yield Finding.about(
@@ -116,7 +116,7 @@ def problem(node: Node) -> tuple[str, str] | None:
 
 def beyond(entry: str, present: int) -> bool:
     """Whether an entry is a number that no device has."""
-    return entry.isdigit() and int(entry) >= present
+    return entry.isdecimal() and int(entry) >= present
 
 
 def elsewhere(entry: str, names: list[str]) -> bool:

@@ -122,5 +122,5 @@ def remedies(nodes: list[Node]) -> list[Fix]:
 
 def looks_itself(node: Node) -> bool:
     """NCCL 2.21 and later do."""
-    numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdigit()]
+    numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return numbers >= [2, 21]

@@ -160,7 +160,7 @@ def unlike_its_model(cluster: Cluster, value: Callable[[Device], T | None]) -> I
 
 def may_share(node: Node) -> bool:
     """Whether NCCL lets several ranks have one GPU here: 2.30 and later does where it is told to (NCCL src/init.cc)."""
-    version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdigit()]
+    version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return version >= [2, 30] and node.variables.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") not in ("0", "")
 
 

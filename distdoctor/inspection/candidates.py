@@ -11,6 +11,7 @@ from functools import cached_property
 
 from distdoctor.inspection import proc_files, thread_names
 from distdoctor.model.launch_settings import LOCAL_RANK, RANK
+from distdoctor.model.sanitize import ADDRESS_VARIABLES, without_userinfo
 
 STARTED_BY = (
     *RANK.variables,
@@ -121,6 +122,8 @@ def _candidate(pid: int, stat: proc_files.Stat) -> Candidate | None:
     if not command[0] and stat.state != "Z":
         return None  # a thread of the kernel
     variables = proc_files.environ(pid)
+    if variables is not None:  # these are told
+        variables.update({name: without_userinfo(variables[name]) for name in ADDRESS_VARIABLES if name in variables})
     torch = None
     if variables is None or stat.state == "Z":
         one = Candidate(pid, stat.parent, stat.started, stat.state, name, command, variables or {}, False)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.launch.nodes import number_of
 from distdoctor.launch.torchrun_line import options
 from distdoctor.model.launch_settings import (
     MASTER_ADDR,
@@ -23,6 +24,7 @@ from distdoctor.model.launch_settings import (
     Setting,
 )
 from distdoctor.model.plan import DEFAULT_PORT
+from distdoctor.model.sanitize import without_userinfo
 
 _JOIN_TIMEOUT = 600.0
 """Seconds that c10d waits for the least number of nodes (dynamic_rendezvous.py, ``RendezvousTimeout``)."""
@@ -46,20 +48,19 @@ class AgentOptions:
     @property
     def nodes(self) -> tuple[int, int] | None:
         """The least and the largest number of nodes; None where it is no number."""
-        parts = self.nnodes.split(":")
-        if not all(part.isdecimal() for part in parts) or len(parts) > 2:
-            return None
-        return int(parts[0]), int(parts[-1])
+        parts = [number_of(part) for part in self.nnodes.split(":")]
+        least, most = parts[0], parts[-1]
+        return (least, most) if least is not None and most is not None and len(parts) <= 2 else None
 
     @property
     def endpoint(self) -> tuple[str, int] | None:
         """Where the agents meet; None where that is not said."""
         if self.rdzv_backend == "static":
-            port = self.master_port if self.master_port.isdecimal() else ""
+            port = number_of(self.master_port)
             if self.rdzv_endpoint:
                 host, number = split_endpoint(self.rdzv_endpoint)
                 return host, number if number is not None else DEFAULT_PORT
-            return (self.master_addr or "127.0.0.1"), int(port) if port else DEFAULT_PORT
+            return (self.master_addr or "127.0.0.1"), DEFAULT_PORT if port is None else port
         if not self.rdzv_endpoint:
             return None
         host, number = split_endpoint(self.rdzv_endpoint)
@@ -68,8 +69,7 @@ class AgentOptions:
     @property
     def static_node_rank(self) -> int | None:
         """Which node this one was told to be, 0 unless told (run.py); None with c10d, which gives the numbers out."""
-        number = self.node_rank or "0"
-        return int(number) if self.rdzv_backend == "static" and number.isdecimal() else None
+        return number_of(self.node_rank or "0") if self.rdzv_backend == "static" else None
 
     @property
     def join_timeout(self) -> float:
@@ -89,10 +89,10 @@ def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptio
         nnodes=told(NNODES, "1"),
         nproc_per_node=told(NPROC_PER_NODE, "1"),
         node_rank=told(NODE_RANK, ""),
-        master_addr=told(MASTER_ADDR, ""),
+        master_addr=without_userinfo(told(MASTER_ADDR, "")),
         master_port=told(MASTER_PORT, ""),
         rdzv_backend=told(RDZV_BACKEND, "static"),
-        rdzv_endpoint=told(RDZV_ENDPOINT, ""),
+        rdzv_endpoint=without_userinfo(told(RDZV_ENDPOINT, "")),
         rdzv_id=told(RDZV_ID, "none"),
         rdzv_conf=told(RDZV_CONF, ""),
         standalone=STANDALONE.flag in given or STANDALONE.pet in variables,

@@ -25,6 +25,7 @@ from distdoctor.inspection import (
 from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.launch.nodes import number_of
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
 from distdoctor.model.plan import DEFAULT_PORT, Plan
@@ -217,6 +218,7 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
     address, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
     if not address and options and options.rdzv_backend == "static" and options.endpoint:
         address, port = options.endpoint[0], str(options.endpoint[1])
+    number = number_of(port)
     nodes = options.nodes if options else None
     world = next((one.world_size for one in ranks if one.world_size is not None), None)
     local = next((one.local_world_size for one in ranks if one.local_world_size is not None), None)
@@ -226,7 +228,7 @@ def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: S
         launcher=launcher,
         run_id=found.run_id,
         master_addr=address,
-        master_port=int(port) if port.isdecimal() else DEFAULT_PORT if address else None,
+        master_port=number if number is not None else DEFAULT_PORT if address else None,
         rdzv_backend=options.rdzv_backend if options else "",
         rdzv_endpoint=f"{options.endpoint[0]}:{options.endpoint[1]}" if options and options.endpoint else "",
         join_timeout=options.join_timeout if options and options.rdzv_backend == "c10d" else None,

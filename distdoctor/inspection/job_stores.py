@@ -11,6 +11,7 @@ from typing import TypedDict
 from distdoctor.inspection import namespaces, proc_files, store_view
 from distdoctor.inspection.jobs import Found
 from distdoctor.launch.address_syntax import split_endpoint
+from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import StoreView
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
@@ -22,6 +23,10 @@ STORE_SECONDS = 1.4
 """How long the stores are asked at most, meanwhile."""
 CROWDED_SECONDS = 4.0
 """The same on a host that has more to run than it has processors: there an answer, or its reading, may have to wait."""
+
+
+MAX_WORLD = 1_000_000
+"""As many ranks as a job may be said to have before it is taken for a mistake: their keys are asked for one by one."""
 
 
 class _Known(TypedDict):
@@ -57,10 +62,11 @@ def patience() -> float:
 
 def _known(found: Found) -> _Known:
     """What is known of the job, whatever its store holds."""
-    worlds = [number for one in found.ranks if (number := one.variables.get(WORLD_SIZE.variables[0], "")).isdecimal()]
+    said = (number_of(one.variables.get(WORLD_SIZE.variables[0])) for one in found.ranks)
+    worlds = [number for number in said if number is not None and number <= MAX_WORLD]
     by_agent = found.variable("TORCHELASTIC_USE_AGENT_STORE") == "True" or found.options is not None
     return {
-        "expected_world": int(max(worlds, key=worlds.count)) if worlds else None,
+        "expected_world": max(worlds, key=worlds.count) if worlds else None,
         "run_id": found.run_id or "none",
         "hosted_by": "agent" if by_agent else "rank 0" if found.ranks else "",
     }
@@ -69,8 +75,8 @@ def _known(found: Found) -> _Known:
 def _elsewhere(found: Found, place: tuple[str, int]) -> tuple[tuple[StoreView, ...], list[str]]:
     """The same for a job in another network namespace: asked from in there, by addresses that are known in there."""
     pid, seen = min(found.members), found.seen_store()
-    master, port = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
-    places = dict.fromkeys([place, *([(master, int(port))] if master and port.isdecimal() else [])])
+    own = _by_variables(found)
+    places = dict.fromkeys([place, *([own] if own else [])])
     views, notes = [], []
     for host, number in places:
         there = seen[0] if seen and seen[1] == number else ""
@@ -99,15 +105,24 @@ def _unreachable(view: StoreView) -> StoreView:
 
 
 def place_of(found: Found, given: str | None = None) -> tuple[str, int] | None:
-    """Where the job's ranks, or its agents, meet."""
+    """Where the job's ranks, or its agents, meet; None where that is not said, or with a port that is none."""
+    place = _place_of(found, given)
+    return place if place is not None and 0 < place[1] <= 65535 else None
+
+
+def _by_variables(found: Found) -> tuple[str, int] | None:
+    address, port = found.variable(MASTER_ADDR.variables[0]), number_of(found.variable(MASTER_PORT.variables[0]))
+    return (address, port) if address and port is not None and 0 < port <= 65535 else None
+
+
+def _place_of(found: Found, given: str | None) -> tuple[str, int] | None:
     if given:
         host, port = split_endpoint(given)
         return host, port if port is not None else DEFAULT_PORT
-    address, port_text = found.variable(MASTER_ADDR.variables[0]), found.variable(MASTER_PORT.variables[0])
     if found.options is not None and found.options.rdzv_backend == "c10d" and found.options.endpoint:
         return found.options.endpoint
-    if address and port_text.isdecimal():
-        return address, int(port_text)
+    if own := _by_variables(found):
+        return own
     if found.options is not None and found.options.endpoint:
         return found.options.endpoint
     return found.seen_store()

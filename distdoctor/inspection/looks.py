@@ -16,6 +16,7 @@ from distdoctor.inspection.command_line import of_agent
 from distdoctor.inspection.sleeps import EVENTS, left
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import FUTEX, SLEEP, WITH_FILE, name_of, restarted
+from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
 from distdoctor.model.facts.job import Role
@@ -154,7 +155,7 @@ def process(one: Candidate, role: Role, tables: SocketTables) -> JobProcess:
             node_rank=of_agent(one.command, env).static_node_rank if role == "agent" else _number(env, NODE_RANK),
             world_size=_number(env, WORLD_SIZE),
             local_world_size=_number(env, NPROC_PER_NODE),
-            restart=_int(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,
+            restart=number_of(env.get("TORCHELASTIC_RESTART_COUNT")) or 0,
             variables=environment(variables(env)) if role in ("rank", "agent") else {},
             torch=one.torch,
             threads=threads(one.pid, tables) if role != "child" else threads(one.pid, tables)[:1],
@@ -203,10 +204,6 @@ def _files(pid: int) -> tuple[str, ...]:
 
 def _number(env: dict[str, str], setting: Setting) -> int | None:
     for name in (*setting.variables, *_SCHEDULERS.get(setting.name, ())):
-        if (value := _int(env.get(name))) is not None:
+        if (value := number_of(env.get(name))) is not None:
             return value
     return None
-
-
-def _int(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text.strip()) else None

@@ -15,6 +15,7 @@ from distdoctor.inspection import proc_files
 from distdoctor.inspection.candidates import Candidate
 from distdoctor.inspection.debug_endpoints import recorders_of
 from distdoctor.inspection.jobs import Found
+from distdoctor.launch.nodes import number_of
 from distdoctor.logs import flight_recorder
 from distdoctor.model.facts import WorkerServer
 from distdoctor.model.launch_settings import RANK
@@ -31,7 +32,7 @@ def read(found: Found) -> tuple[WorkerServer, ...]:
     told = []
     for one in found.ranks:
         rank = one.variables.get(RANK.variables[0], "")
-        if not rank.isdecimal():
+        if number_of(rank) is None:
             continue
         for prefix in prefixes(one.variables):
             entry = _read(one, int(rank), f"{prefix}{rank}")

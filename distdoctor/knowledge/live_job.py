@@ -178,7 +178,7 @@ def ports_of(job: JobFacts) -> frozenset[int]:
     if job.master_port is not None:
         ports.add(job.master_port)
     _, _, port = job.rdzv_endpoint.rpartition(":")
-    return frozenset(ports | ({int(port)} if port.isdecimal() else set()))
+    return frozenset(ports | ({int(port)} if port.isdecimal() and len(port) < 6 else set()))
 
 
 def _below(pid: int, processes: Iterable[JobProcess]) -> Iterator[JobProcess]:

@@ -63,7 +63,7 @@ def address_meant(text: str) -> str | None:
 
 def split_endpoint(text: str) -> tuple[str, int | None]:
     """HOST[:PORT] or [IPV6][:PORT] apart."""
-    match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", text) or re.fullmatch(r"([^:]*):(\d+)", text)
+    match = re.fullmatch(r"\[([^\]]+)\](?::(\d{1,18}))?", text) or re.fullmatch(r"([^:]*):(\d{1,18})", text)
     if match is None:
         return text, None
     return match[1], int(match[2]) if match[2] else None

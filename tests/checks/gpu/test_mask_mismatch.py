@@ -44,6 +44,10 @@ LOOK_ALIKES = [
         "gpu/fewer-than-ranks",
     ),
     LookAlike("by UUID", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "GPU-0-0,GPU-0-1"}})),
+    LookAlike(
+        "a digit that is no number",
+        lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1,\N{SUPERSCRIPT TWO}"}}),
+    ),
 ]
 
 test_found = found(CHECK, ROWS)

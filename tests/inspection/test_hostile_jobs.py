@@ -1,0 +1,52 @@
+"""What any user can give a process of his: numbers beyond all bounds, and passwords in addresses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from distdoctor.inspection import candidates, hang, job_stores, looks, proc_files
+from distdoctor.inspection.candidates import Candidate
+from distdoctor.inspection.command_line import of_agent
+from distdoctor.inspection.jobs import Found
+from distdoctor.inspection.sockets import SocketTables
+
+HUGE = ("9" * 5000, "\u00b2", "-1", "1e9", "99999999999")
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"])
+def test_a_number_that_is_none_is_not_known(name: str, value: str) -> None:
+    told = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", name: value}
+    one = Candidate(os.getpid(), 1, 0.0, "S", "python", (), told)
+    found = Found("job", "", {one.pid: (one, "rank")})
+    assert job_stores.place_of(found) == (("127.0.0.1", 29500) if name != "MASTER_PORT" else None)
+    assert job_stores._known(found)["expected_world"] == (2 if name != "WORLD_SIZE" else None)
+    facts = hang._facts(found, [looks.process(one, "rank", SocketTables())], 0.0, ())
+    assert facts.world_size == (2 if name != "WORLD_SIZE" else None)
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("flag", ["--nnodes", "--node-rank", "--master-port"])
+def test_nor_is_one_of_a_command_line(flag: str, value: str) -> None:
+    options = of_agent(["torchrun", f"{flag}={value}", "train.py"], {})
+    assert options.nodes == ((1, 1) if flag != "--nnodes" else None)
+    assert options.static_node_rank == (0 if flag != "--node-rank" else None)
+    assert options.endpoint == ("127.0.0.1", 29500)
+
+
+def test_no_password_of_an_address_is_told() -> None:
+    env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "me:s3cret@node0", "MASTER_PORT": "29500"}
+    words = ["--rdzv-endpoint=me:s3cret@node0:29400", "--rdzv-backend=c10d", "--master-addr=me:s3cret@node0"]
+    with subprocess.Popen([sys.executable, "-c", "input()"], env=env, stdin=subprocess.PIPE) as process:
+        try:
+            seen = proc_files.stat(process.pid)
+            one = candidates._candidate(process.pid, seen) if seen is not None else None
+        finally:
+            process.kill()
+    assert one is not None and one.variables["MASTER_ADDR"] == "***@node0"
+    options = of_agent(["torchrun", *words, "train.py"], {})
+    assert (options.endpoint, options.master_addr) == (("***@node0", 29400), "***@node0")
