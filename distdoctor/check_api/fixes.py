@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from distdoctor.check_api.node_addresses import own_host_names
+from distdoctor.check_api.routes import lookup
 from distdoctor.check_api.text import some_of, together
 from distdoctor.knowledge.packet_filter import open_commands, opening_port
 from distdoctor.knowledge.ruleset import FilterHook
@@ -15,6 +16,9 @@ from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
 from distdoctor.model.launch_settings import BY_NAME, INIT_METHOD, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
 from distdoctor.model.plan import DEFAULT_PORT, Plan
+
+SHOWN_ROUTERS = 8
+"""On the way to how many peers routers are told of."""
 
 
 def set_launch_fix(node: Node, text: str, name: str, value: object, option: int = 1) -> Fix:
@@ -120,9 +124,16 @@ def open_firewall_fix(
     if commands:
         return Fix(f"On {name}, accept {what} {ends}.", (name,), option, commands=commands)
     if rules is not None and rules.readable:
-        text = f"No rule of {name} blocks {what} {ends}: let it through between the hosts (security group, switch)."
+        between = ", ".join((*(f"router {at}" for at in _routers(node, peers)), "security group", "switch"))
+        text = f"No rule of {name} blocks {what} {ends}: let it through between the hosts ({between})."
         return Fix(text, (name,), option)
     return Fix(f"On {name}, accept {what} {ends} (its firewall's rules were not seen).", (name,), option)
+
+
+def _routers(node: Node | None, peers: Sequence[str]) -> tuple[str, ...]:
+    """The next hosts on the way from ``node`` to the peers that are not in its own networks."""
+    ways = [lookup(node, peer) for peer in peers[:SHOWN_ROUTERS]] if node is not None else []
+    return tuple(dict.fromkeys(way.gateway for way in ways if way is not None and way.gateway is not None))
 
 
 def append_hosts_line(address: str, name: str) -> str:

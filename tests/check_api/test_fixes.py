@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.check_api.fixes import READ_HOSTS_FILE, append_hosts_line, correct_own_hosts_line, set_launch_fix
+from distdoctor.check_api.fixes import (
+    READ_HOSTS_FILE,
+    append_hosts_line,
+    correct_own_hosts_line,
+    open_firewall_fix,
+    set_launch_fix,
+)
 from distdoctor.model.cluster import build
-from distdoctor.model.facts import HostsLine
+from distdoctor.model.facts import Firewall, HostsLine, TableRoute
 from distdoctor.probes.names import sources
-from tests.facts_builder import loopback_name, node, with_host_lines, with_plan
+from tests.facts_builder import loopback_name, node, with_host_lines, with_network, with_plan
 
 
 @pytest.mark.parametrize(
@@ -93,3 +99,13 @@ def test_the_files_come_first_in_nsswitch(tmp_path: Path) -> None:
         subprocess.run(["sh", "-ec", READ_HOSTS_FILE.replace("/etc/nsswitch.conf", str(file))], check=True)
         assert before == ("dns",) and sources(str(file)) == ("files", "dns")
         assert file.read_text().splitlines()[0::2] == ["passwd: files", "networks: files # hosts: x"]
+
+
+def test_what_no_host_blocks_may_be_the_routers_between_them() -> None:
+    """A reader at night looks on the machine that is named."""
+    entries = (TableRoute("10.77.0.0/24", None, "eth0"), TableRoute("10.78.0.0/24", "10.77.0.12", "eth0"))
+    one = build([with_network(node("host0"), routes=entries, firewall=Firewall(True))]).nodes[0]
+    far = open_firewall_fix(one, "host0", "input", ["10.78.0.11"], 29500)
+    near = open_firewall_fix(one, "host0", "input", ["10.77.0.11"], 29500)
+    assert far.text.endswith("(router 10.77.0.12, security group, switch).")
+    assert near.text.endswith("(security group, switch).")
