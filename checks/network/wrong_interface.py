@@ -122,7 +122,10 @@ def evidence(pick: PickedAddress) -> Iterator[str]:
 def fix(pick: PickedAddress) -> Fix:
     node, interface = pick.node, primary_interface(pick.node)
     if interface is None or interface == pick.interface:
-        text = f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has."
+        text = (
+            f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has; a container "
+            "on a bridge of its own machine: start it with --network=host."
+        )
         return Fix.on(node, text)
     text = f"On {node.name}, tell {pick.backend} the interface that reaches the other nodes."
     return Fix.on(node, text, env={INTERFACE_VARIABLES[pick.backend]: interface})

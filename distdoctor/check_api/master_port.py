@@ -19,7 +19,7 @@ from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
 from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
-from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer
 from distdoctor.check_api.text import links_to, names_of
 from distdoctor.knowledge.connect_text import contact_text
@@ -116,6 +116,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     clients = tuple(one.node.name for one in shut)
     blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
     evidence = [_line(one) for one in shut]
+    evidence += [seen for one in shut if (seen := odd_source(one.node, one.contact.address))]
     fixes: list[Fix] = []
     if side != "from":
         peers = [address for one in shut if (address := one.node.reached_at or reachable_address(one.node, cluster))]

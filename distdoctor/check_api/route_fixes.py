@@ -10,6 +10,7 @@ from distdoctor.check_api.routes import (
     NO_ENTRY,
     Mask,
     RouteObstacle,
+    better_source,
     lookup,
     nearer,
     netmask,
@@ -55,6 +56,8 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
             f"{who}: it sends to {where} by {one.route.interface} ({one.route.network}), though "
             f"{near.address}/{near.length} on {near.interface} has that in its own network"
         )
+    if one.kind == "source" and (seen := odd_source(one.node, one.address)):
+        return f"{seen}; {whose} has no way back to that"
     if one.route.rule:
         way = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
         return f"{who}: policy routing (ip rule: {one.route.rule}) sends what goes to {where} {way}"
@@ -68,6 +71,18 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
     return (
         f"{who}: what comes from {where} on {one.interface} is dropped: the answer would leave by "
         f"{one.route.interface}, and rp_filter of {one.interface} is 1 (strict)"
+    )
+
+
+def odd_source(node: Node, address: str) -> str:
+    """The evidence that packets to ``address`` come from an address of another interface than they leave by; empty
+    where they do not."""
+    own, source = better_source(node, address), source_address(node, address)
+    if own is None or source is None:
+        return ""
+    return (
+        f"{node.name}: what it sends to {address} by {own.interface} comes from {source} "
+        f"({node.interface_of(source) or 'no interface of it'}), not from {own.address}"
     )
 
 
@@ -87,6 +102,12 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         setting = shlex.quote(f"net.ipv4.conf.{one.interface}.rp_filter=2")
         return Fix(text, names, option, commands=(f"sysctl -w {setting}",))
     family = "-6 " if ":" in one.address else ""
+    own = better_source(one.node, one.address)
+    if one.kind == "source" and own is not None:
+        text = f"On {who}, send by {own.interface} from its own address, {own.address}."
+        via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
+        command = f"ip {family}route replace {network} {via}dev {shlex.quote(own.interface)} src {own.address}"
+        return Fix(text, names, option, commands=(command,))
     mask = wrong_mask(one)
     if one.kind in ("narrow", "wide") and mask is not None:
         return _mask_fix(one.node, mask, option)

@@ -16,7 +16,7 @@ from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, PolicyRule, TableRoute
 
-Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path", "narrow", "wide"]
+Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path", "narrow", "wide", "source"]
 NO_ENTRY = TableRoute("", None, None)
 
 
@@ -31,7 +31,8 @@ class RouteObstacle:
     kind: Kind
     route: TableRoute = NO_ENTRY
     interface: str = ""
-    """With ``reverse-path``: the interface that drops what comes from ``address``."""
+    """With ``reverse-path``: the interface that drops what comes from ``address``; with ``source``: the one by which
+    packets leave that come from an address of another one."""
 
 
 def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
@@ -49,6 +50,8 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
         return None
     answer = Packet(source=address, source_port=port)
     back = _way(target, source, mine, answer)
+    if back is not None and back.kind == "none" and (own := better_source(source, address)) is not None:
+        return RouteObstacle(source, target, address, "source", lookup(source, address) or NO_ENTRY, own.interface)
     if back is not None and back.kind != "detour":
         return back
     network, arrives = target.network, target.interface_of(address)
@@ -208,6 +211,18 @@ def source_address(node: Node, address: str) -> str | None:
         return None
     same = [(i, a) for i, a, _ in networks(node) if i.name == entry.interface and ((":" in a) == (":" in address))]
     return same[0][1] if same else None
+
+
+def better_source(node: Node, address: str) -> Own | None:
+    """The address of the interface that packets to ``address`` leave by, where they come from one of another interface
+    (``ip route ... src``, or an address of ``lo``): the hosts on that link know a way back to the former."""
+    way, entry = node.network.route, lookup(node, address)
+    if way is None or way.target != address or way.source is None or entry is None:
+        return None
+    its = [Own(i.name, own, length) for i, own, length in networks(node) if i.name == way.interface]
+    if not its or any(one.address == way.source for one in its):
+        return None
+    return next((one for one in its if in_network(one.address, one.length, entry.gateway or address)), None)
 
 
 def networks(node: Node) -> Iterator[tuple[Interface, str, int]]:

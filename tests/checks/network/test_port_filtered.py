@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, Route
+from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, Route, TableRoute
 from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
@@ -92,6 +92,15 @@ def no_way_back() -> Facts:
     return a, routed(b, route("10.88.0.0/24"), route(LAN))
 
 
+def odd_source(*back: TableRoute, **control: str) -> Facts:
+    """host1 sends to node 0 from an address of lo, to which node 0 has these entries."""
+    a, b = two(**(control or {"control": "no-answer"}))
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    b = with_host(b, interfaces=(replace(lo, addresses=("127.0.0.1", "10.99.9.9"), prefix_lengths=(8, 32)), eth0))
+    return routed(a, route(LAN), *back), with_network(b, route=Route("10.77.0.10", "10.99.9.9", "eth0"))
+
+
 def vpn(*networks: str, outcome: str = "no-answer") -> Facts:
     """host1's VPN client sends part of the LAN into its tunnel, beside eth0's own entry."""
     a, b = two(outcome)
@@ -159,6 +168,8 @@ ROWS = [
     Row("node 0 answers into a hole", back_into_a_hole, ("host0",), together=True),
     Row("a reverse path filter on node 0", reverse_path, ("host0",), together=True),
     Row("no way back", no_way_back, ("host0",), together=True),
+    Row("host1 sends from an address that node 0 has no way back to", odd_source, ("host1",), together=True),
+    Row("node 0 has a way back to that address", lambda: odd_source(route("10.99.0.0/16")), BOTH, blame="one-of"),
     Row("a VPN on host1 takes part of the LAN", lambda: vpn("10.77.0.0/25"), ("host1",), together=True),
     Row("a VPN on node 0 takes part of the LAN", vpn_on_node_0, ("host0",), together=True),
     Row(
@@ -315,6 +326,18 @@ def test_one_node_alone_shows_that_its_packets_leave_by_another_interface() -> N
     _, b = vpn("10.77.0.0/25")
     (shut,) = [f for f in judged(b).findings if f.check == CHECK]
     assert "host1: packets to 10.77.0.10 leave by tun0 (10.77.0.0/25)" in " ".join(shut.evidence)
+
+
+def test_packets_are_sent_from_the_address_of_the_interface_they_leave_by() -> None:
+    (fix,) = fixes(*odd_source())
+    assert fix.nodes == ("host1",)
+    assert fix.commands == ("ip route replace 10.77.0.0/24 dev eth0 src 10.77.0.11",)
+
+
+def test_one_node_alone_shows_the_address_that_its_packets_come_from() -> None:
+    _, b = odd_source(control="refused")
+    (shut,) = [f for f in judged(b).findings if f.check == CHECK]
+    assert "comes from 10.99.9.9 (lo), not from 10.77.0.11" in " ".join(shut.evidence)
 
 
 def test_a_tunnel_that_works_is_not_accused_of_what_a_rule_blocks() -> None:
