@@ -9,7 +9,8 @@ Why it happens
 --------------
 gloo and NCCL connect the ranks to each other on random ports. A firewall that opens only MASTER_PORT, or a security
 group that does not include itself, blocks these. Where they are accepted and then cut, something else answers in place
-of the node: the sidecar of a service mesh, a proxy, a redirect.
+of the node: the sidecar of a service mesh, a proxy, a redirect. Where nobody answers even ARP, the switch between the
+nodes keeps them apart (isolated ports, a private VLAN, macvlan in private mode), though each reaches node 0.
 
 Fix
 ---

@@ -12,7 +12,7 @@ from distdoctor.check_api.nodes import gloo_dials
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
 from distdoctor.check_api.rank_failures import by_luck, gloo_errors_name
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
-from distdoctor.check_api.routes import RouteObstacle, route_obstacle
+from distdoctor.check_api.routes import NO_ENTRY, RouteObstacle, lookup, route_obstacle
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.addresses import is_loopback
@@ -24,8 +24,12 @@ MAX_LINKS_LISTED = 64
 MAX_LINES = 12
 """Links whose outcome a finding's evidence shows."""
 MAX_FIXES = 32
+APART = "Nodes of one network do not reach each other at all"
 _PLACE = re.compile(r"\b[io]if(?:name)?\b|\b[sd]addr\b|(?:^|\s)-[iosd] ")
 """What keeps a rule to some interfaces or addresses."""
+EHOSTUNREACH = 113
+UNANSWERED = 1.0
+"""Seconds: a router's or a filter's ICMP message comes sooner."""
 SPARED_BY_GLOO = " gloo does not connect in that direction; NCCL may."
 
 
@@ -50,8 +54,27 @@ def cut_after_accept(edges: Sequence[FailingLink]) -> bool:
     return bool(edges) and all(edge.link.outcome == "reset" for edge in edges)
 
 
+def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
+    """Whether nobody answered for any of these addresses on the node's own link, by ARP or neighbour discovery.
+
+    The kernel then says EHOSTUNREACH by itself, once it has asked three times, a second each (arp(7): mcast_solicit,
+    retrans_time_ms): no packet of TCP was sent, and no port or rule of one is the matter.
+    """
+    return bool(edges) and all(
+        edge.link.errno == EHOSTUNREACH
+        and not edge.link.icmp
+        and edge.link.seconds >= UNANSWERED
+        and (entry := lookup(edge.source, edge.link.address)) is not None
+        and entry is not NO_ENTRY
+        and entry.gateway is None
+        for edge in edges
+    )
+
+
 def how_links_fail(edges: Sequence[FailingLink]) -> str:
     """What became of these connections, for the summary."""
+    if unanswered_below_ip(edges):
+        return "get no answer, not even to ARP"
     if cut_after_accept(edges):
         return "are accepted on random ports and then cut, by something that answers in place of the node"
     return "fail on random ports"
@@ -114,6 +137,7 @@ def link_finding(
     total = len(edges) if count is None else count
     found = link_obstacles(edges[:MAX_LINKS_LISTED])
     ruled = [edge for edge in edges[:MAX_LINKS_LISTED] if edge not in found]
+    apart = not found and unanswered_below_ip(edges)
     shown = [_line(edge) for edge in edges[:MAX_LINES]]
     if total > len(shown):
         shown.append(f"and {total - len(shown)} other links")
@@ -124,8 +148,12 @@ def link_finding(
         blame="one-of" if unsure else "all",
         severity=severity,
         matters=by_luck(cluster),
-        title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else "",
-        evidence=tuple(dict.fromkeys((*shown, *map(route_obstacle_seen, found.values()), *_rules(ruled, blamed)))),
+        title=TITLE if found and len(found) == len(edges[:MAX_LINKS_LISTED]) else APART if apart else "",
+        evidence=tuple(
+            dict.fromkeys(
+                (*shown, *map(route_obstacle_seen, found.values()), *(() if apart else _rules(ruled, blamed)))
+            )
+        ),
         fixes=tuple(open_links_fixes(cluster, edges, blamed, unsure)) if fixes is None else fixes,
     )
 
@@ -176,6 +204,14 @@ def open_links_fixes(
         text = (
             f"Find what accepts these connections in place of {targets} (a service mesh's sidecar such as istio's, a "
             "proxy, a redirect: nft list ruleset), at either end or between, and let it leave the job's ports alone."
+        )
+        yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
+        return
+    if not found and unanswered_below_ip(edges):
+        names = some_of(node.name for node in blamed)
+        text = (
+            f"Let {names} through to each other in the switch that joins them, real or virtual: isolated ports, a "
+            "private VLAN, another VLAN, macvlan in private mode."
         )
         yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
         return

@@ -53,7 +53,27 @@ def ranged(*open_ports: tuple[int, int]) -> Facts:
     return with_network(a, firewall=firewall), b
 
 
+def apart(seconds: float = 3.1, icmp: bool = False) -> Facts:
+    """host1 and host2 get no answer from each other, though both are in the network of host0."""
+    facts = three(*[(route(LAN),)] * 3, bad=((1, 2, "unreachable", 113), (2, 1, "unreachable", 113)))
+    return tuple(
+        replace(one, mesh=replace(one.mesh, bad=tuple(replace(b, seconds=seconds, icmp=icmp) for b in one.mesh.bad)))
+        for one in facts
+        if one.mesh is not None
+    )
+
+
+LAST = ("host1", "host2")
+
 ROWS = [
+    Row("a pair of 3, ARP unanswered", apart, ("host1", "host2"), blame="one-of", together=True),
+    Row(
+        "a pair of 3, rejected by a router",
+        lambda: apart(0.1, icmp=True),
+        ("host1", "host2"),
+        blame="one-of",
+        together=True,
+    ),
     Row("a range of ports is open", lambda: ranged((20000, 30000)), ("host0",), together=True),
     Row("lower address blocked", lambda: blocked((1, 0), rules=(0,)), ("host0",), together=True),
     Row("higher address blocked", lambda: blocked((0, 1), rules=(1,)), ("host1",), "warn", together=True),
@@ -154,3 +174,12 @@ def test_what_is_accepted_and_then_cut_is_no_packet_filters_doing(facts: Facts) 
 def test_what_an_own_rule_resets_is_still_that_rules_doing() -> None:
     (root,) = judged(*cut([(1, 0)], 2, ruled=(0,), failed=False, outcome="reset")).roots
     assert root.nodes == ("host0",) and root.fixes[0].commands and "sidecar" not in root.fixes[0].text
+
+
+def test_where_nobody_answers_arp_no_firewall_is_accused() -> None:
+    (root,) = judged(*apart()).roots
+    told = " ".join((root.title, root.summary, *(fix.text for fix in root.fixes)))
+    assert "do not reach each other at all" in root.title and "isolated ports" in told
+    assert not any(word in told for word in ("irewall", "rule of", "random ports"))
+    (other,) = judged(*apart(0.1, icmp=True)).roots
+    assert "do not reach each other at all" not in other.title and "random ports" in other.summary
