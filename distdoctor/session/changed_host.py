@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator
 
-from distdoctor.check_api.link_rates import BUSY, RECEIVER_LIMITED
 from distdoctor.knowledge.interfaces import is_virtual
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.cluster import Node
@@ -35,6 +34,10 @@ LASTING = ("HOME", "XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME")
 """
 SLOWER = 3.0
 """How many times slower the usual link must have become to be told: measurements vary."""
+BUSY = 0.8
+"""The share of this host's processors in use above which what was measured may be the processor."""
+TAKEN_SLOWLY = 0.5
+"""The share of the time above which it was the receiver that held the sender up, and not the link."""
 OWN = "this host"
 
 
@@ -159,7 +162,7 @@ def _speed(node: Node) -> float | None:
     mesh = node.mesh
     if mesh.busy > BUSY or mesh.rate_median is None:
         return None
-    if any(rate.receiver_limited > RECEIVER_LIMITED for rate in mesh.rates):
+    if any(rate.receiver_limited > TAKEN_SLOWLY for rate in mesh.rates):
         return None
     estimates = [rate.delivery_rate for rate in mesh.rates if rate.delivery_rate]
     return max(mesh.rate_median, statistics.median(estimates) if estimates else 0.0)
