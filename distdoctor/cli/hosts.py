@@ -20,8 +20,6 @@ from distdoctor.launch import ways
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
     LOCAL_RANK,
-    MASTER_ADDR,
-    MASTER_PORT,
     NNODES,
     NODE_RANK,
     RDZV_ENDPOINT,
@@ -31,7 +29,6 @@ from distdoctor.model.plan import Plan
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.stages import STAGES
 from distdoctor.render.exit_status import INCOMPLETE, OK
-from distdoctor.render.words import fold
 
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
@@ -43,8 +40,6 @@ MARGIN_SECONDS = 30.0
 """Beside --wait and --timeout: to get to the hosts, and back."""
 _TAKEN = (NNODES, NODE_RANK, RDZV_ENDPOINT, STANDALONE, LOCAL_RANK)
 """What the hosts that are named say themselves."""
-_EXPORTED = (*MASTER_ADDR.variables, *MASTER_PORT.variables)
-"""What a host's own profile may set for the ranks of a job; torchrun, whose flags a check has, does not read it."""
 
 
 def check_hosts(command: CheckCommand) -> int:
@@ -73,8 +68,7 @@ def check_hosts(command: CheckCommand) -> int:
         started = datetime.fromtimestamp(began, tz=timezone.utc).isoformat(timespec="seconds")
         report = one_place.after_signal(replace(report, seconds=round(time.time() - began, 3), started_at=started))
         unsaved = one_place.keep(place, facts)
-        notes = (*(differing(variable, facts) for variable in _EXPORTED), unsaved)
-        report = replace(report, notes=(*report.notes, *(note for note in notes if note)))
+        report = replace(report, notes=(*report.notes, *((unsaved,) if unsaved else ())))
         telling.show(report, command.given())
         status = telling.status(report, interrupts.pending())
         statuses.append(INCOMPLETE if status == OK and unsaved else status)
@@ -128,17 +122,6 @@ def _report(
     from distdoctor.judge.saved import diagnose
 
     return diagnose(facts, checks, ignore, calls) if facts else on_calls_alone(calls, checks, ignore)
-
-
-def differing(variable: str, facts: Sequence[NodeFacts]) -> str:
-    """That a variable is not the same on all hosts, which none of them can know; empty where it is."""
-    by_value: dict[str, list[str]] = {}
-    for one in facts:
-        by_value.setdefault(one.variables.get(variable, "not set"), []).append(one.identity.hostname)
-    if len(by_value) < 2:
-        return ""
-    told = " · ".join(f"{value} on {fold(hosts)}" for value, hosts in sorted(by_value.items()))
-    return f"{variable} is {told}: torchrun takes its flags instead, but ranks that are started without it read it"
 
 
 def on_calls_alone(calls: Sequence[HostCall], checks: Sequence[Check], ignore: Sequence[str]) -> Report:

@@ -1,0 +1,94 @@
+"""MASTER_ADDR or MASTER_PORT is exported on the nodes, and not the same on all.
+
+What you see
+------------
+Started by torchrun the job runs; started without it (srun, a loop of ssh, `python train.py`), node 0 waits in silence,
+and after one to thirty minutes another node prints
+
+    The client socket has timed out after 60000ms while trying to connect to (gpu01, 29511)
+
+Why it happens
+--------------
+A profile, a module or an image of one node exports the variable, or each node exports itself (MASTER_ADDR=$(hostname)).
+init_process_group() reads both from its own environment, and no node knows what the others have. torchrun sets them
+for its ranks from its flags.
+
+Fix
+---
+Export the same on all nodes, or nothing: what the line exports that starts the job is enough.
+
+When it is harmless
+-------------------
+A job that torchrun starts. Of MASTER_ADDR only what means this node or another one of the run is compared: other
+spellings of one host are the same, and so is localhost on node 0. It is found by a check from one place (--hosts,
+--hostfile, --slurm-job, --pods), which is told by no launch line what the job will have.
+
+See also
+--------
+environment/master-mismatch, environment/setting-mismatch, environment/missing-variable
+"""
+
+from collections.abc import Iterator, Mapping
+
+from distdoctor.check_api import (
+    Cluster,
+    Disagreement,
+    Finding,
+    Fix,
+    Node,
+    disagreement,
+    is_loopback,
+    own_host_names,
+    parse_address,
+)
+
+SEVERITY = "warn"
+MATTERS = "torchrun takes its flags instead, but ranks that are started without it read the variable"
+LOOKS_AT = ("everyone",)
+ADDR, PORT = "MASTER_ADDR", "MASTER_PORT"
+FROM_ONE_PLACE = ("--hosts", "--hostfile", "--slurm-job", "--pods")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    nodes = [node for node in cluster.nodes if node.plan.sources.get("nnodes") in FROM_ONE_PLACE]
+    ports = disagreement({node.name: node.variables.get(PORT) for node in nodes})
+    if ports is not None:
+        yield finding(cluster, PORT, ports, dict.fromkeys(ports.blamed, ports.usual if ports.majority else None))
+    hosts = {node.name: place for node in nodes if (place := meant(cluster, node)) is not None}
+    leads = disagreement(hosts)
+    if leads is not None:
+        right = leads.usual if leads.majority else nodes[0].host
+        wrong = [name for name, place in hosts.items() if place != right]
+        address = next((node.variables.get(ADDR) for node in nodes if hosts.get(node.name) == right != node.host), None)
+        values = {node.name: node.variables.get(ADDR) for node in nodes}
+        apart = Disagreement(values, values[nodes[0].name], leads.majority)
+        yield finding(cluster, ADDR, apart, dict.fromkeys(wrong, address or nodes[0].plan.master_addr))
+
+
+def finding(cluster: Cluster, name: str, apart: Disagreement[str | None], wanted: Mapping[str, str | None]) -> Finding:
+    """``wanted``: the nodes that are to have another value, and which; None: none."""
+    wrong = [node for node in cluster.nodes if node.name in wanted]
+    value = next(iter(wanted.values()))
+    text = f"Export no {name}" if value is None else f"Export {name}={value} wherever it is exported"
+    set_on = wrong if value is not None else [node for node in wrong if name in node.variables]
+    return Finding.about(
+        wrong,
+        f"{name} differs: {apart.said()}.",
+        unsure=not apart.majority and name == PORT,
+        evidence=(f"{n}: {name}{' is not set' if v is None else f'={v}'}" for n, v in apart.values.items()),
+        fixes=(Fix.on(set_on, f"{text}; the line that starts the job says it for all.", env={name: value}),),
+    )
+
+
+def meant(cluster: Cluster, node: Node) -> object | None:
+    """The host of the run that MASTER_ADDR is on this node; None where it is not set, or perhaps none of them."""
+    value = node.variables.get(ADDR)
+    if not value:
+        return None
+    if is_loopback(value) or value == "localhost":
+        return node.host
+    number = parse_address(value)
+    for one in (node, *cluster.peers(node)):
+        if value in own_host_names(one) or (number and number in map(parse_address, one.addresses)):
+            return one.host
+    return None
