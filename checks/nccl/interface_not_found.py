@@ -7,7 +7,8 @@ AF_INET6(10)`.
 
 Why it happens
 --------------
-The value matches no interface that is up on that node; names differ from host to host.
+The value matches no interface on that node; names differ from host to host. From NCCL 2.28 on an interface that is
+down, or has no carrier, is none, either: what worked with an older one stops there.
 
 Fix
 ---
@@ -22,9 +23,12 @@ See also
 gloo/interface-not-found, network/wrong-interface
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, primary_interface, together
 
 SEVERITY = "fail"
+LOOKS_AT = ("host.nccl",)
 PREVENTS = "nccl group formed"
 LOG = (
     Line(
@@ -50,3 +54,37 @@ LOG = (
         "No usable listening interface found|no device found (?:matching|after excluding) .{1,200}verify NCCL_OOB",
     ),
 )
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    bad = [node for node in cluster.nodes if value(node) and node.gpus and gpus.wants_gpus(node)]
+    if bad:
+        yield Finding.about(
+            bad,
+            f"NCCL_SOCKET_IFNAME={together(dict.fromkeys(map(value, bad)))} names no interface on {names_of(bad)}.",
+            evidence=(evidence(node) for node in bad),
+            fixes=(fix for node in bad for fix in fixes(node)),
+        )
+
+
+def value(node: Node) -> str:
+    """What names nothing there; empty where something is found."""
+    choice = node.system.nccl
+    return (choice.variable or "") if choice is not None and choice.reason == "not-found" else ""
+
+
+def evidence(node: Node) -> str:
+    there = (f"{i.name} ({', '.join(i.addresses)}{'' if i.up else ', not running'})" for i in node.interfaces)
+    version = f" (NCCL {node.identity.nccl})" if node.identity.nccl else ""
+    return f"{node.name}: NCCL_SOCKET_IFNAME={value(node)!r}{version}; the interfaces there are {together(there)}"
+
+
+def fixes(node: Node) -> Iterator[Fix]:
+    if interface := primary_interface(node):
+        yield Fix.on(node, f"On {node.name}, name an interface that is there.", env={"NCCL_SOCKET_IFNAME": interface})
+    yield Fix.on(
+        node,
+        f"On {node.name}, unset it: NCCL then chooses one.",
+        option=2 if interface else 1,
+        env={"NCCL_SOCKET_IFNAME": None},
+    )

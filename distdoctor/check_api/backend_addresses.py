@@ -34,7 +34,8 @@ class PickedAddress:
 
 
 def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
-    """The picks that are on an interface which other hosts do not share, or whose address another host has, too.
+    """The picks that are on an interface which other hosts do not share, loopback for NCCL among them, or whose address
+    another host has, too.
 
     Not those with an address that two hosts of one network have: no interface is the right one then.
     """
@@ -52,6 +53,8 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
     doubled = {one.address for one in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
+            if is_loopback(address) and backend == "nccl" and _told(node):  # gloo/loopback-address tells of gloo's
+                found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), True))
             if is_loopback(address) or address in doubled:
                 continue
             others = tuple(other for other in owners.get(parse_address(address), ()) if other.host != node.host)
@@ -71,6 +74,12 @@ def picks(node: Node) -> list[tuple[Backend, str]]:
     if nccl is not None and nccl.address and node.gpus and "nccl" in node.plan.backends(gpus=True):
         found.append(("nccl", nccl.address))
     return found
+
+
+def _told(node: Node) -> bool:
+    """Whether NCCL picks what it does because a setting says so, and not for want of another."""
+    choice = node.system.nccl
+    return choice is not None and choice.reason == "variable"
 
 
 def _odd(node: Node, address: str) -> bool:

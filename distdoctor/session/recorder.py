@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from distdoctor.judge.engine import Judgement, judge
-from distdoctor.knowledge import variables
+from distdoctor.knowledge import nccl, variables
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import (
     MeetingFacts,
@@ -48,12 +48,10 @@ class Recorder:
         plan = options.plan
         local = range(plan.nproc_per_node or 1) if plan.started == "node" else [plan.local_rank or 0]
         env = environment(os.environ)
-        of_files = nccl_files.settings(env)
         self.facts = NodeFacts(
             identity=encodable(identity.identity()),
             plan=plan,
-            variables=identity.variables({**{name: value for name, (value, _) in of_files.items()}, **env}),
-            variable_files=identity.variables({name: path for name, (_, path) in of_files.items()}),
+            **_settings(nccl.NEWEST),
             near_misses=variables.near_misses(env),
             ranks=tuple(RankFacts(plan.rank, number) for number in local),
             meeting=MeetingFacts(wait_limit=options.wait),
@@ -137,6 +135,14 @@ class Recorder:
                 torch_cpus=torch.cpus,
             )
         )
+        if torch.nccl:
+            self._follow_nccl(nccl.version(torch.nccl))
+
+    def _follow_nccl(self, version: nccl.Version) -> None:
+        """Put into the facts what an NCCL of this version reads and picks, where older ones do it in another way."""
+        self.update(**_settings(version))
+        if host := self.facts.host:
+            self.update(host=replace(host, nccl=nccl.predict(self.facts.variables, host.interfaces, version)))
 
     def note_importing(self, seconds: float | None) -> None:
         """Put into the facts that torch is still being imported, for so long already."""
@@ -179,3 +185,13 @@ def _with_stage(rank: RankFacts, entry: RankStage) -> RankFacts:
     work = detail.pop("work", None)
     stages = (*(s for s in rank.stages if s.stage != entry.stage), replace(entry, detail=detail))
     return replace(rank, stages=stages, work=Work(**work) if work else rank.work)
+
+
+def _settings(version: nccl.Version) -> dict[str, Any]:
+    """The variables, those of NCCL's files among them, and the files of these."""
+    env = environment(os.environ)
+    of_files = nccl_files.settings(env, nccl=version)
+    return {
+        "variables": identity.variables({**{name: value for name, (value, _) in of_files.items()}, **env}),
+        "variable_files": identity.variables({name: path for name, (_, path) in of_files.items()}),
+    }

@@ -62,6 +62,15 @@ def nccl_docker0() -> Facts:
     return tuple(facts)
 
 
+def nccl_loopback(*hosts: int) -> Facts:
+    """NCCL_SOCKET_IFNAME=^ib, which takes all but ib*, the first of them lo."""
+    facts = [with_gpus(one, 2) for one in healthy(2)]
+    return tuple(
+        with_host(one, nccl=AddressChoice("127.0.0.1", "lo", "variable", "^ib")) if number in hosts else one
+        for number, one in enumerate(facts)
+    )
+
+
 def vpn_everywhere() -> Facts:
     """All nodes are in one VPN and gloo uses it."""
     facts = []
@@ -96,6 +105,8 @@ ROWS = [
     Row("tun0 that is dialled", lambda: vpn_on_one("10.8.0.6"), ("host1",), together=True),
     Row("tun0 that dials", lambda: vpn_on_one("100.64.0.6"), ("host1",), "warn", together=True),
     Row("docker0 for nccl", nccl_docker0, BOTH, together=True),
+    Row("loopback for nccl", lambda: nccl_loopback(0, 1), BOTH, together=True),
+    Row("loopback for nccl on one", lambda: nccl_loopback(1), ("host1",), together=True),
 ]
 
 LOOK_ALIKES = [
@@ -106,6 +117,7 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("docker0 on one", docker0_on_one, {"host1": {"env": {"GLOO_SOCKET_IFNAME": "eth0"}}}),
+    Cure("loopback for nccl", lambda: nccl_loopback(1), {"host1": {"env": {"NCCL_SOCKET_IFNAME": "eth0"}}}),
     Cure("docker0 for nccl", nccl_docker0, on_each(BOTH, {"env": {"NCCL_SOCKET_IFNAME": "eth0"}})),
 ]
 
