@@ -18,8 +18,8 @@ def named(*values: str, nccl: Version = NEWEST, backend: str = "nccl") -> Facts:
     """NCCL_SOCKET_IFNAME on each node, which has lo, eth0 and an eno1 without a cable."""
     facts = []
     for one, value in zip(healthy(len(values)), values, strict=True):
-        assert one.host is not None
         one = with_plan(with_gpus(one, 2), backend=backend)
+        assert one.host is not None
         interfaces, env = (*one.host.interfaces, UNPLUGGED), {"NCCL_SOCKET_IFNAME": value}
         one = with_host(replace(one, variables=env), interfaces=interfaces, nccl=predict(env, interfaces, nccl))
         facts.append(with_identity(one, nccl=".".join(map(str, nccl)) if nccl is not NEWEST else None))
