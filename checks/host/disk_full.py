@@ -88,6 +88,14 @@ LOG = (
         ("low on resource: ephemeral-storage", "DiskPressure"),
         r"low on resource: ephemeral-storage|had condition: \[DiskPressure",
     ),
+    Line(  # the kubelet's pkg/kubelet/eviction
+        ("ephemeral local storage usage exceeds", "local ephemeral storage limit", "Usage of EmptyDir volume"),
+        r"local storage usage exceeds the total limit|exceeded its local ephemeral storage limit"
+        r"|Usage of EmptyDir volume .{1,160} exceeds the limit",
+        told="A pod wrote more than its limit, and was evicted",
+        fix="Raise the pod's limit (resources.limits.ephemeral-storage, or the volume's sizeLimit), or write to a "
+        "volume of its own.",
+    ),
 )
 
 

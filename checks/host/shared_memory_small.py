@@ -89,6 +89,11 @@ LOG = (
         shows="end",
     ),
     Line(
+        (" died from signal 7", " exited with code 135"),  # of HPE's mpiexec (PALS)
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 7|exited with code 135)\b",
+        shows="end",
+    ),
+    Line(
         "Signal 7",
         r"Signal 7 \(SIGBUS\)",
         shows="end",

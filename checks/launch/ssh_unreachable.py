@@ -37,8 +37,21 @@ LOG = (
         r"|ssh\b.{0,400}returned non-zero exit status 255",
     ),
     Line(
-        "Permission denied (publickey",
+        "Permission denied (",  # OpenSSH's sshconnect2.c, with the ways to log in that the host would take
+        r"Permission denied \([a-z,-]{0,80}(?:publickey|password|keyboard-interactive|gssapi-|hostbased)",
         unless=r"\bgit@|github|gitlab|bitbucket",
+    ),
+    Line(
+        ("kex_exchange_identification: ", "ssh_exchange_identification: ", "during banner exchange"),
+        r"(?:kex|ssh)_exchange_identification: \S|timed out during banner exchange",
+        shows="symptom",
+        why="git and rsync speak ssh, too; a sshd to which too many log in at once (MaxStartups) ends connections so",
+    ),
+    Line(
+        ("UNPROTECTED PRIVATE KEY FILE", "Bad owner or permissions on"),
+        r"UNPROTECTED PRIVATE KEY FILE|Bad owner or permissions on \S{0,200}ssh",
+        shows="symptom",
+        why="ssh does without such a key, and may have another (chmod 600 makes it one that it takes)",
     ),
     Line(
         "Host key verification failed",

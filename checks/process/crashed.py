@@ -126,7 +126,21 @@ LOG = (
     Line(
         "segfault at",
         r"(?P<program>\S{1,64})\[(?P<pid>\d+)\]: segfault at .{0,120} in (?P<library>\S{1,120})",
+        unless=r"\b(?:sshd|systemd[\w-]*|crond?|rsyslogd|dbus-daemon|snapd|sssd\w*|nscd|polkitd|NetworkManager|chronyd"
+        r"|ntpd|irqbalance|agetty|Xorg|gnome-[\w-]+)\[\d+\]: segfault",  # daemons of the host, no part of a job
         shows="end",
+    ),
+    Line(
+        (" died from signal ", " exited with code "),  # of HPE's mpiexec (PALS)
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) "
+        r"(?:died from signal (?:4|8|11)|exited with code 13[269])\b",
+        shows="end",
+    ),
+    Line(
+        (" died from signal 6", " exited with code 134"),
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 6|exited with code 134)\b",
+        shows="symptom",
+        why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),
     Line(
         "Illegal instruction",

@@ -96,12 +96,25 @@ LOG = (
         why="the exit code says nothing of the reason",
     ),
     Line(
+        " exited with code ",  # of HPE's mpiexec (PALS)
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) exited with code [1-9]\d{0,2}$",
+        unless="code 13[245679]$",
+        shows="symptom",
+        why="the exit code says nothing of the reason",
+    ),
+    Line(
         "Primary job  terminated normally, but",
         shows="symptom",
         why="mpirun tells only that a process failed",
     ),
     Line(
-        ("MPI_ABORT was invoked", "failed for some reason; your parallel process is"),  # MPI_Init, pmix_init, orte_init
+        (
+            "MPI_ABORT was invoked",
+            "failed for some reason; your parallel process is",  # MPI_Init, pmix_init, orte_init
+            "*** An error occurred in MPI_",  # Open MPI's ompi/errhandler
+            "Local abort before MPI_INIT",
+            "Local abort after MPI_FINALIZE",
+        ),
         shows="symptom",
         why="mpirun tells only that a process gave up",
     ),

@@ -195,6 +195,13 @@ LOG = (
         told=KILLED,
     ),
     Line(
+        (" died from signal 9", " exited with code 137"),  # of HPE's mpiexec (PALS)
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b",
+        shows="end",
+        why=BY_WHOM,
+        told=KILLED,
+    ),
+    Line(
         "KILLED BY SIGNAL: 9",
         r"(?P<outside>KILLED BY SIGNAL: 9)\b",
         shows="end",

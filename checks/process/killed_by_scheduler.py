@@ -56,7 +56,7 @@ LOG = (
     ),
     Line(
         "DUE TO ",
-        r"(?:\*\*\* (?:JOB|STEP) \S{1,32} ON (?P<host>\S{1,64}) .{0,80})?DUE TO (?P<reason>NODE FAILURE|NODE_?FAIL)",
+        r"DUE TO (?P<reason>NODE FAILURE|NODE_?FAIL)",  # ON names the host of who says it, which is another
         final=True,
         told=NODE_LOST,
         fix=ELSEWHERE,

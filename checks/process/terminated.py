@@ -90,6 +90,12 @@ LOG = (
         why="it does not say by whom",
     ),
     Line(
+        " died from signal ",  # HPE's mpiexec (PALS) ends the other ranks so after one has failed
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) died from signal (?:2|3|15)\b",
+        shows="symptom",
+        why="it does not say by whom",
+    ),
+    Line(
         "*** SIGTERM",
         r"\*\*\* SIGTERM\b.{0,40} received ",
         shows="symptom",

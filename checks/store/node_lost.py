@@ -70,6 +70,12 @@ LOG = (
         why="whether the job still ran then, the clock says",
     ),
     Line(
+        "shepherd died from signal",  # HPE's mpiexec (PALS) has one on each node
+        r"^(?:(?P<host>[\w.-]{1,253}): )?shepherd died from signal \d",
+        shows="symptom",
+        why="the launcher's own process on a node is also killed for want of memory there, or with the job",
+    ),
+    Line(
         ("NodeNotReady", "TaintManagerEviction"),  # Kubernetes'
         shows="symptom",
         why="why the node went is in its own log, and in its kernel's",

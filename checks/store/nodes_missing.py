@@ -89,6 +89,7 @@ LOG = (
     Line(
         (
             "FailedScheduling",
+            " nodes are available: ",
             "ImagePullBackOff",
             "ErrImagePull",
             "FailedMount",

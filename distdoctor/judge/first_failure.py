@@ -185,7 +185,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match]) -> Match | None:
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:
     """``root`` with the rank and the host of the process that failed first, where nothing else tells whose it is."""
     whose = {(row.who.rank, row.who.local_rank, row.who.host) for row in rows if row.source == root.source}
-    if len(whose) != 1 or root.who.rank is not None or root.ranks:
+    if len(whose) != 1 or root.who.rank not in (None, *(rank for rank, _, _ in whose)) or root.ranks:
         return root
     rank, local_rank, host = whose.pop()
     return replace(root, who=replace(root.who, rank=rank, local_rank=local_rank, host=root.who.host or host))

@@ -418,3 +418,17 @@ def test_the_remedy_is_of_what_the_line_shows(tmp_path: Path, line: str, check: 
 )
 def test_what_only_sounds_like_it(tmp_path: Path, line: str) -> None:
     assert {one.check for one in judged(tmp_path, f"{line}\n").findings} <= {"process/exception"}
+
+
+def test_the_host_of_a_rank_that_failed_is_the_one_that_torchrun_names(tmp_path: Path) -> None:
+    text = raised("[rank8]: ", "KeyError: 'lr'") + TABLE.format(code=1, told="x")
+    assert judged(tmp_path, text).findings[0].nodes == ("gpu02",)
+
+
+def test_the_node_that_failed_is_not_the_one_from_which_slurm_says_so(tmp_path: Path) -> None:
+    found = judged(
+        tmp_path,
+        "srun: error: Node failure on n7\n"
+        "slurmstepd: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***\n",
+    )
+    assert found.findings[0].nodes == ("n7",)

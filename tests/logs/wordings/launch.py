@@ -9,6 +9,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "srun: Job step creation temporarily disabled, retrying (Requested nodes are busy)",
     ),
     ("launch/srun-step-blocked", "srun: Job 9479148 step creation still disabled, retrying (Requested nodes are busy)"),
+    ("launch/ssh-unreachable", "worker-2: user@worker-2: Permission denied (gssapi-keyex,gssapi-with-mic,password)."),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -21,4 +22,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "launch/srun-step-blocked",
         "srun: error: Unable to allocate resources: Requested node configuration is not available",
     ),
+    ("launch/ssh-unreachable", "kex_exchange_identification: Connection closed by remote host"),
+    ("launch/ssh-unreachable", "Connection timed out during banner exchange"),
+    ("launch/ssh-unreachable", "@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @"),
 )

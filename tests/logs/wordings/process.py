@@ -151,6 +151,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("process/timer-expired", "INFO:timer.api:Successfully reaped worker=[1234]"),
     ("process/timer-expired", "Terminating the server process=[33] because of expired timers"),
+    ("process/crashed", "x3200c0s13b0n0.hsn.cm.sirius.alcf.anl.gov: rank 1 died from signal 11 and dumped core"),
+    ("process/killed-by-oom", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 9"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -325,4 +327,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ),
     ("process/peer-died", "RuntimeError: One of the subprocesses has abruptly died during map operation."),
     ("process/peer-died", "TimeoutError: RPC call to sample_tokens timed out."),
+    ("process/crashed", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 6 and dumped core"),
+    ("process/exception", "x3006c0s1b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 exited with code 2"),
+    ("process/terminated", "x3103c0s7b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 died from signal 15"),
+    ("process/exception", "[host1:71142] *** An error occurred in MPI_Init_thread"),
 )

@@ -40,4 +40,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "CapacityError: Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error",
     ),
     ("store/node-lost", "Warning  NodeNotReady  1m  node-controller  Node is not ready"),
+    ("store/node-lost", "x4406c6s7b0n0: shepherd died from signal 9"),
+    ("store/nodes-missing", "0/2 nodes are available: 1 Insufficient memory, 1 node(s) didn't match node selector."),
 )
