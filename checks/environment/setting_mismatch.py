@@ -5,13 +5,15 @@ What you see
 Depends on the setting. With TORCH_DISTRIBUTED_DEBUG=DETAIL, or two names in GLOO_SOCKET_IFNAME, on one node only:
 `wait timeout after ... keys: .../pg_wrapper:0/0/1` (or `.../1/0`) there and silence on the others; with
 TORCH_GLOO_LAZY_INIT a crash or a hang in the first collective; with NCCL `collective mismatch error, local size ...
-remote ...`, one node on InfiniBand while the others wait on sockets, or only lower throughput.
+remote ...`, one node on InfiniBand while the others wait on sockets, or only lower throughput. With
+TORCH_ELASTIC_WORKER_IDENTICAL=1 on some nodes only, the ranks of one start, and the other torchruns wait.
 
 Why it happens
 --------------
 The variable is set in one node's profile, container or launch script only. Both ends of a connection must agree on its
 transport, protocol and buffer sizes, and all ranks on how many process groups and devices they make: DETAIL makes a
-second group beside each, and gloo one device per name in GLOO_SOCKET_IFNAME. Each side takes its own environment for
+second group beside each, and gloo one device per name in GLOO_SOCKET_IFNAME. torchrun's agents tell each other how many
+ranks they have, but for those that TORCH_ELASTIC_WORKER_IDENTICAL tells not to. Each side takes its own environment for
 granted.
 
 Fix
@@ -49,6 +51,7 @@ from distdoctor.check_api import (
     must_be_alike,
     names_of,
     plans_nccl_group,
+    same_rendezvous,
     setting_effect,
     together,
 )
@@ -93,7 +96,10 @@ def names(cluster: Cluster) -> list[str]:
     there = {name for node in cluster.nodes for name in node.variables}
     # What nobody reads, or reads by another name as well, has checks of its own.
     there -= {name for node in cluster.nodes for name in node.facts.near_misses} | set(DEPRECATED_VARIABLES)
-    return sorted(name for name in there if must_be_alike(name, nccl, gloo))
+    alike = {name for name in there if must_be_alike(name, nccl, gloo)}
+    if any(map(same_rendezvous.counts_ranks_alone, cluster.nodes)):
+        alike.add(same_rendezvous.IDENTICAL)
+    return sorted(alike)
 
 
 def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:

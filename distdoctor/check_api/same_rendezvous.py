@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from distdoctor.knowledge.torchrun import needs_own_name, takes_itself_for_host
+from distdoctor.knowledge.shared_settings import IDENTICAL
+from distdoctor.knowledge.torchrun import counts_ranks_alone, needs_own_name, takes_itself_for_host
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Node
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NODE_RANK, RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID
 
-__all__ = ["flags_like", "free_node_ranks", "needs_own_name", "takes_itself_for_host"]
+__all__ = [
+    "IDENTICAL", "counts_ranks_alone", "flags_like", "free_node_ranks", "needs_own_name", "takes_itself_for_host",
+]  # fmt: skip
 Flags = dict[str, str | None]
 _SETTINGS = (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, NODE_RANK, MASTER_ADDR, MASTER_PORT)
 

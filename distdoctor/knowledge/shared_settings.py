@@ -16,7 +16,10 @@ DEBUG, BARRIER, GLOO_INTERFACES = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BA
 LAZY, TRANSPORT, SEQUENCE = "TORCH_GLOO_LAZY_INIT", "GLOO_DEVICE_TRANSPORT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"
 EVERY_BACKEND = (DEBUG, BARRIER)
 GLOO_SETTINGS = (GLOO_INTERFACES, LAZY, TRANSPORT, SEQUENCE)
-FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES)
+IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
+"""torchrun's own, where its agents are to start the ranks: with 1 an agent numbers its ranks itself, as if all nodes
+had as many, and does not tell the others how many it has (torch 2.6 and later, elastic/agent/server/api.py)."""
+FATAL_SETTINGS = (DEBUG, BARRIER, GLOO_INTERFACES, IDENTICAL)
 """Where these differ a job hangs, with every version of torch that has them. The others are newer, or of one build:
 a version that does not read them runs."""
 TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT", "TORCH_NCCL_USE_COMM_NONBLOCKING")
@@ -47,7 +50,7 @@ def setting_effect(name: str, value: str | None) -> str | None:
         return None
     if name == DEBUG:
         return "DETAIL" if value.upper() == "DETAIL" else None
-    if name == BARRIER:
+    if name in (BARRIER, IDENTICAL):
         return "1" if value.strip() == "1" else None
     if name == LAZY:
         return "1" if value.lower() in _TRUE else None

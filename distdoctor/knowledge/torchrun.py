@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from distdoctor.knowledge.shared_settings import IDENTICAL
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.launch_settings import MASTER_PORT, RDZV_ENDPOINT
@@ -18,6 +19,7 @@ from distdoctor.model.plan import Plan
 _GIVEN = (MASTER_PORT.flag, MASTER_PORT.pet)
 """Where torchrun itself takes a port from: MASTER_PORT alone is nothing to it."""
 _ONE_NODE_SINCE = (2, 13)
+_IDENTICAL_SINCE = (2, 6)
 
 
 def announces(node: Node) -> bool:
@@ -68,6 +70,12 @@ def takes_itself_for_host(node: Node) -> bool | None:
 
 def _c10d(plan: Plan) -> bool:
     return plan.started == "node" and plan.rdzv_backend == "c10d" and not plan.agent_store
+
+
+def counts_ranks_alone(node: Node) -> bool:
+    """Whether its agent numbers its ranks without asking the others (shared_settings.py says how)."""
+    told = node.variables.get(IDENTICAL) == "1"
+    return told and node.plan.started == "node" and _version(node) >= _IDENTICAL_SINCE
 
 
 def announcing_node(cluster: Cluster) -> Node | None:

@@ -33,8 +33,11 @@ _FILE_NAME_BYTES = 255 - len("_12345678")
 """tempfile.mkdtemp() puts so much behind the rendezvous id in the name of a folder."""
 _STREAMS = re.compile(r"[0123]|(\d:[0123],)*\d:[0123]")
 """elastic/multiprocessing/api.py, Std.from_str()."""
+_HANDLERS = ("null", "console", "dynamic_rendezvous")
+"""elastic/events/handlers.py."""
 _TIMEOUTS = ("join_timeout", "last_call_timeout", "close_timeout", "heartbeat_timeout", "read_timeout")
-_OF_C10D = (*_TIMEOUTS, "keep_alive_interval", "keep_alive_max_attempt")
+_ALIVE = ("keep_alive_interval", "keep_alive_max_attempt")
+"""With 0 the nodes take each other for gone as they join, and wait for ever."""
 _ARGUMENTS = ("backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr")
 """What torchrun gives to RendezvousParameters() beside the settings, which then have it twice."""
 _TRUTHS = ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n")
@@ -56,6 +59,13 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
         ("PET_REDIRECTS", _STREAMS.fullmatch, "does not say which streams (0 to 3, or 0:1,1:2 for some ranks)"),
         ("PET_TEE", _STREAMS.fullmatch, "does not say which streams (0 to 3, or 0:1,1:2 for some ranks)"),
         ("PET_LOCAL_RANKS_FILTER", _ranks, "is not a list of local ranks (0,1)"),
+        (
+            "PET_EVENT_LOG_HANDLER",
+            _HANDLERS.__contains__,
+            f"is no handler that torchrun knows ({', '.join(_HANDLERS)})",
+        ),
+        ("PET_SIGNALS_TO_HANDLE", _can_be_handled, "names a signal that no process can handle"),
+        ("PET_LOG_DIR", _can_be_made, "is no folder, and none can be made there"),
         ("PYTHON_EXEC", shutil.which, "is no program that is found here, and torchrun starts the ranks with it"),
     ):
         text = values.env.get(name)
@@ -109,7 +119,7 @@ def _refused_settings(text: str, backend: str) -> Iterator[tuple[str, str]]:
     for number, part in enumerate(text.split(",") if text.strip() else (), start=1):
         key, _, value = (one.strip() for one in part.partition("="))
         if not key or not value:
-            yield key if key in ("timeout", "is_host", *_OF_C10D) else f"part {number}", "is not KEY=VALUE"
+            yield key if key in ("timeout", "is_host", *_TIMEOUTS, *_ALIVE) else f"part {number}", "is not KEY=VALUE"
         settings[key] = value
     for key, value in settings.items():
         said = f"{key}={value}"
@@ -121,10 +131,8 @@ def _refused_settings(text: str, backend: str) -> Iterator[tuple[str, str]]:
             yield said, "is not a whole number of seconds"
         elif backend != "c10d":
             continue
-        elif key in _OF_C10D and not _whole(value):
-            yield said, "is not a whole number"
-        elif key in _TIMEOUTS and int(value) <= 0:
-            yield said, "is not a number of seconds above 0"
+        elif key in (*_TIMEOUTS, *_ALIVE) and (not _whole(value) or int(value) <= 0):
+            yield said, "is not a whole number above 0"
         elif key == "is_host" and value.lower() not in _TRUTHS:
             yield said, "is neither true nor false"
         elif key == "store_type" and value.lower() not in ("tcp", "file"):
@@ -147,6 +155,18 @@ _whole, _seconds = _accepted(int), _accepted(float)
 
 def _count(text: str) -> bool:
     return _whole(text) and int(text) >= 0
+
+
+def _can_be_handled(text: str) -> bool:
+    return not {"SIGKILL", "SIGSTOP"} & {name.strip() for name in text.split(",")}
+
+
+def _can_be_made(text: str) -> bool:
+    """Whether the folder is there, or what is there of its path is one that may be written to (empty: a temporary)."""
+    path = os.path.abspath(text)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return text == "/dev/null" or (os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK))
 
 
 def _ranks(text: str) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distdoctor.model.facts import NodeFacts
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.gpus import gpus
 from tests.clusters.interfaces import interfaces
-from tests.facts_builder import failing, healthy, with_gpus, with_variables
+from tests.clusters.launch import per_rank
+from tests.facts_builder import failing, healthy, with_gpus, with_identity, with_variables
 
 CHECK = "environment/setting-mismatch"
 
@@ -42,6 +44,13 @@ def own_settings() -> Facts:
         GLOO_SOCKET_IFNAME="eth0",
     )
     return a, with_variables(b, NCCL_SOCKET_IFNAME="ens5", NCCL_IB_HCA="mlx5_1", NCCL_IB_GID_INDEX="3")
+
+
+IDENTICAL = "TORCH_ELASTIC_WORKER_IDENTICAL"
+
+
+def older_torch(*facts: NodeFacts) -> Facts:
+    return tuple(with_identity(one, torch="2.5.1+cu121") for one in facts)
 
 
 DEBUG, BARRIER, IFNAME = "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "GLOO_SOCKET_IFNAME"
@@ -92,6 +101,8 @@ ROWS = [
         ("host1",),
         together=True,
     ),
+    Row("ranks counted alone on one", lambda: set_on(IDENTICAL, None, "1"), BOTH, blame="one-of", together=True),
+    Row("ranks counted alone but on one", lambda: set_on(IDENTICAL, "1", "0", "1"), ("host1",), together=True),
     Row("two interfaces on one", lambda: interfaces("eth0", "eth0,eth1"), BOTH, blame="one-of", together=True),
     Row(
         "two interfaces on two of three", lambda: interfaces("eth0,eth1", "eth1,eth0", None), ("host2",), together=True
@@ -115,6 +126,14 @@ LOOK_ALIKES = [
         "a timeout of NCCL's watchdog on one", lambda: set_on("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "60", None, gpus=2)
     ),
     LookAlike("checks of NCCL on one", lambda: set_on("NCCL_CHECK_POINTERS", "1", None, gpus=2)),
+    LookAlike("ranks counted alone on all", lambda: set_on(IDENTICAL, "1", "1")),
+    LookAlike("ranks said not to be counted alone", lambda: set_on(IDENTICAL, "0", None)),
+    LookAlike("no switch: true", lambda: set_on(IDENTICAL, "true", None)),
+    LookAlike("a torch that does not ask", lambda: older_torch(*set_on(IDENTICAL, "1", None))),
+    LookAlike(
+        "ranks by hand",
+        lambda: (with_variables(per_rank()[0], **{IDENTICAL: "1"}), per_rank()[1]),
+    ),
     LookAlike("two interfaces on both", lambda: interfaces("eth0,eth1", "eth1,eth0")),
     LookAlike("the usual interface named on one", lambda: interfaces("eth0", None)),
 ]
