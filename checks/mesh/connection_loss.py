@@ -23,6 +23,7 @@ See also
 mesh/mtu-blackhole, mesh/peer-ports-blocked, store/node-lost
 """
 
+import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -38,6 +39,7 @@ from distdoctor.check_api import (
     node0_name,
     open_firewall_fix,
     own_addresses_filtered,
+    parse_address,
     source_addresses,
     together,
 )
@@ -47,11 +49,14 @@ PREVENTS = "store used"
 FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh",)
 BY_AMOUNT = re.compile(r"\bct (?:bytes|packets|avgpkt)\b|connbytes|quota")
+ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,}(?:/\d{1,3})?")
+"""What may be an address or a network in a rule."""
 SHOWN = 8
 MAX_LINKS = 64
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from (used_up(cluster, node, its) for node, its in by_own_rule(cluster))
     for common, edges, unsure in blamed_for_links(cluster, cut(cluster), all_pairs=True):
         ends = dict.fromkeys(node for edge in edges for node in (edge.source, edge.target))
         ruled = tuple(node for node in ends if rules(node))
@@ -79,6 +84,49 @@ def cut(cluster: Cluster) -> list[FailingLink]:
 def rules(node: Node) -> tuple[str, ...]:
     """The rules of this node's packet filter that drop by how much a connection has carried."""
     return tuple(rule for chain in node.filter_chains for rule in chain.blocking_rules if BY_AMOUNT.search(rule))
+
+
+def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]]]:
+    """The nodes that lost others out of sight, or were lost, with a rule that drops by the amount what these send; each
+    with (whom, rule). Only where no link was seen to be cut: that tells more."""
+    zero = cluster.node0
+    if zero is None or cut(cluster):
+        return
+    lost = {cluster.by_key[key] for key in zero.meeting.lost if key in cluster.by_key}
+    apart = [node for node in cluster.nodes if node is not zero and node in lost and node.meeting.host_lost]
+    for node in (zero, *apart):
+        others = apart if node is zero else [zero]
+        if its := [(other, rule) for other in others for rule in rules(node) if means(rule, other)]:
+            yield node, its
+
+
+def means(rule: str, other: Node) -> bool:
+    """Whether the rule is about packets from or to this node: it names no network, or one with an address of it."""
+    own = [address for text in other.addresses if (address := parse_address(text)) is not None]
+    named = [network for word in ADDRESS.findall(rule) if (network := as_network(word)) is not None]
+    return not named or any(a.version == n.version and a in n for a in own for n in named)
+
+
+def as_network(word: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(word, strict=False)
+    except ValueError:
+        return None
+
+
+def used_up(cluster: Cluster, node: Node, its: list[tuple[Node, str]]) -> Finding:
+    """The finding about a rule by whose amount nodes lost sight of each other."""
+    others = list(dict.fromkeys(other for other, _ in its))
+    names = together(other.name for other in others)
+    return Finding.about(
+        (node.name,),
+        f"{node.name} and {names} lost sight of each other in the middle of the check, and a rule of {node.name} drops "
+        "by how much was sent.",
+        ranks=(),
+        links=((other.name, node.name) for other in others),
+        evidence=dict.fromkeys(f"{node.name}: {rule}" for _, rule in its),
+        fixes=(fix(cluster, node, 1),),
+    )
 
 
 def finding(cluster: Cluster, edges: list[FailingLink], nodes: tuple[Node, ...], unsure: bool) -> Finding:

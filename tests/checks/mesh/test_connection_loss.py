@@ -10,6 +10,7 @@ from tests.facts_builder import blocking, failing, healthy, judged, with_meeting
 
 CHECK = "mesh/connection-loss"
 RULE = "meta iifname eth0 ct bytes > 20000 reject with tcp reset"
+QUOTA = "ip saddr 10.77.0.0/24 quota drop"
 
 
 def dead(pairs: Pairs, of: int, ruled: int | None = None, outcome: str = "reset") -> Facts:
@@ -43,7 +44,15 @@ def never_reached() -> Facts:
     return one, with_network(other, firewall=blocking(RULE))
 
 
+def out_of_sight(rule: str) -> Facts:
+    """Node 0, with such a rule, and node 1 lost sight of each other, and no link was seen to be cut."""
+    a, b = healthy(2)
+    a = with_network(a, firewall=blocking(rule))
+    return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True)
+
+
 ROWS = [
+    Row("a quota that was used up", lambda: out_of_sight(QUOTA), ("host0",), alone=("store/node-lost",)),
     Row("reset, by a rule", lambda: dead([(0, 1)], 2, ruled=1), ("host1",), together=True),
     Row("reset, by what is between", lambda: dead([(0, 1)], 2), BOTH, blame="one-of", together=True),
     Row(
@@ -57,6 +66,7 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("a quota for another host", lambda: out_of_sight("ip saddr 10.9.9.9 quota drop"), "store/node-lost"),
     LookAlike("the store is gone", lambda: cut_from_the_store(there=False), "store/node-lost"),
     LookAlike("a limit that is not reached", never_reached),
     LookAlike("large payloads only", lambda: cut([(0, 1)], 2, outcome="stalled"), "mesh/mtu-blackhole"),
