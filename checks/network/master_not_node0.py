@@ -44,6 +44,7 @@ from distdoctor.check_api import (
     master_means_itself,
     names_of,
     reachable_address,
+    route_obstacle,
     set_master_fixes,
     together,
 )
@@ -262,8 +263,22 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
         return (Fix.on(bad, text, unknown=("--master-addr",)),)
     assert zero is not None
+    if not ways_to(zero, address, bad):
+        text = (
+            f"No other node has a way to {address}, which {zero.name} has. In a container: start it with its machine's "
+            f"network (docker, podman: --network=host). Else let what forwards {bad[0].plan.master_addr} lead to port "
+            f"{zero.plan.master_port} of {zero.name}, and every other port with it."
+        )
+        return (Fix.on((zero,), text),)
     # The node that is node 0 takes the same value, so that all have one.
     return set_master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)
+
+
+def ways_to(zero: Node, address: str, bad: list[Node]) -> bool:
+    """Whether any of the others may get to this address of node 0, as far as their routing tables are known."""
+    others = [node for node in bad if node.host != zero.host]
+    tried = [(node, route_obstacle(node, zero, address)) for node in others]
+    return not others or any(way is None or way.node is not node or way.kind != "none" for node, way in tried)
 
 
 def right_node(cluster: Cluster) -> Node | None:

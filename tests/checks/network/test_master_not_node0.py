@@ -10,6 +10,7 @@ import pytest
 from distdoctor.model.facts import Bind, Contact
 from tests.checks.row import BOTH, Facts, LookAlike, Row, fixes, found, left_alone
 from tests.clusters.odd import other_spellings
+from tests.clusters.routes import LAN, route, routed
 from tests.facts_builder import (
     PORT,
     alone,
@@ -106,6 +107,18 @@ def test_a_forwarded_address_is_replaced_on_node_0_alone(make: Callable[[], Fact
 def test_the_wrong_master_is_replaced_on_every_node(make: Callable[[], Facts]) -> None:
     (fix,) = fixes(*make())
     assert (fix.nodes, fix.flags) == (("host0", "host1"), {"--master-addr": "10.77.0.10"})
+
+
+def test_an_address_that_no_other_node_has_a_way_to_is_no_address_for_the_master() -> None:
+    """A port that is published to another port of the container: its own address would be no better."""
+    a, b = nobodys_address()
+    assert a.host is not None
+    lo, eth0 = a.host.interfaces
+    a = with_host(a, interfaces=(lo, replace(eth0, addresses=("172.17.0.2",), prefix_lengths=(16,))))
+    a = routed(with_network(a, primary=None), route("172.17.0.0/16"))
+    (fix,) = fixes(a, routed(b, route(LAN)))
+    assert not fix.flags and "--network=host" in fix.text
+    assert fixes(a, routed(b, route(LAN), route("0.0.0.0/0", "10.77.0.1")))[0].flags == {"--master-addr": "172.17.0.2"}
 
 
 def test_the_master_is_set_where_it_came_from() -> None:
