@@ -3,8 +3,8 @@
     python scripts/hang_table.py [--only PATTERN] [--times N] [--at-once N]
 
 PATTERN is part of a row's name, or a pattern as of the shell. Each host is inspected --times (20) times in a row before
-its job goes on; --at-once jobs run side by side. Exit status 0 only if every row is exact and every job that can go on
-ends with right results, 2 where there is no lab.
+its job goes on, and once where it cannot; --at-once jobs run side by side. Exit status 0 only if every row is exact and
+every job that can go on ends with right results, 2 where there is no lab.
 """
 
 from __future__ import annotations
