@@ -29,8 +29,9 @@ def got_on(before: Report, after: Report) -> list[str]:
     places = [_by_rank(report.details.get("job", {})) for report in (before, after)]
     between = (datetime.fromisoformat(after.started_at) - datetime.fromisoformat(before.started_at)).total_seconds()
     rows = (row for row in after.details.get("job", {}).get("processes") or () if row["role"] == "rank")
-    # The times are those of whole seconds.
-    again = [_called(row) for row in rows if row["waited"] is not None and row["waited"] < between - 1]
+    # Reading its stack may have woken it in the look before. The times are those of whole seconds.
+    since = between - before.seconds - 1
+    again = [_called(row) for row in rows if row["waited"] is not None and row["waited"] < since]
     return [name for name in again if places[0].get(name) == places[1].get(name)]
 
 

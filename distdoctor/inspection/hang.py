@@ -95,12 +95,14 @@ def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Fo
         port = split_endpoint(wanted.store)[1]
         found = [job for job in found if (place := job_stores.place_of(job)) and place[1] == port]
     here, elsewhere = jobs.of_namespace(found, proc_files.link("self", "ns/net") or "")
-    chosen = here or elsewhere
-    if len(chosen) == 1:
-        return chosen[0]
-    if chosen:
-        listed = "; ".join(f"{job.id}: --pid {min(job.members)} ({_said(job)})" for job in chosen[:8])
-        raise NoJob(f"{len(chosen)} jobs run here; say which: {listed}")
+    there = [
+        f"{job.id}, in a container or another network: --pid {min(job.members)} ({_said(job)})" for job in elsewhere
+    ]
+    if len(here or elsewhere) == 1:
+        return replace((here or elsewhere)[0], beside="; ".join(there[:8]) if here else "")
+    if found:
+        listed = [*(f"{job.id}: --pid {min(job.members)} ({_said(job)})" for job in here), *there]
+        raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
     if scan.unreadable:
         users = ", ".join(sorted({one.user for one in scan.unreadable}))
         pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
@@ -152,7 +154,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
         second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
         apart = time.monotonic() - began
         tables = SocketTables()
-        notes = [reason] if reason else []
+        notes = [*([reason] if reason else []), *([f"not looked at: {found.beside}"] if found.beside else [])]
         processes, numbers_of_others = [], jobs.inherited(found, scan)
         last = {
             pid: looks.process(one, role, tables)
@@ -169,6 +171,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
             if pid in numbers_of_others:
                 seen = replace(seen, rank=None, local_rank=None)
             processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ())))
+        notes += stacks.failed({pid: one for pid, one in last_stacks.items() if pid in last})
         gone = [pid for pid in found.members if pid not in last]
         if gone:
             notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")

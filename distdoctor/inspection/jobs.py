@@ -27,6 +27,8 @@ class Found:
     members: dict[int, tuple[Candidate, Role]] = field(default_factory=dict)
     options: AgentOptions | None = None
     """torchrun's, where an agent of it is here."""
+    beside: str = ""
+    """The other jobs of this machine that were passed over, as they are called, with a process of each."""
 
     @property
     def ranks(self) -> list[Candidate]:

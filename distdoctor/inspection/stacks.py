@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from distdoctor.inspection import proc_files
+from distdoctor.inspection.candidates import DISTRIBUTED
 from distdoctor.model.facts import Frame, Given
 from distdoctor.model.sanitize import clean, encodable
 
@@ -135,9 +136,19 @@ def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether any of its threads runs."""
+    """Whether any of its threads runs that may be in Python: torch.distributed's own never are."""
     tids = proc_files.names(pid, "task")
-    return any(one is not None and one.state == "R" for one in (proc_files.stat(f"{pid}/task/{tid}") for tid in tids))
+    running = (tid for tid in tids if (one := proc_files.stat(f"{pid}/task/{tid}")) is not None and one.state == "R")
+    return any(not (proc_files.text(pid, f"task/{tid}/comm", 64) or "").startswith(DISTRIBUTED) for tid in running)
+
+
+def failed(found: dict[int, tuple[Stack, str]]) -> list[str]:
+    """A note of the processes of which there is no stack, and why, where another of them may have one."""
+    reasons: dict[str, list[int]] = {}
+    for pid, (stack, error) in sorted(found.items()):
+        if error and not stack:
+            reasons.setdefault(error, []).append(pid)
+    return [f"no Python stack of process {', '.join(map(str, pids[:8]))}: {why}" for why, pids in reasons.items()][:4]
 
 
 def _dump(path: str, pid: int, seconds: float, *flags: str) -> tuple[Stack, str]:

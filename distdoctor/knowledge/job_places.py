@@ -24,6 +24,8 @@ REMOTE = "in a remote call"
 """Where it waits for what it has called on another rank, or for all remote calls to be done (torch.distributed.rpc)."""
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
 FILE_LOCK = "waiting for a file lock"
+UNSEEN = "where this user may not see it"
+"""It sleeps, and of none of its threads is shown in what: for want of rights, or in a sandbox as gVisor."""
 OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE)
 """Where a rank is by itself."""
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
@@ -209,6 +211,8 @@ def _in_rendezvous(one: JobProcess, ports: set[int]) -> str:
 def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
     if main.state == "D":
         return Place(DEVICE, why=waiting(main))
+    if main.state == "S" and not any(thread.call or thread.waits_in for thread in one.threads):
+        return Place(UNSEEN, sure=False)
     if one.torch is None:
         return Place(STARTING, why="has not loaded torch", sure=False)
     sockets = one.sockets or ()

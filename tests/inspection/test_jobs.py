@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from distdoctor.inspection import jobs
+import os
+
+import pytest
+
+from distdoctor.inspection import hang, jobs
 from distdoctor.inspection.candidates import Candidate, Scan
 
 THREADS = ("python", "gloo_tcp_loop", "pt_gloo_runloop")
@@ -46,3 +50,16 @@ def test_ranks_of_their_own_keep_their_numbers() -> None:
     seen = scan(candidate(1, 0, told(0), "2.13.0", True), candidate(2, 0, told(0), "2.13.0", True))
     (job,) = jobs.find(seen)
     assert len(job.ranks) == 2 and jobs.inherited(job, seen) == set()
+
+
+def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:
+    """One of this network is meant, unless another one is named; where it must be chosen, all are there to choose."""
+    seen = scan(candidate(1, 0, told(0), "2.13.0", True))
+    (there,) = jobs.find(seen)
+    netns = os.readlink("/proc/self/ns/net")
+    here = [jobs.Found(name, netns, there.members) for name in ("one", "two")]
+    chosen = hang._chosen([here[0], there], hang.Wanted(), seen)
+    assert chosen.id == "one" and "host0:29500, in a container" in chosen.beside and "--pid" in chosen.beside
+    with pytest.raises(hang.NoJob, match=r"3 jobs run here; say which: one: --pid .*two: .*host0:29500, in a contain"):
+        hang._chosen([*here, there], hang.Wanted(), seen)
+    assert hang._chosen([there], hang.Wanted(), seen).beside == ""

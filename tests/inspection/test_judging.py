@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.inspection.changes import changes
+from distdoctor.inspection.changes import changes, got_on
 from distdoctor.model.facts import (
     AgentView,
     BuildLock,
@@ -260,3 +260,17 @@ def test_what_changed_between_two_looks() -> None:
     assert any(line.startswith("rank 3: in its own code") for line in told)
     assert "no longer found: process/waiting-in-user-code" in told
     assert "now found: process/waiting-in-user-code" in changes(after, before)
+
+
+@pytest.mark.parametrize(("idle", "told"), [(4.9, []), (1.0, ["rank 1"])])
+def test_who_only_ran_for_the_look_before_did_not_get_on(idle: float, told: list[str]) -> None:
+    """Its stack was read at the end of that look, 5 s before this one, for which it may have been stopped."""
+    before = replace(judged(local(REDUCE, REDUCE)), started_at="2026-01-01T10:00:00", seconds=2.0)
+    after = judged(local(process(0, REDUCE, idle=90.0), process(1, REDUCE, idle=idle)))
+    assert got_on(before, replace(after, started_at="2026-01-01T10:00:07")) == told
+
+
+def test_ranks_of_which_nothing_is_seen_are_not_blamed() -> None:
+    hidden = [process(number, (), call="", threads=()) for number in range(4)]
+    report = judged(local(*hidden))
+    assert (report.verdict, report.findings) == ("incomplete", ())

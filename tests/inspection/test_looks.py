@@ -257,3 +257,29 @@ def test_a_thread_that_polls_for_messages_is_no_progress() -> None:
         after = looks.look(process.pid, 1.0)
     assert whole and whole.cpu >= 0.5
     assert before and after and looks.moved(before, after).cpu <= 0.05
+
+
+NAMED = """
+import ctypes, threading
+def spin():
+    ctypes.CDLL(None).prctl(15, b"gloo_tcp_loop")
+    print(1, flush=True)
+    while True:
+        pass
+threading.Thread(target=spin, daemon=True).start()
+threading.Event().wait()
+"""
+
+
+def test_a_thread_of_gloos_that_runs_is_no_reason_to_stop_its_process() -> None:
+    """It is never in Python; stopping the process would wake its main thread, and hide since when that waits."""
+    with python(NAMED) as process:
+        assert not stacks._runs(process.pid)
+    with python(NAMED.replace("gloo_tcp_loop", "python")) as process:
+        assert stacks._runs(process.pid)
+
+
+def test_a_stack_that_cannot_be_had_is_noted() -> None:
+    frame = Frame("f", "f.py")
+    found = {1: ({1: (frame,)}, ""), 2: ({}, "py-spy: Permission denied"), 3: ({}, "py-spy: Permission denied")}
+    assert stacks.failed(found) == ["no Python stack of process 2, 3: py-spy: Permission denied"]

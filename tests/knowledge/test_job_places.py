@@ -44,3 +44,11 @@ def test_a_store_that_the_jobs_own_code_makes_is_waited_at() -> None:
     assert place_of(alone).kind == job_places.HOSTING
     later = rank(0, own, call="clock_nanosleep", moved=polls, threads=["pt_tcpstore_uv", "gloo_tcp_loop"])
     assert place_of(later).kind == job_places.CODE
+
+
+def test_who_cannot_be_seen_is_nowhere_in_particular() -> None:
+    """A user without the rights of the job, as one that was started with more capabilities; gVisor shows no more."""
+    seen = rank(0, [], call="", threads=["gloo_tcp_loop", "pt_gloo_runloop"])
+    hidden = replace(seen, threads=tuple(replace(one, call="", waits_in="") for one in seen.threads))
+    assert place_of(hidden).kind == job_places.UNSEEN and not place_of(hidden).sure
+    assert place_of(replace(hidden, threads=(*hidden.threads[:1], *seen.threads[1:]))).kind != job_places.UNSEEN
