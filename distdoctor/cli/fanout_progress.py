@@ -13,6 +13,8 @@ from distdoctor.model.plan import Plan
 from distdoctor.model.stages import STAGES, position
 from distdoctor.render.words import fold
 
+MOST_NOTES, MOST_TEXT = 1000, 4096
+"""Different notes of all hosts, and characters of one, that are told."""
 _WORST_FIRST = ("error", "failed", "skipped", "ok")
 
 
@@ -49,8 +51,8 @@ class Progress:
         """A stage that begins or ends there, or a note; of notes that all send, the first is told."""
         stage, status = str(event.get("stage", "")), str(event.get("status", ""))
         if "note" in event:
-            text = str(event["note"])
-            if text not in self._notes:
+            text = str(event["note"])[:MOST_TEXT]
+            if text not in self._notes and len(self._notes) < MOST_NOTES:
                 self._notes.add(text)
                 self._observer.note("\n".join(f"{host}: {line}" for line in text.splitlines()))
         elif stage in STAGES:
@@ -58,7 +60,7 @@ class Progress:
                 self._began[stage] = time.monotonic()
                 self._wait()
             if status in _WORST_FIRST:
-                self._ended.setdefault(stage, {})[host] = status, str(event.get("reason", ""))
+                self._ended.setdefault(stage, {})[host] = status, str(event.get("reason", ""))[:MOST_TEXT]
                 self._tell(stage)
             self._wait()
 

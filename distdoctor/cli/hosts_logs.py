@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -18,8 +19,8 @@ from distdoctor.cli.flags import HostFlags, LogFlags, ReportFlags
 from distdoctor.cli.hosts import on_calls_alone
 from distdoctor.cli.report_output import Telling
 from distdoctor.launch import ways
-from distdoctor.launch.wire import inflated
-from distdoctor.logs.reader import Source
+from distdoctor.launch.wire import MOST_BYTES, inflated
+from distdoctor.logs.reader import MAX_FILES, Source
 from distdoctor.model.errors import UsageError
 from distdoctor.model.observer import Observer
 from distdoctor.model.report import Report
@@ -27,6 +28,9 @@ from distdoctor.model.sanitize import clean
 
 LIMIT = 600.0
 """Seconds for all files of all hosts."""
+SAID = 100
+"""Files of one host of which is told why they could not be read."""
+TOO_MUCH = f"with it, more than {MOST_BYTES >> 30} GiB of this host"
 
 
 def diagnose_on_hosts(files: Sequence[Path], which: LogFlags, flags: ReportFlags, where: HostFlags) -> int:
@@ -87,6 +91,7 @@ class Fetched(Progress):
         self._open: dict[str, IO[bytes]] = {}
         self._kept: dict[tuple[object, ...], Path] = {}
         self._names: dict[Path, str] = {}
+        self._bytes, self._files, self._said = Counter[str](), Counter[str](), Counter[str]()
         self.unread: list[str] = []
         """What could not be read, and why, by host."""
 
@@ -100,23 +105,32 @@ class Fetched(Progress):
         elif "data" in event and host in self._open:
             file = self._open[host]
             try:
-                file.write(inflated(event["data"]) or b"")
+                block = inflated(event["data"])
+                self._bytes[host] += len(block or b"")
+                if block is None or self._bytes[host] > MOST_BYTES:
+                    raise ValueError("a part of it did not come whole" if block is None else TOO_MUCH)
+                file.write(block)
                 file.flush()
-            except OSError as err:
+            except (OSError, ValueError) as err:
                 self._lose(host, file.name.removeprefix(str(self._folder / host)), err)
         elif "unread" in event:
-            self.unread.append(f"{host}: {clean(str(event['unread']))[:500]}")
+            self._say(host, clean(str(event["unread"])))
         else:
             super().event(host, event)
 
     def _lose(self, host: str, name: str, err: OSError | ValueError) -> None:
         """A file that cannot be kept, as on a full disk: a part of it says nothing of how the job ended."""
         why = (err.strerror if isinstance(err, OSError) else None) or str(err)
-        self.unread.append(f"{host}: {clean(name)[:500]}: could not be kept here: {why}")
+        self._say(host, f"{clean(name)[:500]}: could not be kept here: {why}")
         self._names.pop(self._folder.joinpath(host, *self._parts(name)), None)
         if file := self._open.pop(host, None):
             with contextlib.suppress(OSError):
                 file.close()
+
+    def _say(self, host: str, why: str) -> None:
+        self._said[host] += 1
+        if self._said[host] <= SAID:
+            self.unread.append(f"{host}: {why[:700]}" if self._said[host] < SAID else f"{host}: and more")
 
     @staticmethod
     def _parts(name: str) -> list[str]:
@@ -128,6 +142,9 @@ class Fetched(Progress):
         key = (name, *map(str, seen)) if isinstance(seen, list) else (host, name)
         if key in self._kept or not parts:  # the hosts share a file system: it is one file
             return
+        self._files[host] += 1
+        if self._files[host] > MAX_FILES:
+            raise ValueError(f"more than {MAX_FILES} files")
         path = self._folder.joinpath(host, *parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._open[host] = path.open("wb")

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from distdoctor.launch.wire import deflated
+from distdoctor.launch.wire import MOST_BYTES, deflated
 from distdoctor.render.exit_status import OK
 
 BLOCK = 1 << 20
 """Bytes of a file that go into one message."""
-MOST_BYTES = 2 << 30
-"""Of all files of one host."""
 
 
 class Line(Protocol):

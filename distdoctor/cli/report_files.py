@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -30,12 +31,25 @@ def report_path(name: str, path: str) -> Path:
     if file.is_symlink() and file.absolute().parts[1] in ("dev", "proc"):
         # /dev/stdout: a new file in its place would be there for all.
         raise UsageError(f"--output {name}={path}: is no plain file; --output {name} alone writes to stdout")
+    for part in (file.absolute(), *file.absolute().parents):
+        if _planted(part):
+            raise UsageError(f"--output {name}={path}: {part} is a link that another user left in a folder for all")
     file = Path(os.path.realpath(file))  # a link stays one
     if not file.parent.is_dir():
         raise UsageError(f"--output {name}={path}: there is no folder {file.parent}")
     if file.exists() and not file.is_file():
         raise UsageError(f"--output {name}={path}: is no plain file")
     return file
+
+
+def _planted(path: Path) -> bool:
+    """Whether the kernel would not follow this link (fs.protected_symlinks in its sysctl/fs.rst), which a file that is
+    put in the place of another goes round."""
+    if not path.is_symlink():
+        return False
+    folder, link = path.parent.stat(), path.lstat()
+    for_all = stat.S_ISVTX | stat.S_IWOTH
+    return folder.st_mode & for_all == for_all and link.st_uid not in (os.geteuid(), folder.st_uid)
 
 
 def write(path: Path, text: str) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from distdoctor.launch.plain_file import text_of
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK, NPROC_PER_NODE
 
 _NAMES = ("num_machines", "num_processes", "machine_rank", "main_process_ip", "main_process_port")
@@ -61,11 +61,7 @@ def _default_file(env: Mapping[str, str]) -> str:
 
 def _file(path: str) -> dict[str, str]:
     """Its plain lines: these settings are words and numbers at the top level."""
-    try:
-        with Path(path).open(errors="replace") as file:
-            text = file.read(_MOST_BYTES)
-    except (OSError, ValueError):
-        return {}
+    text = text_of(path, _MOST_BYTES)
     pairs = re.findall(r"(?m)^[\"']?(\w+)[\"']?:[ \t]*[\"']?([^\s\"'#,]+)", text)
     return {name: value for name, value in pairs if name in _NAMES and value not in ("null", "~")}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ClusterShell.Event import EventHandler
@@ -19,7 +19,7 @@ from ClusterShell.Worker.Exec import ExecClient, ExecWorker
 
 from distdoctor.launch.line import Line
 from distdoctor.launch.ways import CONNECT_SECONDS, Target
-from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, unpacked
+from distdoctor.launch.wire import BEAT_SECONDS, MOST_LINE, SILENT_SECONDS, inflated, unpacked
 from distdoctor.model.facts.calls import CallOutcome, HostCall
 from distdoctor.model.sanitize import clean
 
@@ -235,6 +235,13 @@ class _Client(ExecClient):  # type: ignore[misc]
 
     def _build_cmd(self) -> tuple[list[str], None]:
         return self.worker.argv, None
+
+    def _readlines(self, sname: str) -> Iterator[bytes]:
+        """The lines that are whole; of one without an end no more is kept than any of ours has."""
+        yield from super()._readlines(sname)
+        stream = self.streams.get(sname)
+        if stream is not None and len(stream.rbuf) > MOST_LINE:
+            stream.rbuf = b""
 
 
 class _Worker(ExecWorker):  # type: ignore[misc]

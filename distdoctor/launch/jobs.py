@@ -8,10 +8,10 @@ all below Linux's ephemeral ports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from distdoctor.launch.launched import Found
 from distdoctor.launch.nodes import expand, number_of
+from distdoctor.launch.plain_file import text_of
 
 MAX_BYTES = 1 << 20
 PORTS = (
@@ -69,11 +69,7 @@ def first_node(env: Mapping[str, str]) -> Found | None:
 
 
 def _lines(env: Mapping[str, str], name: str) -> list[str]:
-    try:
-        with Path(env[name]).open(encoding="utf-8", errors="replace") as file:
-            return [line for line in file.read(MAX_BYTES).splitlines() if line.strip()]
-    except (KeyError, OSError, ValueError):
-        return []
+    return [line for line in text_of(env.get(name, ""), MAX_BYTES).splitlines() if line.strip()]
 
 
 def alone(scheduler: str, count: int, line: str) -> str:

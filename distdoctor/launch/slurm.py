@@ -7,11 +7,11 @@ are not those of a step inside it. In a heterogeneous step the ranks, nodes and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import MAX_NODES, expand, number_of, repeated
+from distdoctor.launch.plain_file import text_of
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
 
@@ -138,11 +138,7 @@ def _rank0(env: Mapping[str, str], nodes: tuple[str, ...]) -> Found | None:
         return Found(nodes[0], MASTER_ADDR.slurm) if nodes else None
     if "0" in env.get("SLURM_GTIDS", "").split(",") and NODE in env:
         return Found(env[NODE], "SLURM_GTIDS")
-    try:
-        with Path(env.get(HOSTFILE, "")).open() as file:
-            first = file.readline(1024).strip()
-    except (OSError, ValueError):
-        first = ""
+    first = text_of(env.get(HOSTFILE, ""), 1024).partition("\n")[0].strip()
     if first in nodes:
         return Found(first, HOSTFILE)
     others = [name for name in nodes if name != env.get(NODE)]

@@ -19,6 +19,10 @@ MARK = b"@distdoctor "
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 10.0
 """After so much silence the other end is taken for gone: ssh may hold a dead connection for minutes."""
+MOST_LINE = 16 << 20
+"""The longest line that is kept until its end comes, in bytes: facts of 64 MB become less."""
+MOST_BYTES = 2 << 30
+"""Of all files that are taken from one host."""
 MOST_FACTS = 64 << 20
 """The most bytes of facts that are taken from one host."""
 

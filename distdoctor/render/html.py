@@ -95,7 +95,7 @@ def _plan(report: Report) -> list[tuple[str, str, str]]:
     """Name, value, and where it comes from."""
     sources = report.plan.get("sources") or {}
     shown = ((name, value) for name, value in report.plan.items() if name != "sources" and value not in (None, "", []))
-    return [(name, clean(value), clean(sources.get(name, ""))) for name, value in shown]
+    return [(clean(name), clean(value), clean(sources.get(name, ""))) for name, value in shown]
 
 
 def _ladder(report: Report) -> Table:

@@ -23,16 +23,16 @@ _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def render(report: Report, style: Style = PLAIN) -> str:
     """The document. It is all there whatever the style."""
-    suite = ET.Element("testsuite", name="distdoctor", timestamp=report.started_at, hostname=_here(report))
+    suite = ET.Element("testsuite", name="distdoctor", timestamp=_text(report.started_at), hostname=_here(report))
     found = {check: [f for f in report.findings if f.check == check] for check in _checks(report)}
     status = {check.id: check for check in report.checks}
     for check, findings in found.items():
-        section, _, name = check.partition("/")
-        case = ET.SubElement(suite, "testcase", classname=f"distdoctor.{section}", name=name or check, time="0")
+        section, _, name = _text(check).partition("/")
+        case = ET.SubElement(suite, "testcase", classname=f"distdoctor.{section}", name=name or section, time="0")
         failures = [f for f in findings if f.severity == "fail" and f.because_of is None]
         others = [f for f in findings if f not in failures]
         if failures:
-            failure = ET.SubElement(case, "failure", type=check, message=_text(failures[0].summary))
+            failure = ET.SubElement(case, "failure", type=_text(check), message=_text(failures[0].summary))
             failure.text = _said(failures)
         elif not findings and status[check].status == "not-judged":
             ET.SubElement(case, "skipped", message=_text(status[check].why))

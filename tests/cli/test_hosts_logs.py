@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.cli import hosts_logs
+from distdoctor.cli.fanout_progress import MOST_NOTES
 from distdoctor.cli.hosts_logs import Fetched
 from distdoctor.model.observer import Silent
 
@@ -61,3 +63,31 @@ def test_of_what_has_no_room_here_no_part_is_judged(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, handler)
     assert kept(fetched) == {"a:/tmp/y.log": b"short"}
     assert fetched.unread == ["a: /tmp/x.log: could not be kept here: File too large"]
+
+
+def test_of_one_host_no_more_is_kept_than_a_host_may_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts_logs, "MOST_BYTES", 100)
+    monkeypatch.setattr(hosts_logs, "MAX_FILES", 3)
+    fetched = Fetched(Silent(), ["a", "b"], tmp_path)
+    for host in ("a", "b"):
+        for number in range(2 if host == "b" else 5):
+            fetched.event(host, {"file": f"/tmp/{host}{number}.log", "seen": [number, 1, host]})
+            fetched.event(host, data(b"s" * (60 if host == "a" and number == 1 else 10)))
+            fetched.event(host, data(b"t" * (60 if host == "a" and number == 1 else 10)))
+    for number in range(10_000):
+        fetched.event("b", {"unread": f"/tmp/{number}"})
+        fetched.event("b", {"note": f"note {number}"})
+    assert kept(fetched).keys() == {"a:/tmp/a0.log", "b:/tmp/b0.log", "b:/tmp/b1.log"}
+    assert len([why for why in fetched.unread if "more than 2 GiB of this host" in why]) == 2
+    assert len([why for why in fetched.unread if "more than 3 files" in why]) == 2
+    assert len(fetched.unread) == 4 + hosts_logs.SAID and len(fetched._notes) == MOST_NOTES
+
+
+def test_a_file_of_which_a_part_is_missing_is_not_judged(tmp_path: Path) -> None:
+    fetched = Fetched(Silent(), ["a"], tmp_path)
+    fetched.event("a", {"file": "/tmp/x.log", "seen": [1, 1, 1]})
+    fetched.event("a", data(b"begin\n"))
+    fetched.event("a", {"data": "?"})
+    fetched.event("a", data(b"end\n"))
+    assert kept(fetched) == {}
+    assert fetched.unread == ["a: /tmp/x.log: could not be kept here: a part of it did not come whole"]

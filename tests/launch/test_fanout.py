@@ -68,6 +68,41 @@ print(json.dumps([[call.outcome, call.status, call.said] for call in busy.run()]
 """
 
 
+ENDLESS = """
+import json
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+class Watcher:
+    def hello(self, present, left): pass
+    def gone(self, host, why): pass
+    def event(self, host, event): pass
+
+kept = []
+class Seen(fanout.FanOut):
+    def ev_read(self, worker, node, sname, msg):
+        kept.append(len(msg))
+        super().ev_read(worker, node, sname, msg)
+
+fanout.MOST_LINE = 1 << 20
+script = '''head -c 5000000 /dev/zero | tee /dev/stderr; echo
+echo '@distdoctor {"hello": true}'
+while read line; do case "$line" in *go*) break;; esac; done
+echo '@distdoctor {"nothing": "here"}' '''
+target = Target(NamedHost("gpu0"), "kubectl", ("sh", "-c", script))
+(call,) = Seen([target], [{"way": "x"}], Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
+print(json.dumps([call.outcome, max(kept)]))
+"""
+
+
+def test_of_a_line_without_an_end_little_is_kept() -> None:
+    """As a profile prints that says too much; what comes after it is heard."""
+    done = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=60, check=True)
+    outcome, longest = json.loads(done.stdout)
+    assert outcome == "told" and longest <= (1 << 20) + (1 << 16)
+
+
 def test_a_host_that_takes_no_further_login_just_then_is_called_again(tmp_path: Path) -> None:
     """As sshd turns some away at random where many log in at once, all of them by one host on the way."""
     command = [sys.executable, "-c", BUSY, str(tmp_path)]

@@ -5,7 +5,11 @@ Variables: pbsdsh(1), qsub(1); lightning/fabric/plugins/environments/lsf.py; sge
 
 from __future__ import annotations
 
+import os
+import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -68,6 +72,24 @@ def test_a_batch_script_of_several_nodes_is_refused(tmp_path: Path, scheduler: s
     assert plan_in(env, standalone=True).nnodes == 1
     assert plan_in(env, nnodes="2", master_addr="n0", node_rank=0).nnodes == 2
     assert plan_in(env | RANKED).launcher == "env"
+
+
+def test_a_file_that_is_none_is_not_waited_for(tmp_path: Path) -> None:
+    fifo, began = str(tmp_path / "fifo"), time.monotonic()
+    os.mkfifo(fifo)
+
+    def let_go() -> None:
+        with suppress(OSError):  # nobody waits
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+
+    timer = Timer(2.0, let_go)
+    timer.start()
+    try:
+        assert values(plan_in({"PBS_NODEFILE": fifo}), "nnodes", "launcher") == (1, "")
+        assert time.monotonic() - began < 1.5
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def test_a_job_of_one_node_is_one_machine(tmp_path: Path) -> None:

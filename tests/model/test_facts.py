@@ -20,6 +20,7 @@ from distdoctor.model.facts import (
     decode,
     encode,
 )
+from distdoctor.model.facts.codec import MOST_VALUES
 from tests.checks.row import Row
 from tests.checks.tables import ROWS
 from tests.clusters.odd import CLUSTERS
@@ -93,6 +94,12 @@ def test_any_other_json_is_bad_facts(value: object) -> None:
 def test_hostile_files_are_bad_facts(data: bytes) -> None:
     with pytest.raises(BadFacts):
         decode(data, FactsFile)
+
+
+def test_more_values_than_any_facts_have_are_not_made() -> None:
+    """Sixteen megabytes of empty lists would take a thousand."""
+    with pytest.raises(BadFacts, match="more than 8000000 values"):
+        decode(b'{"a":[' + b"[]," * MOST_VALUES + b"0]}", FactsFile)
 
 
 @pytest.mark.parametrize("place", ["identity", "plan"])

@@ -17,6 +17,7 @@ from distdoctor.cli.app import run
 from distdoctor.model.facts import FactsFile, encode
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
+from distdoctor.render.formats import FORMATS
 from distdoctor.render.progress import Plain, Terminal
 from distdoctor.render.style import Style
 from tests.facts_builder import healthy, loopback_name
@@ -60,6 +61,12 @@ def test_no_field_of_a_report_acts_on_a_terminal(verbose: int, width: int) -> No
     assert acts(coloured, drawn=True) == [] and "\x1b[2J" not in coloured
     plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert plain == text_renderer.render(evil, Style(verbose=verbose, width=width))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_nor_in_any_other_format(name: str) -> None:
+    evil = hostile(EVERYTHING)
+    assert acts(FORMATS[name](evil, Style())) == []
 
 
 def test_json_escapes_all_of_it() -> None:

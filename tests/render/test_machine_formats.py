@@ -21,6 +21,7 @@ from distdoctor.render import github, junit, markdown, nagios, prometheus
 from tests.facts_builder import healthy, loopback_name
 from tests.judge.test_coverage import report as judged_report
 from tests.render import reports
+from tests.render.test_hostile import EVERYTHING, hostile
 
 REPORTS = (reports.healthy, reports.loopback, reports.missing, reports.hostile)
 each = pytest.mark.parametrize("make", REPORTS, ids=lambda make: make.__name__)
@@ -38,6 +39,10 @@ class TestJunit:
         assert suite.skipped == sum(bool(case.is_skipped) for case in cases)
         wrong = make().verdict in ("fail", "incomplete")
         assert (suite.failures + suite.errors > 0) == wrong
+
+    def test_whatever_is_in_it_it_is_xml(self) -> None:
+        (suite,) = JUnitXml.fromstring(junit.render(hostile(EVERYTHING)).encode())
+        assert suite.failures == 1
 
     def test_what_passed_is_seen_and_what_was_not_judged_says_why(self, tmp_path: Path) -> None:
         told = judged_report(*healthy(2))
@@ -180,6 +185,20 @@ class TestSeveralAtOnce:
         pipe.symlink_to(tmp_path / "fifo")
         assert run(["diagnose", facts, "-o", f"json={pipe}"]) == 2 and pipe.is_symlink()
         assert "is no plain file" in capsys.readouterr().err
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+    def test_a_link_that_another_user_left_in_a_folder_for_all_is_not_followed(self, tmp_path: Path) -> None:
+        """As the kernel does not, where the shell writes to it (fs.protected_symlinks)."""
+        for folder, link in ((tmp_path / "all/own", 4712), (tmp_path / "all", 4711)):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "r.json").symlink_to(tmp_path / "r.json")
+            os.chown(folder / "r.json", link, link, follow_symlinks=False)
+        assert report_path("json", str(tmp_path / "all/own/r.json")) == tmp_path / "r.json"
+        (tmp_path / "all").chmod(0o1777)
+        with pytest.raises(UsageError, match="is a link that another user left"):
+            report_path("json", str(tmp_path / "all/r.json"))
+        os.chown(tmp_path / "all/r.json", 0, 0, follow_symlinks=False)
+        assert report_path("json", str(tmp_path / "all/r.json")) == tmp_path / "r.json"
 
     @pytest.mark.parametrize("path", ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/1", "/dev/null"])
     def test_devices_are_no_files_to_be_put_something_else_in_the_place_of(self, path: str) -> None:

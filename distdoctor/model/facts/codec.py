@@ -11,6 +11,8 @@ from distdoctor.model.facts.node import SCHEMA_VERSION, NodeFacts
 from distdoctor.model.sanitize import encodable
 
 T = TypeVar("T")
+MOST_VALUES = 8_000_000
+"""A thousand nodes' reports have some; an empty list of two bytes takes sixty once it is read."""
 _END = 150
 """Characters kept of either end of an error."""
 
@@ -29,6 +31,8 @@ def encode(value: object) -> bytes:
 
 def decode(data: bytes, kind: type[T]) -> T:
     """The dataclass ``kind`` back from JSON, every type checked. Raises BadFacts."""
+    if len(data) > MOST_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise BadFacts(f"more than {MOST_VALUES} values")
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
