@@ -35,49 +35,83 @@ class Measurement:
     targets: Sequence[Target]
     lead: int
     """The number of node 0's own process, whose clock the others are compared with."""
-    tried: list[Tried] = field(default_factory=list)
+    tried: dict[Target, Tried] = field(default_factory=dict)
 
     async def run(self, measure: bool = True) -> MeshFacts:
-        """Connect to every target that is not this node's own; with ``measure``, throughput too."""
-        others = [target for target in self.targets if target.member != self.me]
-        limit = asyncio.Semaphore(PARALLEL)
+        """Connect to every target that is not this node's own; with ``measure``, throughput too.
 
+        A link that is silent is waited for to its end while the throughput of the others is measured.
+        """
+        others = [target for target in self.targets if target.member != self.me]
+        heard = {target: asyncio.Event() for target in others}
+        limit = asyncio.Semaphore(PARALLEL)
         pauses, samples = Pauses(), Samples()
 
-        async def one(target: Target) -> Tried:
-            async with limit:
-                started = time.monotonic()
-                tried = await try_link(target, self.token, lambda: samples.begin(target.address))
-                again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
-                return await try_link(target, self.token) if again else tried
+        async def one(target: Target) -> None:
+            def silent() -> None:
+                samples.begin(target.address)
+                heard[target].set()
 
-        self.tried = list(await asyncio.gather(*(one(target) for target in others)))
-        pauses.close()
-        psutil.cpu_percent()
-        if measure:
-            await self._rates()
-        silent = [t for t in self.tried if t.outcome == "no-answer" and not t.accepted and t.clock is None][:MOST]
+            try:
+                async with limit:
+                    started = time.monotonic()
+                    tried = await try_link(target, self.token, silent)
+                    again = tried.outcome != "open" and (tried.cut_off or await pauses.since(started))
+                    self.tried[target] = await try_link(target, self.token, silent) if again else tried
+            finally:
+                heard[target].set()
+
+        links = asyncio.gather(*(one(target) for target in others))
+        try:
+            for event in heard.values():
+                await event.wait()
+            psutil.cpu_percent()
+            partners = self._partners() if measure else []
+            seconds = min(RATE_SECONDS, RATES_SECONDS / max(1, len(partners)))
+            late = await self._rates(partners, seconds)
+            await links
+        finally:
+            links.cancel()
+            pauses.close()
+        for partner in late:
+            await self._rate_of(partner, seconds)
+        await self._sample(samples)
+        return self._facts(psutil.cpu_percent() / 100)
+
+    def _partners(self) -> list[int | None]:
+        order = list(dict.fromkeys(target.member for target in self.targets))
+        return rounds(order, order.index(self.me)) if len(order) > 1 and self.me in order else []
+
+    async def _rates(self, partners: Sequence[int | None], seconds: float) -> list[int | None]:
+        """Upload to one partner a round, the partners of a round being disjoint pairs (a round-robin tournament).
+
+        Gives those with whom no link worked yet.
+        """
+        started, late = time.monotonic(), list[int | None]()
+        for number, partner in enumerate(partners):
+            if not await self._rate_of(partner, seconds):
+                late.append(partner)
+            # Every node keeps to the same timetable, so that a pair is alone with its link.
+            await asyncio.sleep(max(0.0, started + (number + 1) * (seconds + 0.02) - time.monotonic()))
+        return late
+
+    async def _rate_of(self, partner: int | None, seconds: float) -> bool:
+        """The throughput of the first link to this partner that works. Whether one does."""
+        here = next(target.key for target in self.targets if target.member == self.me)
+        tried = next((t for t in self._in_order() if t.target.member == partner and t.outcome == "open"), None)
+        if tried is not None and tried.rate is not None and not _same_host(tried.target.key, here):
+            await self._rate(tried, tried.rate, seconds)
+        return tried is not None
+
+    async def _sample(self, samples: Samples) -> None:
+        silent = [t for t in self._in_order() if t.outcome == "no-answer" and not t.accepted and t.clock is None][:MOST]
         sampled = await asyncio.gather(*(samples.of(tried.target.address) for tried in silent))
         await samples.close()
         for tried, passing in zip(silent, sampled, strict=True):
             tried.passing = passing
-        return self._facts(psutil.cpu_percent() / 100)
 
-    async def _rates(self) -> None:
-        """Upload to one partner a round, the partners of a round being disjoint pairs (a round-robin tournament)."""
-        order = list(dict.fromkeys(target.member for target in self.targets))
-        if len(order) < 2 or self.me not in order:
-            return
-        partners = rounds(order, order.index(self.me))
-        seconds = min(RATE_SECONDS, RATES_SECONDS / max(1, len(partners)))
-        here = next(target.key for target in self.targets if target.member == self.me)
-        started = time.monotonic()
-        for number, partner in enumerate(partners):
-            tried = next((t for t in self.tried if t.target.member == partner and t.outcome == "open"), None)
-            if tried is not None and tried.rate is not None and not _same_host(tried.target.key, here):
-                await self._rate(tried, tried.rate, seconds)
-            # Every node keeps to the same timetable, so that a pair is alone with its link.
-            await asyncio.sleep(max(0.0, started + (number + 1) * (seconds + 0.02) - time.monotonic()))
+    def _in_order(self) -> list[Tried]:
+        return [self.tried[target] for target in self.targets if target in self.tried]
 
     async def _rate(self, tried: Tried, so_far: LinkRate, seconds: float) -> None:
         """The throughput of one link. One that is reset meanwhile, and again when it is tried anew, is a bad one."""
@@ -90,7 +124,7 @@ class Measurement:
                 tried.outcome, tried.errno, tried.dead_after = "reset", errno.ECONNRESET, err.args[0]
 
     def _facts(self, busy: float) -> MeshFacts:
-        good = [t for t in self.tried if t.outcome == "open"]
+        good = [t for t in self._in_order() if t.outcome == "open"]
         trips = [t.seconds for t in good]
         rates = [t.rate for t in good if t.rate is not None]
         speeds = [rate.bytes_per_second for rate in rates if rate.bytes_per_second is not None]
@@ -98,7 +132,7 @@ class Measurement:
         lossy = sorted((r for r in rates if r.retransmitted), key=lambda r: -r.retransmitted)
         listed = [*lossy[: MAX_RATES // 2], *(r for r in worst if r not in lossy[: MAX_RATES // 2])][:MAX_RATES]
         clock = min(
-            (t.clock for t in self.tried if t.clock and t.target.member == self.lead),
+            (t.clock for t in self.tried.values() if t.clock and t.target.member == self.lead),
             key=lambda pair: pair[1],
             default=None,
         )
@@ -119,7 +153,7 @@ class Measurement:
                     t.passing,
                     t.dead_after,
                 )
-                for t in self.tried
+                for t in self._in_order()
                 if t.outcome != "open"
             ),
             rtt_median=round(statistics.median(trips), 6) if trips else None,
@@ -129,7 +163,7 @@ class Measurement:
             busy=round(busy, 2),
             clock_offset=round(clock[0], 4) if clock else None,
             clock_error=round(clock[1], 4) if clock else None,
-            row=row(self.me, self.targets, self.tried),
+            row=row(self.me, self.targets, self._in_order()),
         )
 
 
