@@ -50,7 +50,9 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "store reached"
-SYMPTOM_OF = "store hosted"
+SYMPTOM_OF = "master resolved"
+FOLLOWS = ("host/lo-down", "host/hostname-numeric")
+FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted", "process/*")
 LOOKS_AT = ("meeting",)
 
 

@@ -72,7 +72,9 @@ LOG = (
 )
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and fail"
 PREVENTS = "store reached"
-SYMPTOM_OF = "store hosted"
+SYMPTOM_OF = "master resolved"
+FOLLOWS = ("host/lo-down", "host/hostname-numeric")
+FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted")
 LOOKS_AT = ("meeting", "mesh")
 SHOWN = 8
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Interface, Link, MeshFacts, Route
+from distdoctor.model.facts import Answer, Interface, Link, MeshFacts, Route
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import OPEN
+from tests.clusters.master import held
 from tests.clusters.routes import LAN, NO_FILTER, asleep, by_policy, masked, route, routed, three, two
 from tests.facts_builder import (
     failing,
@@ -164,3 +165,13 @@ def test_a_node_without_any_address_has_only_loopback_to_offer() -> None:
     result = judged(a, b)
     assert [one.check for one in result.roots] == [CHECK]
     assert {one.check: one.because_of for one in result.findings}["gloo/loopback-address"] == CHECK
+
+
+def test_what_holds_the_port_is_no_reason_why_there_is_no_route() -> None:
+    """Two failures of two nodes: either is left when the other is cured."""
+    a, _ = held(Answer("foreign", sample="HTTP/1.0 200 OK"))
+    result = judged(a, mask_of_node_1()[1])
+    assert {(one.check, one.nodes) for one in result.roots} == {
+        ("network/foreign-service", ("host0",)),
+        (CHECK, ("host1",)),
+    }
