@@ -1,4 +1,4 @@
-"""NVLinks of a GPU are down that others of its model have.
+"""NVLinks of a GPU are down, or had to be trained anew, and those of its like not.
 
 What you see
 ------------
@@ -6,7 +6,8 @@ A job on this node is slower than on the others, or NCCL fails there; `nvidia-sm
 
 Why it happens
 --------------
-A link failed in training or was taken down for errors; a bridge or a switch is broken.
+A link failed in training or was taken down for errors; a bridge or a switch is broken. One that is up and was trained
+anew since the driver was loaded (`nvidia-smi nvlink -e`: recovery errors) lost its connection meanwhile.
 
 Fix
 ---
@@ -32,6 +33,7 @@ MATTERS = "NCCL takes fewer links between these GPUs, or another way, and every 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from by_the_fabric(cluster)
+    yield from trained_anew(cluster)
     # Without any link a device is one that is not bridged, which is a way to build a machine.
     for node, device, up, usual in gpus.unlike_its_model(cluster, lambda device: sum(device.links) or None):
         if up < usual and gpus.wants_gpus(node):
@@ -47,6 +49,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                         commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"),
                     )
                 ],
+            )
+
+
+def trained_anew(cluster: Cluster) -> Iterator[Finding]:
+    """Links that came back after errors, where those of most others of the model never had to."""
+    for node, device, count, usual in gpus.unlike_its_model(cluster, lambda device: device.link_recoveries):
+        if usual == 0 and gpus.wants_gpus(node):
+            yield Finding.about(
+                [node],
+                f"NVLinks of {gpus.device_said(device)} on {node.name} were trained anew ({count} times); "
+                "those of its like never.",
+                evidence=[
+                    f"{node.name}: GPU {device.index}, {device.name}: recoveries since the driver's start: {count}"
+                ],
+                fixes=[Fix.on(node, RESET, commands=("nvidia-smi nvlink -e", "nvidia-smi --gpu-reset"))],
             )
 
 

@@ -1,4 +1,4 @@
-"""A GPU's PCIe link has fewer lanes than that of its like.
+"""A GPU's PCIe link has fewer lanes than that of its like, or is of an older generation.
 
 What you see
 ------------
@@ -6,7 +6,9 @@ One node, or one GPU of it, is slower than the others wherever data comes from t
 
 Why it happens
 --------------
-The card or a riser is not well seated, a lane is dirty or broken, or the slot gives it fewer.
+The card or a riser is not well seated, a lane is dirty or broken, the slot gives it fewer, or the firmware (BIOS) holds
+the slot to an older generation. A GPU that rests lowers the generation to save power: only what those in their highest
+performance state (P0) have is compared, and what each could have.
 
 Fix
 ---
@@ -23,20 +25,35 @@ gpu/nvlink-down, gpu/hardware
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus
 
 SEVERITY = "warn"
 MATTERS = "what goes through the host to or from this GPU is slower, and the others wait for it"
+FIX = "Seat the card anew, look at its slot in the BIOS, or take the node out of use."
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node, device, lanes, usual in gpus.unlike_its_model(cluster, lambda device: device.pcie_width):
         if lanes < usual and gpus.wants_gpus(node):
-            yield Finding.about(
-                [node],
-                f"The PCIe link of {gpus.device_said(device)} on {node.name} has {lanes} lanes; its like have {usual}.",
-                evidence=[
-                    f"{node.name}: GPU {device.index}, {device.name}: x{lanes} of x{device.pcie_width_max or '?'}"
-                ],
-                fixes=[Fix.on(node, "Seat the card anew, or take the node out of use.")],
-            )
+            yield narrow(node, device, f"{lanes} lanes", f"{usual}", f"x{lanes} of x{device.pcie_width_max or '?'}")
+    told = set()
+    for value in (at_work, lambda device: device.pcie_generation_max):
+        for node, device, generation, usual in gpus.unlike_its_model(cluster, value):
+            if generation < usual and gpus.wants_gpus(node) and (node, device.index) not in told:
+                told.add((node, device.index))
+                seen = f"generation {device.pcie_generation} of {device.pcie_generation_max or '?'}"
+                yield narrow(node, device, f"generation {generation}", f"generation {usual}", seen)
+
+
+def narrow(node: Node, device: gpus.Device, has: str, usual: str, seen: str) -> Finding:
+    return Finding.about(
+        [node],
+        f"The PCIe link of {gpus.device_said(device)} on {node.name} has {has}; its like have {usual}.",
+        evidence=[f"{node.name}: GPU {device.index}, {device.name}: {seen}"],
+        fixes=[Fix.on(node, FIX)],
+    )
+
+
+def at_work(device: gpus.Device) -> int | None:
+    """The generation of one that does not rest."""
+    return device.pcie_generation if device.performance == 0 else None

@@ -68,6 +68,8 @@ FIX_HOST = (
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
+        if gpus.wants_gpus(node):
+            yield from refused(node)
         seen = node.facts.peers
         if seen is None or not (seen.wrong or seen.endless) or not gpus.wants_gpus(node):
             continue
@@ -85,6 +87,29 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ],
             severity="warn" if aside or spared(node) else "fail",
         )
+
+
+def refused(node: Node) -> Iterator[Finding]:
+    """Pairs that the driver keeps apart though the NVSwitch fabric connects both: NCCL says of it "P2P is disabled
+    between NVLINK connected GPUs"."""
+    seen, of_torch = node.facts.peers, gpus.visible_gpus(node)
+    if seen is None or not seen.refused or len(of_torch) != seen.devices or switched_off(node):
+        return
+    devices = [gpus.device_of(node, gpu) for gpu in of_torch]
+    if any(one is None or one.fabric != "completed" or one.fabric_error or one.mig for one in devices):
+        return
+    named = some_of([f"device {source} to {target}" for source, target in seen.refused], SHOWN)
+    yield Finding.about(
+        [node],
+        f"The driver keeps GPUs of {node.name} from each other's memory that NVLink connects: {named}.",
+        matters="NCCL takes the way through the host's memory there, much slower",
+        evidence=[
+            f"{node.name}: {len(seen.refused)} of {seen.able + len(seen.refused)} pairs cannot, says the driver; all "
+            "these GPUs are registered with the NVSwitch fabric"
+        ],
+        fixes=[Fix.on(node, "Reset the node's GPUs together, or restart its fabric manager; nvidia-smi topo -p2p n.")],
+        severity="warn",
+    )
 
 
 def spared(node: Node) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "Gpu",
     "NcclLibrary",
     "computed_right",
+    "device_of",
     "device_of_rank",
     "device_said",
     "devices_said",
@@ -127,14 +128,19 @@ def device_said(device: Device) -> str:
     return f"GPU {device.index} ({device.bus_id})" if device.bus_id else f"GPU {device.index}"
 
 
+def device_of(node: Node, gpu: Gpu) -> Device | None:
+    """What the driver shows of a device that torch shows; None where it cannot be told which that is."""
+    known = (device for device in driver(node).devices if gpu.uuid and _bare(device.uuid) == _bare(gpu.uuid))
+    return next(known, None)
+
+
 def device_of_rank(node: Node, rank: int) -> str:
     """The GPU that a rank of the node takes, as it is called in a sentence; its rank alone where that is not known."""
     one = next((one for one in node.facts.ranks if one.rank == rank), None)
     if one is None or one.gpu is None or not one.gpu.visible:
         return f"the GPU of rank {rank}"
     gpu = one.gpu.visible[one.local_rank % len(one.gpu.visible)]
-    known = (device for device in driver(node).devices if gpu.uuid and _bare(device.uuid) == _bare(gpu.uuid))
-    device = next(known, None)
+    device = device_of(node, gpu)
     return f"{device_said(device) if device else f'device {gpu.index}'} (rank {rank})"
 
 

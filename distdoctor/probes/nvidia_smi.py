@@ -84,6 +84,9 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
         "slowed": tuple(name for reason, name in SLOWED.items() if _active(gpu, reason)),
         "pcie_width": _number(said(gpu, "pci/pci_gpu_link_info/link_widths/current_link_width")),
         "pcie_width_max": _number(said(gpu, "pci/pci_gpu_link_info/link_widths/max_link_width")),
+        "pcie_generation": _number(said(gpu, "pci/pci_gpu_link_info/pcie_gen/current_link_gen")),
+        "pcie_generation_max": _number(said(gpu, "pci/pci_gpu_link_info/pcie_gen/max_link_gen")),
+        "performance": _number((said(gpu, "performance_state") or "").removeprefix("P")),
         "fabric": FABRIC.get(said(gpu, "fabric/state") or "", ""),
         "recovery": RECOVERY.get(said(gpu, "gpu_recovery_action") or "", ""),
     }

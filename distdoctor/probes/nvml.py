@@ -176,6 +176,18 @@ def pcie(nvml: Any, handle: Any) -> dict[str, Any]:
     }
 
 
+def generation(nvml: Any, handle: Any) -> dict[str, Any]:
+    return {
+        "pcie_generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+        "pcie_generation_max": nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
+    }
+
+
+def performance(nvml: Any, handle: Any) -> dict[str, Any]:
+    state = nvml.nvmlDeviceGetPerformanceState(handle)
+    return {"performance": state} if state < nvml.NVML_PSTATE_UNKNOWN else {}
+
+
 def links(nvml: Any, handle: Any) -> dict[str, Any]:
     found = []
     for number in range(nvml.NVML_NVLINK_MAX_LINKS):
@@ -184,6 +196,18 @@ def links(nvml: Any, handle: Any) -> dict[str, Any]:
         except nvml.NVMLError:
             break  # it has no such link, nor any beyond
     return {"links": found}
+
+
+def recoveries(nvml: Any, handle: Any) -> dict[str, Any]:
+    count = None
+    for number in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            count = (count or 0) + nvml.nvmlDeviceGetNvLinkErrorCounter(
+                handle, number, nvml.NVML_NVLINK_ERROR_DL_RECOVERY
+            )
+        except nvml.NVMLError:
+            continue  # it has no such link, or that is down
+    return {"link_recoveries": count}
 
 
 def fabric(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -210,7 +234,7 @@ def recovery(nvml: Any, handle: Any) -> dict[str, Any]:
 
 FIELDS: tuple[Callable[[Any, Any], dict[str, Any]], ...] = (
     *(name, uuid, bus, memory, processes, drawn, persistence, power, compute_mode, mig, ecc, ecc_errors, retired),
-    *(sram, remapped, slowed, pcie, links, fabric, capability, recovery),
+    *(sram, remapped, slowed, pcie, generation, performance, links, recoveries, fabric, capability, recovery),
 )
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 SIDE = 512
 """Rows of the matrices. Their entries are small whole numbers: every sum is exact in float32, and in TF32, too."""
 MAX_ERROR = 300
+TIMED_SIDE, PRODUCTS = 1024, 8
+"""Rows of the matrices whose products are timed, and how many are in one try."""
+TIMED_SECONDS, LEAST_TRIES = 0.1, 3
+"""For all tries on one device: it takes some time until its clock is up."""
 
 
 def visible(state: State, mine: int | None = None, compute: bool = False) -> dict[str, Any]:
@@ -78,7 +82,30 @@ def _computed(index: int) -> dict[str, Any]:
         product = (there @ there.T).cpu()
     except Exception as err:
         return {"error": str(err).partition("\n")[0][:MAX_ERROR]}
-    return {"computed": "right" if torch.equal(product.to(torch.int64), numbers @ numbers.T) else "wrong"}
+    right = torch.equal(product.to(torch.int64), numbers @ numbers.T)
+    return {"computed": "right" if right else "wrong", "speed": _speed(index)}
+
+
+def _speed(index: int) -> float | None:
+    """Products per second, of the best of several tries, by the device's own clock; None where they cannot be timed."""
+    import torch
+
+    try:
+        with torch.cuda.device(index):
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            matrix = torch.ones(TIMED_SIDE, TIMED_SIDE).to(f"cuda:{index}")
+            best, began, tries = 0.0, time.monotonic(), 0
+            while tries < LEAST_TRIES or time.monotonic() - began < TIMED_SECONDS:
+                before.record()
+                for _ in range(PRODUCTS):
+                    matrix @ matrix
+                after.record()
+                after.synchronize()
+                tries += 1
+                best = max(best, PRODUCTS * 1000 / before.elapsed_time(after))
+        return round(best, 1)
+    except Exception:  # a build without timers, no memory left: whether it computes is known
+        return None
 
 
 def _libraries() -> Iterator[str]:

@@ -28,7 +28,8 @@ def copies(state: State) -> dict[str, Any]:
     import torch
 
     count = torch.cuda.device_count()
-    pairs = [(a, b) for a in range(count) for b in range(count) if a != b and torch.cuda.can_device_access_peer(a, b)]
+    every = [(a, b) for a in range(count) for b in range(count) if a != b]
+    pairs = [pair for pair in every if torch.cuda.can_device_access_peer(*pair)]
     began, tried, wrong, error = time.monotonic(), 0, [], ""
     for number, (source, target) in enumerate(pairs, start=1):
         if time.monotonic() - began > SECONDS:
@@ -45,4 +46,5 @@ def copies(state: State) -> dict[str, Any]:
         tried += 1
         if not torch.equal(arrived, numbers):
             wrong.append((source, target))
-    return {"devices": count, "able": len(pairs), "tried": tried, "wrong": wrong, "error": error}
+    refused = [pair for pair in every if pair not in pairs]
+    return {"devices": count, "able": len(pairs), "refused": refused, "tried": tried, "wrong": wrong, "error": error}

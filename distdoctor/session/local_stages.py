@@ -97,8 +97,8 @@ async def _copied(child: Child) -> PeerCopies | None:
         return None
     if not answer["ok"]:
         return None
-    wrong = tuple((pair[0], pair[1]) for pair in answer["wrong"])
-    return PeerCopies(answer["devices"], answer["able"], answer["tried"], wrong, None, answer["error"])
+    wrong, refused = (tuple((pair[0], pair[1]) for pair in answer[of]) for of in ("wrong", "refused"))
+    return PeerCopies(answer["devices"], answer["able"], refused, answer["tried"], wrong, None, answer["error"])
 
 
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:

@@ -31,7 +31,11 @@ def device(index: int, host: int = 0, **changes: Any) -> Device:
         "remap_failed": False,
         "pcie_width": 16,
         "pcie_width_max": 16,
+        "pcie_generation": 5,
+        "pcie_generation_max": 5,
+        "performance": 0,
         "links": (True,) * 18,
+        "link_recoveries": 0,
         "fabric": "completed",
         "capability": "9.0",
     }

@@ -46,6 +46,8 @@ def test_a_healthy_node_of_eight(node: Node) -> None:
     assert (first.retired_pending, first.slowed, first.recovery, first.error) == (None, (), "", "")
     assert (first.persistence, first.power_limit, first.memory_drawn, first.fabric_health) == (True, 700, 0, ())
     assert (first.pcie_width, first.pcie_width_max) == (16, 16)
+    assert (first.pcie_generation, first.pcie_generation_max, first.performance) == (5, 5, 0)
+    assert first.link_recoveries == 0
     assert (first.links, first.fabric, first.fabric_error) == ((True,) * 18, "completed", "")
 
 
@@ -64,6 +66,11 @@ DEFECTS: list[tuple[str, str, object]] = [
     ("slowed 0x48", "slowed", ("hardware", "hardware-thermal")),
     ("slowed 0x4", "slowed", ()),  # its power limit: what every busy GPU says
     ("width 8", "pcie_width", 8),
+    ("generation 1", "pcie_generation", 1),
+    ("generation_max 3", "pcie_generation_max", 3),
+    ("performance 8", "performance", 8),
+    ("performance 32", "performance", None),
+    ("recoveries 3", "link_recoveries", 3),
     ("links_down 2", "links", (False, False, *[True] * 16)),
     ("links 0", "links", ()),
     ("fabric 2", "fabric", "in-progress"),
@@ -167,6 +174,7 @@ class TestCommand:
         assert (one.ecc_uncorrected, one.remap_pending, one.remap_failed) == (0, False, False)
         assert (one.retired_pending, one.slowed, one.fabric, one.recovery) == (None, (), "", "")
         assert (one.pcie_width, one.pcie_width_max, one.persistence, one.sram_worn) == (16, 16, False, None)
+        assert (one.pcie_generation, one.pcie_generation_max, one.performance) == (4, 4, 8)
 
     @pytest.mark.parametrize(
         ("was", "now", "field", "value"),
@@ -177,6 +185,8 @@ class TestCommand:
             ("<fabric>", POWER + "<fabric>", "power_limit", 72),
             ("<remapped_row_pending>No", "<remapped_row_pending>Yes", "remap_pending", True),
             ("<current_link_width>16x", "<current_link_width>8x", "pcie_width", 8),
+            ("<current_link_gen>4", "<current_link_gen>1", "pcie_generation", 1),
+            ("<performance_state>P8", "<performance_state>P0", "performance", 0),
             ("<compute_mode>Default", "<compute_mode>Exclusive_Process", "compute_mode", "exclusive-process"),
             ("hw_slowdown>Not Active", "hw_slowdown>Active", "slowed", ("hardware",)),
             ("<product_name>NVIDIA L4", "<product_name>[GPU is lost]", "error", "GPU is lost"),

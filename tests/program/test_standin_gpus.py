@@ -3,15 +3,18 @@ and the search for what is wrong. What real ones do is not seen here."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers.namespaces import ROOT
-from tests.helpers.runs import ended, node, started
+from tests.helpers.namespaces import ROOT, entry
+from tests.helpers.runs import ended, environment, node, started
 from tests.helpers.servers import unused_port
+from tests.helpers.standin_nvml import compile_into
 
 STANDIN = f"{Path(__file__).parents[1] / 'helpers/standin_cuda'}:{ROOT}"
 
@@ -107,6 +110,46 @@ def test_a_pair_that_no_ring_takes() -> None:
     (root,) = (finding for finding in report["findings"] if finding["because_of"] is None and fails(finding))
     assert (status, root["check"], root["ranks"]) == (1, "collective/wrong-result", [2])
     assert any("all_to_all: element 0 is 0 instead of 2" in line for line in root["evidence"])
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_into(tmp_path_factory.mktemp("driver"))
+
+
+def of_a_driver(library: Path, asked: Path, *flags: str, **env: str) -> subprocess.Popen[str]:
+    """A check up to the stage gpu on a node of eight, of which the stand-in for the driver's library speaks, too."""
+    line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024"
+    there = (
+        f"mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia && echo '{line}' >/proc/driver/nvidia/version"
+    )
+    given = {"PYTHONPATH": STANDIN, "STANDIN_GPUS": "8", "STANDIN_NODE": "n", "STANDIN_NVML_ASKED": str(asked), **env}
+    command = (sys.executable, "-m", "distdoctor", "check", "--json", "--until", "gpu", "--backend", "nccl", *flags)
+    return subprocess.Popen(
+        [*entry("--mount", tools=("mount",)), "sh", "-c", f'{there} && exec "$@"', "sh", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(LD_LIBRARY_PATH=str(library), **given),
+    )
+
+
+@pytest.mark.scoreboard
+def test_a_node_of_eight_is_seen_in_two_seconds(library: Path, tmp_path: Path) -> None:
+    _, report = ended(of_a_driver(library, tmp_path / "asked", "--nproc-per-node", "8"))
+    (stage,) = (stage for stage in report["stages"] if stage["stage"] == "gpu")
+    assert (stage["status"], stage["seconds"] < 2) == ("pass", True), stage
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
+
+
+@pytest.mark.scoreboard
+def test_the_driver_is_asked_once_per_node_and_not_per_rank(library: Path, tmp_path: Path) -> None:
+    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
+    ranks = [
+        of_a_driver(library, tmp_path / "asked", **common, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(2)
+    ]
+    ended_so = [statuses(ended(rank)[1])["gpu"] for rank in ranks]
+    assert (ended_so, len((tmp_path / "asked").read_text().splitlines())) == (["pass", "pass"], 1)
 
 
 @pytest.mark.scoreboard

@@ -16,6 +16,7 @@ from tests.helpers.namespaces import ROOT
 
 STANDIN = Path(__file__).parents[1] / "helpers/standin_cuda"
 LOOK = "import json; from distdoctor.ranks.devices import visible; print(json.dumps(visible(None, compute=True)))"
+SMALL = "from distdoctor.ranks import devices; devices.TIMED_SIDE, devices.TIMED_SECONDS = 4, 0; "
 ASKED = "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() "
 ASKED += "that might have already set an error? Error 802: system not yet initialized"
 
@@ -47,6 +48,16 @@ def test_a_device_that_does_not_answer_hides_no_other() -> None:
     devices = seen(STANDIN_SICK="1=gone")["visible"]
     assert [device.get("computed") for device in devices] == ["right", None, "right"]
     assert devices[1] == {"index": 1, "name": "", "error": "Invalid device id"}
+
+
+def test_how_fast_each_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "LOOK", LOOK.replace("import json;", "import json; " + SMALL))
+    devices = seen(STANDIN_MS="0.4 0.4 1.6")["visible"]
+    assert [(device["computed"], device["speed"]) for device in devices] == [
+        *[("right", 20000.0)] * 2,
+        ("right", 5000.0),
+    ]
+    assert [device["speed"] for device in seen()["visible"]] == [None] * 3  # a build without timers
 
 
 @pytest.mark.scoreboard

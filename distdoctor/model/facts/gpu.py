@@ -59,11 +59,19 @@ class Device:
     """Why its clock is lowered, of the reasons that are none of idleness, a limit that was set, or usual power
     management: ``hardware``, ``hardware-thermal``, ``power-brake``, ``software-thermal``."""
     pcie_width: int | None = None
-    """Lanes. The generation is not kept: an idle device lowers it."""
+    """Lanes."""
     pcie_width_max: int | None = None
     """Of what the device and the place it is plugged into can do together."""
+    pcie_generation: int | None = None
+    """At this moment: a device that rests may lower it."""
+    pcie_generation_max: int | None = None
+    """As ``pcie_width_max``."""
+    performance: int | None = None
+    """Its performance state: 0 is the highest, and one that rests may have a lower one, up to 15."""
     links: tuple[bool, ...] = ()
     """Whether each NVLink is active; empty where it has none."""
+    link_recoveries: int | None = None
+    """How often one of them had to be trained anew since the driver was loaded; None where it has none."""
     fabric: Literal["", "not-started", "in-progress", "completed"] = ""
     """Whether it has been registered with the NVSwitch fabric; empty for a device that needs none."""
     fabric_error: str = ""
@@ -89,6 +97,8 @@ class PeerCopies:
     devices: int = 0
     able: int = 0
     """Pairs, each in one direction, of which the driver says that the one can reach the other's memory."""
+    refused: tuple[tuple[int, int], ...] = ()
+    """From, to: those of which it says that it cannot."""
     tried: int = 0
     """Of these, as many as there was time for."""
     wrong: tuple[tuple[int, int], ...] = ()

@@ -21,6 +21,8 @@ class Gpu:
     """Whether a product of matrices came out right on it; empty where none was made."""
     error: str = ""
     """What it raised instead."""
+    speed: float | None = None
+    """Products of matrices per second, of the best of several tries; None where none was timed."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,12 @@ ROWS = [
     Row(
         "says the fabric", lambda: one(devices={5: {"fabric_health": ("less bandwidth",)}}), ("host0",), severity="warn"
     ),
+    Row("trained anew", lambda: one(devices={5: {"link_recoveries": 3}}), ("host0",), severity="warn"),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("all were trained anew", lambda: one(devices={n: {"link_recoveries": n + 1} for n in range(8)})),
+    LookAlike("not counted", lambda: one(devices={5: {"link_recoveries": None}})),
     LookAlike("none has any", lambda: one(devices={n: {"links": ()} for n in range(8)})),
     LookAlike("one is not bridged", lambda: one(devices={5: {"links": (False,) * 18}})),
     LookAlike("bridged in pairs", lambda: one(devices={n: {"links": (True,) * 4} for n in range(4)})),

@@ -8,6 +8,7 @@ from tests.clusters.gpu_nodes import one, several
 CHECK = "gpu/pcie-narrow"
 
 NARROW = {"devices": {0: {"pcie_width": 8}}}
+RESTS = {"pcie_generation": 1, "performance": 8}
 
 ROWS = [
     Row("one of eight", lambda: one(devices={5: {"pcie_width": 4}}), ("host0",), severity="warn"),
@@ -18,11 +19,23 @@ ROWS = [
         severity="warn",
         together=True,
     ),
+    Row("an older generation", lambda: one(devices={5: {"pcie_generation": 1}}), ("host0",), severity="warn"),
+    Row(
+        "held to an older generation by its slot",
+        lambda: one(devices={5: {**RESTS, "pcie_generation_max": 3}}),
+        ("host0",),
+        severity="warn",
+    ),
 ]
 
 LOOK_ALIKES = [
     LookAlike("all alike", lambda: one(devices={n: {"pcie_width": 8} for n in range(8)})),
     LookAlike("half of them", lambda: one(devices={n: {"pcie_width": 8} for n in range(4)})),
+    LookAlike("all rest", lambda: one(devices=dict.fromkeys(range(8), RESTS))),
+    LookAlike("one rests", lambda: one(devices={5: RESTS})),
+    LookAlike("all but one rest", lambda: one(devices={n: RESTS for n in range(8) if n != 5})),
+    LookAlike("half are in an older machine", lambda: one(devices={n: {"pcie_generation": 4} for n in range(4)})),
+    LookAlike("facts of before", lambda: one(devices={5: {"pcie_generation": 1, "performance": None}})),
     LookAlike("not known", lambda: one(devices={5: {"pcie_width": None}})),
 ]
 

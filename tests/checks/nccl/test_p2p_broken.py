@@ -12,13 +12,19 @@ from tests.facts_builder import failing, with_plan, with_variables
 
 CHECK = "nccl/p2p-broken"
 WRONG: dict[str, Any] = {"wrong": ((0, 1), (1, 0))}
+APART: dict[str, Any] = {"able": 42, "tried": 42, "refused": tuple((5, n) for n in range(8) if n != 5)}
 
 
 def copied(
-    nccl: str = "", backend: str = "nccl", variables: dict[str, str] | None = None, **changed: Any
+    nccl: str = "",
+    backend: str = "nccl",
+    variables: dict[str, str] | None = None,
+    device: dict[str, Any] | None = None,
+    **changed: Any,
 ) -> tuple[NodeFacts, ...]:
-    """A node of 8 GPUs; what became of their copies, and of NCCL's group."""
-    (facts,) = one(backend=backend, driver={"iommu": ("DMA-FQ",)})
+    """A node of 8 GPUs; what became of their copies, and of NCCL's group. ``device``: of each, by the driver."""
+    devices = dict.fromkeys(range(8), device or {})
+    (facts,) = one(backend=backend, driver={"iommu": ("DMA-FQ",)}, devices=devices)
     if nccl == "failed":
         facts = failing(facts, "nccl", "NCCL error, unhandled cuda error")
     elif nccl == "ok":
@@ -33,8 +39,11 @@ ROWS = [
     Row("a copy never ends", lambda: copied(tried=3, endless=(2, 3)), ("host0",)),
     Row("NCCL goes another way", lambda: copied("ok", **WRONG), ("host0",), "warn"),
     Row("NCCL is kept from it", lambda: copied(variables={"NCCL_P2P_DISABLE": "1"}, **WRONG), ("host0",), "warn"),
+    Row("kept apart on a fabric", lambda: copied("ok", **APART), ("host0",), "warn"),
 ]
 LOOK_ALIKES = [
+    LookAlike("kept apart without a fabric", lambda: copied("ok", device={"fabric": ""}, **APART)),
+    LookAlike("told to go through the host", lambda: copied("ok", variables={"NCCL_P2P_DISABLE": "1"}, **APART)),
     LookAlike("all arrive", lambda: copied("ok")),
     LookAlike("the driver says that none can", lambda: copied("ok", able=0, tried=0)),
     LookAlike("no time for all", lambda: copied("ok", tried=12)),

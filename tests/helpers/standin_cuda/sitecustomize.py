@@ -6,6 +6,7 @@ has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 ``0>1=zeros,1>2=endless``, what becomes of copies from device to device. ``STANDIN_CUDA``: what CUDA raises where it is
 begun. ``STANDIN_SPOILT``: ``0>2``, what rank 0 sends to rank 2 by all_to_all arrives as zeros. ``STANDIN_SICK``:
 ``2=CUDA error: ...``, what device 2 raises where something is copied to it, ``2=gone``: it has no properties, either.
+``STANDIN_MS``: ``0.4 0.4 1.1``, how long what is timed takes on each device.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import importlib.machinery
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -46,6 +49,33 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _timers(milliseconds: list[str]) -> tuple[Any, Any]:
+    """torch.cuda.device and torch.cuda.Event, by which what is done on each device takes so long; none where none is
+    told."""
+    current = [0]
+
+    class Event:
+        def __init__(self, enable_timing: bool = False) -> None:
+            if not milliseconds:
+                raise RuntimeError("no timers")
+
+        def record(self) -> None:
+            pass
+
+        def synchronize(self) -> None:
+            pass
+
+        def elapsed_time(self, later: Any) -> float:
+            return float(milliseconds[current[0]])
+
+    @contextmanager
+    def device(index: int) -> Iterator[None]:
+        current[0] = index
+        yield
+
+    return device, Event
+
+
 def _change(torch: Any) -> None:
     dist: Any = importlib.import_module("torch.distributed")
     count = int(os.environ["STANDIN_GPUS"])
@@ -71,6 +101,7 @@ def _change(torch: Any) -> None:
     chosen = [0]
     cuda.set_device = lambda device: chosen.__setitem__(0, device)
     cuda.synchronize = lambda *_: None
+    cuda.device, cuda.Event = _timers(os.environ.get("STANDIN_MS", "").split())
     cuda.nccl = SimpleNamespace(version=lambda: (2, 27, 3))
     to = torch.Tensor.to
     broken_copies = dict(pair.split("=") for pair in os.environ.get("STANDIN_COPIES", "").split(",") if pair)

@@ -1,5 +1,6 @@
 /* A stand-in for the NVIDIA driver's management library: what nvidia-ml-py calls, answered for a node of GPUs with the
  * defects that the file $STANDIN_NVML names, a line each: "name value" for all devices, "DEVICE.name value" for one.
+ * $STANDIN_NVML_ASKED gets a line from each process that asks it.
  * The signatures and numbers are those of nvml.h. */
 #include <signal.h>
 #include <stdint.h>
@@ -45,6 +46,8 @@ static Status put(Device device, const char *name, long long otherwise, unsigned
 
 Status nvmlInitWithFlags(unsigned flags) {
     (void)flags;
+    FILE *log = getenv("STANDIN_NVML_ASKED") ? fopen(getenv("STANDIN_NVML_ASKED"), "a") : NULL;
+    if (log) { fprintf(log, "%d\n", getpid()); fclose(log); }
     if (get(-1, "hang", 0)) sleep(60);
     if (get(-1, "crash", 0)) abort();
     return (Status)get(-1, "init", OK);
@@ -138,6 +141,14 @@ Status nvmlDeviceGetCurrentClocksThrottleReasons(Device d, unsigned long long *r
 }
 Status nvmlDeviceGetCurrPcieLinkWidth(Device d, unsigned *width) { return put(d, "width", 16, width); }
 Status nvmlDeviceGetMaxPcieLinkWidth(Device d, unsigned *width) { return put(d, "width_max", 16, width); }
+Status nvmlDeviceGetCurrPcieLinkGeneration(Device d, unsigned *found) { return put(d, "generation", 5, found); }
+Status nvmlDeviceGetMaxPcieLinkGeneration(Device d, unsigned *found) { return put(d, "generation_max", 5, found); }
+Status nvmlDeviceGetPerformanceState(Device d, int *state) { return put(d, "performance", 0, (unsigned *)state); }
+Status nvmlDeviceGetNvLinkErrorCounter(Device d, unsigned link, int counter, unsigned long long *count) {
+    if (link >= (unsigned)of(d, "links", 18)) return INVALID;
+    *count = counter == 1 && link == 4 ? (unsigned long long)of(d, "recoveries", 0) : 0;
+    return OK;
+}
 Status nvmlDeviceGetNvLinkState(Device d, unsigned link, unsigned *active) {
     if (link >= (unsigned)of(d, "links", 18)) return INVALID;
     *active = link >= (unsigned)of(d, "links_down", 0);
