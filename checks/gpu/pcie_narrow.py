@@ -1,4 +1,4 @@
-"""A GPU's PCIe link has fewer lanes than that of its like, or is of an older generation.
+"""A GPU's PCIe link has fewer lanes, or is slower, than that of its like.
 
 What you see
 ------------

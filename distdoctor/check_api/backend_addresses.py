@@ -53,7 +53,7 @@ def wrongly_picked(cluster: Cluster) -> tuple[PickedAddress, ...]:
     doubled = {one.address for one in duplicate_addresses(cluster)}
     for node in cluster.nodes:
         for backend, address in picks(node):
-            if is_loopback(address) and backend == "nccl" and _told(node):  # gloo/loopback-address tells of gloo's
+            if is_loopback(address) and backend == "nccl" and _told(node):  # of gloo a check of its own tells
                 found.append(PickedAddress(node, backend, address, node.interface_of(address), (), (), True))
             if is_loopback(address) or address in doubled:
                 continue

@@ -92,7 +92,8 @@ def _speed(index: int) -> float | None:
 
     try:
         with torch.cuda.device(index):
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            event: Any = torch.cuda.Event
+            before, after = event(enable_timing=True), event(enable_timing=True)
             matrix = torch.ones(TIMED_SIDE, TIMED_SIDE).to(f"cuda:{index}")
             best, began, tries = 0.0, time.monotonic(), 0
             while tries < LEAST_TRIES or time.monotonic() - began < TIMED_SECONDS:
