@@ -9,6 +9,7 @@ faults with ``-m scoreboard``.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -117,8 +118,10 @@ ALWAYS = {("srun", "no such interface")}
 """The pairs that are tried in every run of the tests; --hosts has faults of its own in test_hosts.py."""
 NO_ROSTER = ("mpirun", "hydra", "plain")
 """They do not tell which nodes there are: one that never came has its number for a name."""
-AGENTS = ("torchrun", "accelerate")
-"""Their agents meet first, each other, at that port: what keeps them apart keeps the check from being started."""
+AGENTS = {"torchrun": starting.torchrun, "accelerate": starting.accelerate}
+"""Their agents meet first, each other, at that port: what keeps them apart keeps the check from being started. Before
+them ``distdoctor run`` checks what their line says."""
+BEFORE_AGENTS = [*CHECK[1:4], "run", "--preflight", "full", "--wait", "20", "--", "timeout", "1"]
 HEALTHY = [pytest.param(one, marks=[pytest.mark.scoreboard] if one in LIKE_OTHERS else []) for one in [*LAUNCHERS][:-1]]
 PAIRS = [
     pytest.param(launcher, fault, id=f"{launcher}, {fault.name}", marks=() if key in ALWAYS else pytest.mark.scoreboard)
@@ -127,6 +130,23 @@ PAIRS = [
     for key in ((launcher, fault.name),)
     if not (fault.apart and launcher in AGENTS)
 ]
+BEFORE = [
+    pytest.param(launcher, fault, id=f"{launcher}, {fault.name}", marks=pytest.mark.scoreboard)
+    for launcher in AGENTS
+    for fault in FAULTS
+    if fault.apart
+]
+
+
+def startable(site: Site, launcher: str) -> starting.Launcher:
+    """How it starts a job. Skips the test where it is not here."""
+    start, needs = LAUNCHERS[launcher]
+    if reason := unfit() or missing(needs):
+        pytest.skip(reason)
+    if launcher == "accelerate":
+        pytest.importorskip("accelerate")
+    assert site.slurm if launcher in ("srun", "sbatch") else site.sshd
+    return start
 
 
 def started(site: Site, launcher: str, alone: bool = False) -> tuple[int, list[Any], str]:
@@ -134,12 +154,7 @@ def started(site: Site, launcher: str, alone: bool = False) -> tuple[int, list[A
 
     ``alone``: one of them sees nothing of the others, and ends before them.
     """
-    start, needs = LAUNCHERS[launcher]
-    if reason := unfit() or missing(needs):
-        pytest.skip(reason)
-    if launcher == "accelerate":
-        pytest.importorskip("accelerate")
-    assert site.slurm if launcher in ("srun", "sbatch") else site.sshd
+    start = startable(site, launcher)
     # What ends with a bad status ends all: they leave together, so that each still ends with its own.
     env = {"MASTER_PORT": starting.PORT, "SLURM_KILL_BAD_EXIT": "0" if alone else "1"}
     done = site.run(start(site, 1, CHECK), env=env)
@@ -185,3 +200,16 @@ def test_the_same_fault_is_the_same_finding(real_site: Site, launcher: str, faul
         assert all(one == right for one in told), (told, said)
     assert len(reports) == (3 if launcher == EACH_ITS_OWN else 1) or fault.apart
     assert status == 1 or fault.apart
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("launcher", "fault"), BEFORE)
+def test_what_keeps_agents_apart_is_the_same_finding_before_them(real_site: Site, launcher: str, fault: Fault) -> None:
+    """Each node tells its own view, or that the others did not come: ``distdoctor run`` reads the agent's line."""
+    startable(real_site, launcher)
+    with fault.made(real_site):
+        line = AGENTS[launcher](real_site, 1, CHECK, BEFORE_AGENTS)
+        said = real_site.run(line, env={"MASTER_PORT": starting.PORT}).stderr
+    told = re.findall(r"(?m)^\W*(?:FAIL|INCOMPLETE) (\w+/[\w-]+): .*\n(?:  .*\n)*?  where: (\w+)", said)
+    by_root = {root: {host for one, host in told if one == root} for root, _ in told}
+    assert by_root.pop(fault.root, None) == {*fault.blamed} and {*by_root} <= {NODES_MISSING}, said

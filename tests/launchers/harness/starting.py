@@ -51,11 +51,12 @@ def hydra(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
     return [HYDRA, "-launcher", "ssh", "-hosts", hosts, "-ppn", str(nproc), "-n", count, *master, *command]
 
 
-def torchrun(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
-    """torchrun on every node, over ssh. ``command`` begins with how a job is started, then Python and its module."""
+def torchrun(site: Site, nproc: int, command: Sequence[str], before: Sequence[str] = ()) -> list[str]:
+    """torchrun on every node, over ssh. ``command`` begins with how a job is started, then Python and its module;
+    ``before``: what starts the agent itself."""
     job, python, *rest = command
     count = ["--nnodes", str(len(site.nodes)), "--nproc-per-node", str(nproc), "--node-rank", "{rank}"]
-    agent = [job, python, "-m", "torch.distributed.run", *count, "--master-addr", site.names[0]]
+    agent = [job, *before, python, "-m", "torch.distributed.run", *count, "--master-addr", site.names[0]]
     return by_ssh(site, [*agent, *rest])
 
 
@@ -65,13 +66,14 @@ def plain(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
     return by_ssh(site, [*command, *count, "--master-addr", site.names[0], "--master-port", PORT])
 
 
-def accelerate(site: Site, nproc: int, command: Sequence[str]) -> list[str]:
+def accelerate(site: Site, nproc: int, command: Sequence[str], before: Sequence[str] = ()) -> list[str]:
     """accelerate launch on every node, over ssh; for several processes it is torchrun's agent."""
     job, python, flag, module, *rest = command
     nodes = len(site.nodes)
     machines = ["--num_machines", str(nodes), "--machine_rank", "{rank}", "--main_process_ip", site.names[0]]
     count = ["--multi_gpu", "--num_processes", str(nproc * nodes), *machines, "--main_process_port", PORT]
-    return by_ssh(site, [job, python, "-m", "accelerate.commands.launch", *count, flag, module, *rest])
+    agent = [job, *before, python, "-m", "accelerate.commands.launch", *count]
+    return by_ssh(site, [*agent, flag, module, *rest])
 
 
 def by_ssh(site: Site, command: Sequence[str]) -> list[str]:
