@@ -34,7 +34,6 @@ SEVERITY = "fail"
 PREVENTS = "master resolved"
 LOOKS_AT = ("network",)
 SHOWN = 8
-ANSWERS = ("open", "refused", "reset")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def astray(node: Node) -> Iterator[tuple[str, Way, str]]:
     network = node.network
     for other in network.other_ways:
         contact, way = other.contact, way_to(node, other.contact.address)
-        if way and way.other == other.interface and not node.meeting.joined and contact.outcome in ANSWERS:
+        if way and way.other == other.interface and not node.meeting.joined and contact.answered:
             yield contact.address, way, f"port {contact.port} there is {contact.outcome} by {way.other}"
     for silent in network.unanswered:
         way = way_to(node, silent.address)

@@ -60,7 +60,7 @@ def host_is_up(shut: FailedContact) -> bool:
     """
     if shut.node.network.refused_before:
         return False
-    if shut.control is not None and shut.control.outcome in ("refused", "open", "reset"):
+    if shut.control is not None and shut.control.answered:
         return True
     near = shut.node.network.neighbour
     return near is not None and near.state == "answers" and near.address == shut.contact.address

@@ -141,7 +141,7 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
 
 def _answers(one: FailedContact) -> bool:
     """Whether the same host answers on another port."""
-    return one.control is not None and one.control.outcome in ("open", "refused", "reset")
+    return one.control is not None and one.control.answered
 
 
 def owner_name(cluster: Cluster, shut: list[FailedContact]) -> str:

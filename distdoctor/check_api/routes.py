@@ -105,7 +105,7 @@ def proven_detour(node: Node, address: str) -> RouteObstacle | None:
     ``address`` in its network it was answered from there."""
     near, entry = nearer(node, address), lookup(node, address)
     for way in node.network.other_ways:
-        answered = way.contact.address == address and way.contact.outcome in ("open", "refused", "reset")
+        answered = way.contact.address == address and way.contact.answered
         if near is not None and entry is not None and answered and way.interface == near.interface:
             return RouteObstacle(node, None, address, "detour", entry)
     return None

@@ -18,7 +18,7 @@ SAMPLE_SECONDS = 1.2
 async def let_through(address: str) -> tuple[int, ...]:
     """On which of SAMPLED_PORTS of a host something answers, if only to refuse."""
     tried = await asyncio.gather(*(connect(address, port, SAMPLE_SECONDS) for port in SAMPLED_PORTS))
-    return tuple(one.port for one in tried if one.outcome in ("open", "refused", "reset") and not one.icmp)
+    return tuple(one.port for one in tried if one.answered and not one.icmp)
 
 
 class Samples:

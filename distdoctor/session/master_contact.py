@@ -92,5 +92,5 @@ class MasterContact:
         """The same host on other ports: any answer of its own there says that the host is up."""
         ports = control_ports(self._recorder.facts.plan.master_port)
         others = await asyncio.gather(*(connect(address, port, CONTROL_CONNECT_SECONDS) for port in ports))
-        alive = [c for c in others if c.outcome in ("refused", "open", "reset")]
+        alive = [c for c in others if c.answered]
         return (alive or list(others))[0]

@@ -206,7 +206,7 @@ class Rendezvous:
         if contact is not None and contact.outcome == "rejected":
             return True
         if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.refused_before:
-            return control.outcome in ("refused", "open", "reset")
+            return control.answered
         return self._astray()
 
     def _nameless(self) -> bool:

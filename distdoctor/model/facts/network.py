@@ -41,6 +41,11 @@ class Contact:
     icmp: bool = False
     """True where an ICMP error, hence a router or firewall and not the host's TCP, gave the answer."""
 
+    @property
+    def answered(self) -> bool:
+        """Whether something answers for the host, if only to refuse: the way there and back is not silent."""
+        return self.outcome in ("open", "refused", "reset")
+
 
 @dataclass(frozen=True)
 class Answer:
