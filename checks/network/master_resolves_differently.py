@@ -104,8 +104,11 @@ def each_itself(
 
 
 def evidence(node: Node) -> Iterator[str]:
-    hosts = ", and hosts the store" if node.meeting.hosted else ""
-    yield f"{node.name}: {node.plan.master_addr} is {', '.join(node.master_addresses)}{hosts}"
+    name, addresses = node.plan.master_addr, ", ".join(node.master_addresses)
+    said = [f"{name} is {addresses}"] if name != addresses else []
+    said += ["hosts the store"] if node.meeting.hosted else []
+    if said:
+        yield f"{node.name}: {', and '.join(said)}"
 
 
 def fixes(

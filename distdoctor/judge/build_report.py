@@ -92,6 +92,7 @@ def plan_summary(cluster: Cluster) -> dict[str, Any]:
         "world_size": plan.world_size,
         "master_addr": plan.master_addr,
         "master_port": plan.master_port,
+        **({"rdzv_backend": plan.rdzv_backend} if plan.rdzv_backend != "static" else {}),
         "backend": plan.backend,
         "backends": list(plan.backends(gpus)),
         "started": plan.started,

@@ -22,6 +22,7 @@ IN = tuple(hook for hook, way in _HOOKS.items() if way == "input")
 """The hooks on the way into this host."""
 _FAMILIES = ("ip", "ip6", "inet", "netdev")
 _OPERATORS = {"==": "", "in": ""}
+_ARITHMETIC = frozenset(("&", "|", "^", "<<", ">>"))
 _ELSEWHERE = ("dnat", "redirect")
 _FOR_A_PORT = re.compile(r"\bdports?\s+[\d{]")
 _OTHER_PROTOCOLS = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
@@ -140,7 +141,8 @@ class NftTable:
             return str(part)
         kind, value = next(iter(part.items()))
         if kind == "match":
-            operator = _OPERATORS.get(value["op"], value["op"] + " ")
+            masked = isinstance(value["left"], dict) and not _ARITHMETIC.isdisjoint(value["left"])
+            operator = value["op"] + " " if masked else _OPERATORS.get(value["op"], value["op"] + " ")
             return f"{self.text(value['left'])} {operator}{self.value(value['right'])}"
         if kind == "payload":
             return f"{value.get('protocol', '')} {value.get('field', 'payload')}".strip()
@@ -157,6 +159,8 @@ class NftTable:
             return f"{kind} to {self.value(where.get('addr', ''))}{port}"
         if kind in ("jump", "goto"):
             return f"{kind} {value['target']}"
+        if kind in _ARITHMETIC:
+            return f" {kind} ".join(map(self.value, value))
         if kind == "vmap":
             return f"{self.text(value['key'])} vmap {self.value(value['data'])}"
         if kind == "xt":

@@ -27,7 +27,7 @@ from distdoctor.render.fixes import lines
 from distdoctor.render.style import PLAIN, Given, Style
 from distdoctor.render.words import fold
 
-_OF_THE_PLAN = (NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, BACKEND)
+_OF_THE_PLAN = (NNODES, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, RDZV_BACKEND, BACKEND)
 """What is asked for again where only the plan of a run is known."""
 _ORDER = [setting.flag for setting in SETTINGS if setting.flag]
 _LAUNCH = [setting.flag for setting in SETTINGS if setting.pet and setting is not NODE_RANK]
@@ -109,7 +109,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
 def torchrun(report: Report, flags: Given, called: str, *, numbered: bool) -> str:
     """The launch line that this check stands for; the script is the user's own. ``called``: how torchrun is started;
     ``numbered``: with a node rank."""
-    named = [
+    named: list[tuple[str, str | None]] = [
         *_known_master(report, flags, torchrun=True),
         *([(NNODES.flag, str(report.plan.get("nnodes")))] if _from_one_place(flags) and numbered else []),
         (NPROC_PER_NODE.flag, str(report.plan.get("nproc_per_node") or 1)),
@@ -183,13 +183,17 @@ def _from_one_place(flags: Given) -> bool:
 def _from_plan(report: Report) -> list[tuple[str, str | None]]:
     """The launch flags that the plan's own record of its sources names."""
     plan, sources = report.plan, report.plan.get("sources") or {}
-    return [
+    named: list[tuple[str, str | None]] = [
         (setting.flag, str(plan[setting.name]))
         for setting in _OF_THE_PLAN
         if str(sources.get(setting.name, "")).startswith("--")
         and sources.get(setting.name) != STANDALONE.flag
         and plan.get(setting.name) is not None
     ]
+    if sources.get(MASTER_ADDR.name) != RDZV_ENDPOINT.flag:
+        return named
+    place = endpoint(str(plan.get("master_addr")), int(plan.get("master_port") or 0))
+    return [(RDZV_ENDPOINT.flag, place), *_without(_without(named, MASTER_ADDR.flag), MASTER_PORT.flag)]
 
 
 def _short_fix(report: Report, roots: Sequence[Finding]) -> list[str]:

@@ -286,6 +286,18 @@ def test_real_nft_rules_that_let_tcp_through_are_not_listed(name: str) -> None:
     assert parse_nft_json(in_namespace(load(HARMLESS[name]), "nft -j list ruleset")) == ()
 
 
+def test_flags_that_are_asked_for_are_told_as_nft_prints_them() -> None:
+    rules = ("tcp flags syn / syn,ack ct count over 4 drop", "tcp flags & (fin | syn) == syn drop")
+    text = in_namespace(
+        load("table inet f { chain in { type filter hook input priority 0; " + "; ".join(rules) + "; } }"),
+        "nft -j list ruleset",
+    )
+    (chain,) = parse_nft_json(text)
+    first, second = chain.blocking_rules
+    assert first.startswith("tcp flags & syn") and first.endswith("== syn ct count over 4 drop")
+    assert second.startswith("tcp flags & fin") and second.endswith("== syn drop")
+
+
 def test_rules_of_iptables_nft_are_seen_by_nft() -> None:
     rule = "iptables-nft -A INPUT -p tcp --dport 29500 -j REJECT"
     chains = parse_nft_json(in_namespace(rule, "nft -j list ruleset", tools=("nft", "iptables-nft")))

@@ -172,6 +172,15 @@ def test_the_launch_line_has_the_rendezvous_that_was_given() -> None:
     ]
 
 
+def test_the_rendezvous_of_saved_facts_is_checked_again() -> None:
+    """Without it another rendezvous would be tried, and nothing of what was wrong is seen."""
+    report = reports.loopback()
+    told = {"nnodes": "--nnodes", "master_addr": "--rdzv-endpoint", "master_port": "--rdzv-endpoint"}
+    plan = {**report.plan, "rdzv_backend": "c10d", "sources": {**told, "rdzv_backend": "--rdzv-backend"}}
+    last = render(replace(report, plan=plan)).splitlines()[-1]
+    assert last == "    distdoctor check --nnodes 2 --rdzv-endpoint host0:29500 --rdzv-backend c10d"
+
+
 def test_the_launch_line_names_a_master_that_torchrun_does_not_read_from_variables() -> None:
     report = reports.healthy()
     plan = {**report.plan, "sources": {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT"}}

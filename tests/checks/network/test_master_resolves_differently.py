@@ -128,3 +128,12 @@ def test_an_address_that_each_node_has_is_not_set_again(master: str) -> None:
     assert refused.because_of == root.id and refused.nodes == ("host1",)
     assert "it asked itself" in " ".join(refused.evidence)
     assert not any("let it through" in fix.text or fix.commands for fix in refused.fixes)
+
+
+def test_an_address_is_not_said_to_be_itself() -> None:
+    (root,) = (finding for finding in judged(*on_every_node("10.96.0.77")).findings if finding.check == CHECK)
+    assert root.evidence == (
+        "host0: hosts the store",
+        "host0: 10.96.0.77 is its own (kube-ipvs0)",
+        "host1: 10.96.0.77 is its own (kube-ipvs0)",
+    )
