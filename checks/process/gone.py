@@ -64,8 +64,9 @@ def lost(job: live.LiveJob) -> dict[int, str]:
     unknown = any(rank.number is None for rank in job.ranks)
     here = {node.identity.hostname: node.name for node, facts in job.facts if all(p.readable for p in facts.processes)}
     hosts_ranks = {rank.node.name for rank in job.ranks}
+    lives = {(node.name, rank) for node, facts in job.facts for rank in facts.strangers}
     for member in group.members if group and not unknown else ():
         name = here.get(member.host)
-        if name in hosts_ranks and member.rank not in job.numbers:
+        if name in hosts_ranks and member.rank not in job.numbers and (name, member.rank) not in lives:
             gone[member.rank] = str(name)
     return dict(sorted(gone.items()))

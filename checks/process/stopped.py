@@ -10,7 +10,8 @@ Why it happens
 A signal stopped the process: SIGSTOP or SIGTSTP from somebody's `kill`, Ctrl-Z in a terminal, SIGTTIN or SIGTTOU for a
 process in the background that reads from the terminal, a batch system that suspends jobs. In the state t a debugger
 holds it: gdb, strace, or one that was itself killed. A container that was paused is frozen with all that is in it, and
-shows no such state.
+shows no such state. Ctrl-Z in the terminal of torchrun stops its agent alone, whose ranks have sessions of their own:
+they go on, without anybody who notices that one fails.
 
 Fix
 ---
@@ -44,7 +45,10 @@ def thawed(group: str) -> str:
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    stopped = [rank for rank in job.ranks if rank.place.kind == live.places.STOPPED] if job else []
+    if job is None:
+        return
+    yield from agents_stopped(job)
+    stopped = [rank for rank in job.ranks if rank.place.kind == live.places.STOPPED]
     if not stopped:
         return
     nodes = list(dict.fromkeys(rank.node for rank in stopped))
@@ -68,3 +72,29 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         evidence=live.where_ranks_are(stopped),
         fixes=[Fix.on(n, text, commands=() if debugged else (f"kill -CONT {pids[n]}",)) for n in nodes],
     )
+
+
+def agents_stopped(job: live.LiveJob) -> Iterator[Finding]:
+    """torchrun's agents: one that is stopped serves no store and notices no rank that fails; its ranks go on."""
+    at_store = (live.places.MASTER, live.places.STORE, live.places.GROUP)
+    held = not job.ranks or any(rank.waits and rank.place.kind in at_store for rank in job.ranks)
+    for node, agent in job.agents:
+        if agent.state not in ("T", "t"):
+            continue
+        how = "by a debugger" if agent.state == "t" else "by a signal"
+        yield Finding.about(
+            [node],
+            f"torchrun's agent (pid {agent.pid}) on {node.name} is stopped {how}: it answers nobody, and notices no "
+            "rank that fails.",
+            ranks=(),
+            evidence=live.where_ranks_are(rank for rank in job.ranks if rank.node is node),
+            fixes=[
+                Fix.on(
+                    node,
+                    "Let it go on (in the shell that started it: fg).",
+                    commands=(f"kill -CONT {agent.pid}",) if agent.state == "T" else (),
+                )
+            ],
+            severity=None if held else "warn",
+            matters="" if held else "its ranks go on meanwhile, until one fails or makes another group",
+        )

@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,7 @@ from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.launch.nodes import number_of
-from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts
+from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, StoreView
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 from distdoctor.probes import build_locks
@@ -191,7 +191,18 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
     job = replace(job, servers=servers, ras=ras)
     builders = {str(one.pid): one.variables for one in found.ranks}
     found_locks = asyncio.run(build_locks.probe(builders))
-    return replace(job, stores=views, locks=found_locks or ())
+    strangers = _strangers(views, processes, tables.listening(processes[0].pid)) if processes else ()
+    return replace(job, stores=views, locks=found_locks or (), strangers=strangers)
+
+
+def _strangers(
+    views: Iterable[StoreView], processes: Sequence[JobProcess], listening: Collection[tuple[str, int]]
+) -> tuple[int, ...]:
+    """Those of the job's facts. ``listening``: where anybody does."""
+    groups = [group for view in views if (group := view.default_group) is not None]
+    ours = {(s.local, s.local_port) for one in processes for s in one.sockets or () if s.state == "LISTEN"}
+    at = {member.rank: (member.address, member.port) for group in groups for member in group.members if member.port}
+    return tuple(sorted(rank for rank, place in at.items() if place in listening and place not in ours))
 
 
 def with_stacks(

@@ -15,6 +15,8 @@ from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK, WOR
 
 _OUTGOING = ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")
 _RUN_ID = "TORCHELASTIC_RUN_ID"
+_UNNAMED = "pid "
+"""How the names of jobs begin that no variable and no agent tells."""
 _LAUNCHERS = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
@@ -79,7 +81,28 @@ def find(scan: Scan, wanted: int | None = None) -> list[Found]:
         if role == "agent" and job.options is None:
             job.options = of_agent(one.command, one.variables)
     _with_children(found.values(), scan)
-    return [job for job in found.values() if job.ranks or job.options]
+    return joined([job for job in found.values() if job.ranks or job.options])
+
+
+def joined(jobs: Iterable[Found]) -> list[Found]:
+    """The jobs, where those are one that no variable tells apart and that are connected to each other, as all ranks are
+    to their store: each was started by itself, with its number among its arguments."""
+    told: list[Found] = []
+    tables = SocketTables()
+    ends: dict[int, set[tuple[str, int, str, int]]] = {}
+    for job in jobs:
+        told.append(job)
+        if not job.id.startswith(_UNNAMED) or job.options is not None:
+            continue
+        sockets = (socket for one in job.ranks for socket in tables.of(one.pid) or () if socket.state in _OUTGOING)
+        mine = {(socket.local, socket.local_port, socket.remote, socket.remote_port) for socket in sockets}
+        far = {(remote, port, local, own) for local, own, remote, port in mine}
+        for other in [one for one in told[:-1] if one.netns == job.netns and not far.isdisjoint(ends.get(id(one), ()))]:
+            job.members.update(other.members)
+            mine |= ends.pop(id(other))
+            told.remove(other)
+        ends[id(job)] = mine
+    return told
 
 
 def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
@@ -160,8 +183,8 @@ def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
     if address and port and _is_rank(rank):
         return f"{address}:{port}"
     if _is_rank(rank):
-        return f"pid {rank.pid}"
-    return f"pid {_first_above(rank, scan)}"
+        return f"{_UNNAMED}{rank.pid}"
+    return f"{_UNNAMED}{_first_above(rank, scan)}"
 
 
 def _first_above(one: Candidate, scan: Scan) -> int:

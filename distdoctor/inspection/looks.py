@@ -98,6 +98,8 @@ def idle(pid: int) -> float | None:
     then, cpu = proc_files.last_run(pid), proc_files.last_cpu(pid)
     if then is None or cpu is None:
         return None
+    if then == 0:  # woken on another processor, and about to run there (kernel/sched/fair.c: migrate_task_rq_fair)
+        return 0.0
     ahead = _scheduler_clock(cpu, int(time.monotonic() / 10.0))
     return None if ahead is None else round(max(0.0, time.monotonic() + ahead - then), 1)
 

@@ -49,6 +49,10 @@ class SocketTables:
         """The socket with this inode, as seen by the process; None where it is none of TCP."""
         return self._of_namespace(pid).get(inode)
 
+    def listening(self, pid: int) -> set[tuple[str, int]]:
+        """Where anybody listens, as seen by the process."""
+        return {(s.local, s.local_port) for s in self._of_namespace(pid).values() if s.state == "LISTEN"}
+
     def _of_namespace(self, pid: int) -> dict[str, Socket]:
         namespace = proc_files.link(pid, "ns/net") or str(pid)
         if namespace not in self._tables:

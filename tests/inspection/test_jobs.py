@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from contextlib import ExitStack
 
 import pytest
 
 from distdoctor.inspection import hang, jobs
 from distdoctor.inspection.candidates import Candidate, Scan
+from distdoctor.model.facts import GroupView, JobProcess, Member, Socket, StoreView
 
 THREADS = ("python", "gloo_tcp_loop", "pt_gloo_runloop")
 FIRST = 4_000_000_001
@@ -63,3 +67,48 @@ def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:
     with pytest.raises(hang.NoJob, match=r"3 jobs run here; say which: one: --pid .*two: .*host0:29500, in a contain"):
         hang._chosen([*here, there], hang.Wanted(), seen)
     assert hang._chosen([there], hang.Wanted(), seen).beside == ""
+
+
+RANK_0 = """
+import socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+opened = server.accept()
+sys.stdin.read()
+"""
+OTHER = """
+import socket, sys, time
+store = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+time.sleep(0.2)
+print(1, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_ranks_that_were_started_one_by_one_without_variables_are_one_job() -> None:
+    """``train.py --rank 1 --init tcp://...``: what they have in common is where they are connected to."""
+    with ExitStack() as stack:
+
+        def started(*words: str) -> tuple[jobs.Found, str]:
+            command = [sys.executable, "-S", "-c", *words]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            one = Candidate(process.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
+            return jobs.Found(f"pid {process.pid}", "net", {process.pid: (one, "rank")}), process.stdout.readline()
+
+        first, port = started(RANK_0)
+        second, _ = started(OTHER, port)
+        third, other_port = started(RANK_0)
+        fourth, _ = started(OTHER, other_port)
+        pids = [{*one.members, *other.members} for one, other in ((first, second), (third, fourth))]
+        found = [set(job.members) for job in jobs.joined([first, third, second, fourth])]
+    assert found == pids
+
+
+def test_who_listens_where_a_rank_wrote_that_it_does() -> None:
+    members = tuple(Member(rank, "here", "127.0.0.1", 5000 + rank) for rank in range(3))
+    view = StoreView("here", 1, "read", groups=(GroupView("default_pg/0", joined=(0, 1, 2), members=members),))
+    ours = [JobProcess(1, 1, "rank", sockets=(Socket("LISTEN", "127.0.0.1", 5000),))]
+    assert hang._strangers([view], ours, {("127.0.0.1", 5000), ("127.0.0.1", 5002)}) == (2,)

@@ -11,6 +11,7 @@ from distdoctor.model.facts import (
     AgentView,
     BuildLock,
     GroupView,
+    JobProcess,
     Member,
     Socket,
 )
@@ -48,6 +49,7 @@ from tests.inspection.job_cases import (
 from tests.inspection.live_facts import (
     MAKING,
     RENDEZVOUS,
+    WORKS,
     call,
     node,
     process,
@@ -226,6 +228,31 @@ def test_what_is_found(name: str) -> None:
     assert roots(report) == [expected]
     assert report.verdict == "fail"
     assert report.details["job"]["state"] == "hangs"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "severity"),
+    [
+        ((), "fail"),
+        ((process(0, REDUCE, moved=WORKS), process(1, REDUCE, moved=WORKS)), "warn"),
+        ((process(0, MAKING, call="poll"), process(1, MAKING, call="poll")), "fail"),
+    ],
+    ids=["before it started any", "its ranks train", "its ranks wait for its store"],
+)
+def test_an_agent_that_is_stopped(ranks: tuple[JobProcess, ...], severity: str) -> None:
+    """As Ctrl-Z does, which its ranks do not get (they have sessions of their own)."""
+    report = judged(node(replace(AGENT, state="T"), *ranks, stores=(ALL,), **STATIC))
+    found = [(f.check, f.severity, f.nodes, f.ranks) for f in report.findings if f.check == "process/stopped"]
+    assert found == [("process/stopped", severity, ("host0",), ())]
+    assert report.findings[0].fixes[0].commands == (f"kill -CONT {AGENT.pid}",)
+
+
+@pytest.mark.parametrize(("strangers", "found"), [((), [("process/gone", (1,), ("host0",))]), ((1,), [])])
+def test_who_still_listens_is_not_gone(strangers: tuple[int, ...], found: list[object]) -> None:
+    """Its process belongs to the job, and was not found to: it cannot be known what it does."""
+    report = judged(node(process(0, REDUCE), stores=(ALL,), strangers=strangers))
+    assert roots(report) == found
+    assert report.verdict == ("fail" if found else "incomplete")
 
 
 def test_two_worlds() -> None:

@@ -283,3 +283,9 @@ def test_a_stack_that_cannot_be_had_is_noted() -> None:
     frame = Frame("f", "f.py")
     found = {1: ({1: (frame,)}, ""), 2: ({}, "py-spy: Permission denied"), 3: ({}, "py-spy: Permission denied")}
     assert stacks.failed(found) == ["no Python stack of process 2, 3: py-spy: Permission denied"]
+
+
+def test_who_was_woken_on_another_processor_has_not_slept_since_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel forgets there when it ran last: a rank once seemed to have waited since the machine was started."""
+    monkeypatch.setattr(proc_files, "last_run", lambda pid: 0.0)
+    assert looks.idle(os.getpid()) == 0.0

@@ -184,6 +184,9 @@ class JobFacts:
     """What NCCL's RAS told, where it listens here."""
     locks: tuple[BuildLock, ...] = ()
     """Those where its ranks build extensions."""
+    strangers: tuple[int, ...] = ()
+    """The ranks that wrote into the store that they listen at an address of this host, where somebody listens, and no
+    process that was found to belong to the job does."""
     seconds: float = 0.0
     """How far apart the two looks were; 0 where there was one."""
     notes: tuple[str, ...] = ()
