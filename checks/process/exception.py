@@ -240,7 +240,7 @@ LOG = (
         r"Exit Code: {1,12}[1-9]\d{0,2}\b",
         shows="symptom",
         why="what the container said last is in its own log (kubectl logs --previous)",
-        unless="(?:139|13[26])\\b",
+        unless="13[2679]\\b",
     ),
     Line(
         ("OCI runtime create failed", "failed to create shim task", "rror: failed to start container"),

@@ -209,6 +209,13 @@ LOG = (
         told=KILLED,
     ),
     Line(
+        "Exit Code:",  # kubectl's
+        r"Exit Code: {1,12}137\b",
+        shows="end",
+        why=BY_WHOM,
+        told=KILLED,
+    ),
+    Line(
         ("killed  ", "exit status 137"),
         r"^(?:zsh|fish): killed {2,}|^\[\d{1,4}\] {1,8}[-+]? *\d{1,9} killed {2,}|\bexit status 137\b",
         shows="end",

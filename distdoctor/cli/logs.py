@@ -86,7 +86,7 @@ class LogCommand:
         return None if end is None else end - span
 
     def _files(self) -> Sequence[reader.Source]:
-        return self._sources if self._sources is not None else reader.find(self._paths)
+        return reader.oldest_first(self._sources if self._sources is not None else reader.find(self._paths))
 
     # -- following ----------------------------------------------------------------------------------------------
 

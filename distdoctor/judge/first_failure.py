@@ -81,7 +81,8 @@ def _first_rows(told: Iterable[Match]) -> list[Match]:
 def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
     """What stands in a log that goes on with its work after the last of it, and ends with it."""
     found: list[Match] = []
-    for source in sources:
+    every = [*sources]
+    for place, source in enumerate(every):
         own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
         last = max((_last_line(match) for match in own), default=0)
         if source.kind == "kernel":
@@ -91,11 +92,19 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
         # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
         ended = any(_ends(match) for match in own)
         alive = source.progress > last or (source.finished > last and not ended) or source.lines - last > FAR
+        alive = alive or (bool(source.part_of) and not ended and _goes_on(source, every[place + 1 :], by_source))
         # What is said while all ranks leave is no failure of what they were there for.
         left = source.done and not ended and all(match.shows == "symptom" for match in own)
         if own and (alive or left):
             found += own
     return found
+
+
+def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
+    """Whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
+    younger = [one for one in later if source.part_of in (one.name, one.part_of)]
+    failed = any(match.shows not in ("noise", "hint") for one in younger for match in by_source.get(one.name, ()))
+    return any(one.progress or one.finished for one in younger) and not failed
 
 
 def _logged(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
+from distdoctor.judge.log_jobs import by_job
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
@@ -20,6 +21,7 @@ MOST = 4096
 """Ranks of one finding."""
 NAMED = 8
 """Ranks that a sentence names."""
+WORST: tuple[Verdict, ...] = ("fail", "incomplete", "warn", "pass")
 NOTES = 3
 """Files of a kind that the notes name."""
 
@@ -39,17 +41,55 @@ class LogJudgement:
 
 
 def judge_logs(logs: LogFacts, checks: Sequence[Check], ignore: Iterable[str] = ()) -> LogJudgement:
-    """The root cause where a line proves one, what followed from it, else what it may be.
+    """The root cause where a line proves one, what followed from it, else what it may be; of each job where the logs
+    are those of several.
 
     What the lines of checks show whose ids are in ``ignore`` (ids or patterns) is set aside and listed apart.
     """
     known, patterns = {check.id: check for check in checks}, tuple(ignore)
     aside = {one for one in known if any(fnmatchcase(one, pattern) for pattern in patterns)}
+    judged = {number: _judged_but(part, known, aside) for number, part in by_job(logs).items()}
+    return _joined(judged) if len(judged) > 1 else judged[""]
+
+
+def _judged_but(logs: LogFacts, known: dict[str, Check], aside: set[str]) -> LogJudgement:
+    """What the logs of one job show, but for the checks of ``aside``."""
     left, out = (
         replace(logs, matches=tuple(match for match in logs.matches if (match.check in aside) is ignored))
         for ignored in (False, True)
     )
     return replace(_judged(left, known), ignored=_set_aside(out, known))
+
+
+def _joined(judged: Mapping[str, LogJudgement]) -> LogJudgement:
+    """What is said of each job, as one."""
+    parts, findings, known = list(judged.values()), list[Finding](), set[str]()
+    for number, part in judged.items():
+        ids = {one.id: one.id if one.id not in known else f"{one.id}@{number}" for one in part.findings}
+        known.update(ids.values())
+        findings += [
+            replace(one, id=ids[one.id], because_of=ids.get(one.because_of or "", one.because_of))
+            for one in part.findings
+        ]
+    readings = [part.reading for part in parts]
+    roots = [reading.root for reading in readings if reading.root is not None]
+    return replace(
+        parts[0],
+        verdict=min((part.verdict for part in parts), key=WORST.index),
+        findings=tuple(findings),
+        candidates=tuple(one for part in parts for one in part.candidates),
+        notes=(
+            f"logs of {len(parts)} jobs ({', '.join(judged)}), each judged by itself",
+            *(note for part in parts for note in part.notes),
+        ),
+        ignored=tuple(one for part in parts for one in part.ignored),
+        reading=Reading(
+            roots[0] if roots else None,
+            (*roots[1:], *(one for reading in readings for one in reading.others)),
+            tuple(one for reading in readings for one in reading.symptoms),
+            tuple(one for reading in readings for one in reading.noise),
+        ),
+    )
 
 
 def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:

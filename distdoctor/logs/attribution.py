@@ -67,7 +67,7 @@ _PATHS = tuple(
         r"attempt_\d+/(?P<local_rank>\d{1,4})/(?:std(?:out|err)\.log|error\.json)$",
         r"(?:^|[/._-])rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",
         r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
-        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt)|/)",
+        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt|dmesg|kmsg|journal)|/)",
     )
 )
 _LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)

@@ -57,7 +57,7 @@ class Collector:
 
     def collect(self, paths: Iterable[Path]) -> Collected:
         """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
-        for source in reader.find(paths):
+        for source in reader.oldest_first(reader.find(paths)):
             self.add(source)
         return self.collected()
 
@@ -125,7 +125,7 @@ class Collector:
                 log.feed(block)
         except OSError as err:  # the file went away, or the disk does not give it
             self._notes.append(f"{source.name}: not read to its end: {err.strerror or err}")
-        self.end(log)
+        self._sources.append(replace(log.source(), part_of=encodable(source.part_of)))
 
     def _hear(self, who: Who, text: str) -> None:
         self._settings.take(who, text)

@@ -9,8 +9,8 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,10 @@ _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\
 _KERNEL = re.compile(
     rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
 )
+_ROTATED = re.compile(
+    r"(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst))?", re.S
+)
+"""What logrotate and Python's handlers make of the names of older parts of a log."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 
@@ -52,6 +56,8 @@ class Source:
     path: Path | None
     given: bool = True
     """Named by whoever asks, and not found in a folder."""
+    part_of: str = ""
+    """The log of which it is an older part, where that was rotated."""
 
 
 def find(paths: Iterable[Path]) -> list[Source]:
@@ -73,6 +79,20 @@ def find(paths: Iterable[Path]) -> list[Source]:
         else:
             found.append(Source(str(path), path))
     return found
+
+
+def oldest_first(found: Sequence[Source]) -> list[Source]:
+    """Where a log was rotated, its older parts before it: ``a.log.2.gz``, ``a.log.1``, ``a.log``."""
+    places = {source.name: place for place, source in enumerate(found)}
+    keyed = []
+    for source in found:
+        part = _ROTATED.fullmatch(source.name)
+        if part is not None and part["log"] in places:
+            key = (places[part["log"]], part["day"] or "", -int(part["number"] or 0))
+            keyed.append((key, replace(source, part_of=part["log"])))
+        else:  # of a log all parts stand where it stood, and it is the last
+            keyed.append(((places[source.name], "9", 1), source))
+    return [source for _, source in sorted(keyed, key=lambda pair: pair[0])]
 
 
 def _below(path: Path) -> Iterator[Path]:

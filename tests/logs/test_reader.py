@@ -245,3 +245,13 @@ def test_a_literal_on_every_line_does_not_hide_a_rare_one() -> None:
         found += [known.check for _, _, lines in scanner.lines(block, search) for known in lines]
     assert found.count("b/rare") == 1 and found.count("a/often") == MOST
     assert [scanner.literals[number] for number in search.numbers] == [b"rare"]
+
+
+def test_the_older_parts_of_a_log_come_before_it(tmp_path: Path) -> None:
+    names = ["a.log", "a.log.1", "a.log.10.gz", "a.log.2", "b.log", "b.log-20261120", "b.log-20261121.gz", "rank.0"]
+    for name in names:
+        (tmp_path / name).write_text("x\n")
+    assert [source.name.rsplit("/", 1)[1] for source in reader.oldest_first(reader.find([tmp_path]))] == [
+        *("a.log.10.gz", "a.log.2", "a.log.1", "a.log"),
+        *("b.log-20261120", "b.log-20261121.gz", "b.log", "rank.0"),
+    ]

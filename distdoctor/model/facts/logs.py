@@ -72,6 +72,8 @@ class LogSource:
     """Whether it ends with the end of the job, and no step after it."""
     who: Who = Who()
     """Whom all of it is from, where its path says so."""
+    part_of: str = ""
+    """The name of the log that goes on where this one, an older part of it, ends."""
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/timer-expired", "Terminating the server process=[33] because of expired timers"),
     ("process/crashed", "x3200c0s13b0n0.hsn.cm.sirius.alcf.anl.gov: rank 1 died from signal 11 and dumped core"),
     ("process/killed-by-oom", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 9"),
+    ("process/killed-by-oom", "      Exit Code:    137"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
