@@ -281,11 +281,8 @@ def test_a_thread_of_gloos_that_runs_is_no_reason_to_stop_its_process() -> None:
 
 def test_a_stack_that_cannot_be_had_is_noted() -> None:
     frame = Frame("f", "f.py")
-    found: dict[int, tuple[stacks.Stack, str]] = {
-        1: ({1: (frame,)}, ""),
-        2: ({}, "py-spy: Permission denied"),
-        3: ({}, "py-spy: Permission denied"),
-    }
+    found: dict[int, tuple[stacks.Stack, str]] = {1: ({1: (frame,)}, "")}
+    found |= dict.fromkeys((2, 3), ({}, "py-spy: Permission denied"))
     assert stacks.failed(found) == ["no Python stack of process 2, 3: py-spy: Permission denied"]
 
 

@@ -201,7 +201,10 @@ def _together(running: Running, row: Row, look: Look) -> Result:
 
 
 def _again(host: Host, times: int) -> list[str]:
-    done = host.run([sys.executable, "-c", AGAIN, str(times)], timeout=LIMIT + 3 * times)
+    try:
+        done = host.run([sys.executable, "-c", AGAIN, str(times)], timeout=LIMIT + 3 * times)
+    except subprocess.TimeoutExpired:
+        return [f"inspected again: not {times} times within {LIMIT + 3 * times:g} s"]
     return [f"inspected again: {done.stderr[-900:]}"] if done.returncode else []
 
 
