@@ -54,7 +54,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     targets = master_targets(cluster)
     # One name with several addresses is a name service's fault (network/master-resolves-differently), and no setting's.
     split = {node.name for nodes in names_leading_apart(cluster, targets).values() for node in nodes}
-    nodes = [n for n in cluster.nodes if n.name in targets and n.name not in split]
+    known = [n for n in cluster.nodes if n.name in targets]
+    right, sure = rightful_master_target(known, targets) if known else (None, False)
+    # Those whom the name leads to the right place are right, and may tell of another whose setting is wrong.
+    nodes = [n for n in known if n.name not in split or (sure and targets[n.name] == right)]
     if len({targets[n.name] for n in nodes}) > 1:
         yield finding(cluster, nodes, targets)
     elif cluster.node0 is None:

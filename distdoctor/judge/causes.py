@@ -69,7 +69,7 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
         _named(near, declared, checks),
         _preventing(near, check, checks),
         _named(possible, check.follows_anywhere, checks),
-        _preventing([other for other in possible if _felt_everywhere(checks[other.check], check)], check, checks),
+        _preventing([other for other in possible if _felt_there(other, finding, checks)], check, checks),
     ):
         for other in candidates:
             return other
@@ -79,7 +79,18 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
 def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
     """What makes the job fail cannot come from what would not; and no two are each other's cause."""
     named = other.because_of and is_meant(checks[finding.check], other.because_of)
-    return other.id != finding.id and not named and at_least(other.severity, finding.severity or "info")
+    if other.id == finding.id or named or _two_ways(other, finding):
+        return False
+    return at_least(other.severity, finding.severity or "info")
+
+
+def _two_ways(one: Finding, other: Finding) -> bool:
+    """Whether these are two failures of links, each sure of its nodes, with neither a node to blame nor a link in
+    common: what one host keeps out is no reason why another keeps out others."""
+    if one.blame != "all" or other.blame != "all" or set(one.nodes) & set(other.nodes):
+        return False
+    ends = [{frozenset(link) for link in finding.links} for finding in (one, other)]
+    return all(ends) and not ends[0] & ends[1]
 
 
 def _named(others: Sequence[Finding], patterns: Sequence[str], checks: Mapping[str, Check]) -> Iterator[Finding]:
@@ -100,5 +111,9 @@ def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Ch
     return sorted((other for other in others if is_symptom(check, checks[other.check])), key=order)
 
 
-def _felt_everywhere(cause: Check, check: Check) -> bool:
-    return bool(cause.prevents and check.symptom_of) and joint(cause.prevents, check.symptom_of)
+def _felt_there(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
+    """Whether what another node misses is felt here, too: not what each node reaches by itself, by its own way."""
+    cause, check = checks[other.check], checks[finding.check]
+    if not cause.prevents or not check.symptom_of or not joint(cause.prevents, check.symptom_of):
+        return False
+    return check.prevents not in EACH_FOR_ITSELF or not (finding.nodes and other.nodes)
