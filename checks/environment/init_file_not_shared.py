@@ -8,7 +8,7 @@ or closed to this user, the ranks there may fail with `No such file or directory
 Why it happens
 --------------
 The path lies on a local disk (/tmp, /dev/shm, a container's own layers), or the shared file system is not mounted on
-one of the nodes.
+one of the nodes. Or some of the nodes are given another file, or none, and look for the others at node 0's port.
 
 Fix
 ---
@@ -25,7 +25,7 @@ environment/stale-init-file
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, InitFile, Node, files, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, InitFile, Node, files, names_of
 
 SEVERITY = "fail"
 PREVENTS = "all met"
@@ -40,6 +40,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if lacking:
         yield finding(cluster, lacking, f"{path(lacking[0])} cannot be written on {names_of(lacking)}.")
         return
+    if nodes and (others := [node for node in cluster.nodes if not by_file(node)]):
+        yield met_otherwise(cluster, nodes, others)
+        return
     if len({node.host for node in nodes}) > 1 and not shared(nodes):
         hosts = names_of(nodes)
         yield finding(cluster, nodes, f"{path(nodes[0])} is not one file for {hosts}: each has its own.")
@@ -47,6 +50,23 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def file_of(node: Node) -> InitFile | None:
     return node.system.init_file
+
+
+def by_file(node: Node) -> bool:
+    return file_of(node) is not None or (node.plan.init_method or "").startswith("file:")
+
+
+def met_otherwise(cluster: Cluster, nodes: list[Node], others: list[Node]) -> Finding:
+    """Some meet by the file, the others at node 0's port: neither looks where the other is."""
+    right, wrong = (others, nodes) if len(others) > len(nodes) else (nodes, others)
+    method = right[0].plan.init_method
+    return Finding.about(
+        wrong if len(right) > len(wrong) else [*nodes, *others],
+        f"{names_of(nodes)} would meet the others by {path(nodes[0])}, and {names_of(others)} would not.",
+        unsure=len(right) == len(wrong),
+        evidence=(f"{node.name}: init_method {node.plan.init_method or 'env://'}" for node in cluster.nodes),
+        fixes=(Fix.on(wrong, f"Meet by {method or 'env://'} on every node.", flags={"--init-method": method}),),
+    )
 
 
 def path(node: Node) -> str:
@@ -61,6 +81,8 @@ def closed(node: Node) -> bool:
 
 def shared(nodes: list[Node]) -> bool:
     """Whether it is one file, or may be one: False only where that is ruled out."""
+    if len({path(node).rpartition("/")[2] for node in nodes}) > 1:
+        return False
     folder = path(nodes[0]).rpartition("/")[0] or "/"
     looked = [one.node0 for node in nodes if (one := files.shared_folder(node, folder)) is not None]
     if len(looked) == len(nodes) and None not in looked:

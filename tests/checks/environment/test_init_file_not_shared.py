@@ -22,6 +22,20 @@ def with_folders(file: InitFile, seen: str) -> Facts:
     )
 
 
+def other_file(path: str) -> Facts:
+    """Beside the one of node 0, which left a file in the folder: node 1 saw that."""
+    zero, one = with_folders(NFS, "")
+    file = replace(NFS, path=path)
+    return zero, with_plan(with_host(one, init_file=file), init_method=f"file://{path}")
+
+
+def by_port(*nodes: int, of: int = 2) -> Facts:
+    """These meet at node 0's port, and the others by a file."""
+    facts = init_files(*([NFS] * of))
+    port = {"init_method": "tcp://10.77.0.10:29500"}
+    return tuple(with_plan(with_host(f, init_file=None), **port) if n in nodes else f for n, f in enumerate(facts))
+
+
 ROWS = [
     Row("init file on local disks", lambda: init_files(TMP, TMP), BOTH, together=True),
     Row(
@@ -48,6 +62,13 @@ ROWS = [
     ),
 ]
 
+ROWS += [
+    Row("another file of the same folder", lambda: other_file("/shared/other"), BOTH, together=True),
+    Row("a file on one, the master's port on the other", lambda: by_port(1), BOTH, blame="one-of", together=True),
+    Row("a file on one of three", lambda: by_port(1, 2, of=3), ("host0",), together=True),
+    Row("a file on two of three", lambda: by_port(2, of=3), ("host2",), together=True),
+]
+
 LOOK_ALIKES = [
     LookAlike("a file of node 0's beside it was seen", lambda: with_folders(TMP, "")),
     LookAlike("shared init file", lambda: init_files(NFS, NFS)),
@@ -55,6 +76,8 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure("the file", lambda: by_port(1), {"host1": {"flags": {"--init-method": "file:///shared/init"}}}),
+    Cure("as most do", lambda: by_port(1, 2, of=3), {"host0": {"flags": {"--init-method": "tcp://10.77.0.10:29500"}}}),
     Cure("no file at all", lambda: init_files(TMP, TMP), on_each(BOTH, {"flags": {"--init-method": None}})),
 ]
 
