@@ -4,7 +4,7 @@ AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunP
 "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
 api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
 Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
-NSML (also its guide, "Using multiple nodes").
+NSML (also its guide, "Using multiple nodes"). Metaflow: metaflow/plugins/parallel_decorator.py.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ PLATFORMS = (
     Counted(
         "RunPod", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], "NUM_TRAINERS", sign="PRIMARY_ADDR"
     ),
+    Counted("Metaflow", "MF_PARALLEL_NUM_NODES", "MF_PARALLEL_NODE_INDEX", "MF_PARALLEL_MAIN_IP"),
     Counted("HTCondor", "_CONDOR_NPROCS", "_CONDOR_PROCNO"),
     Counted("LeaderWorkerSet", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"),
     Counted("Google Batch", "BATCH_NODE_COUNT", "BATCH_NODE_INDEX", "BATCH_MAIN_NODE_HOSTNAME"),

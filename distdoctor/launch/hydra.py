@@ -22,8 +22,11 @@ NAME, PMI_NAME = "hydra", "PMI"
 RANKS = Numbered("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -genv {} {}")
 CRAY = Numbered("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "mpiexec --env {}={}")
 """Cray's PALS, whose mpiexec sets these two beside them."""
-FLUX = Numbered("PMI_RANK", "PMI_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_SIZE", "flux run --env={}={}")
-"""How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7))."""
+PALS = Numbered("PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", CRAY.with_variable)
+"""The same where it starts what uses no PMI, or PMIx."""
+FLUX = Numbered("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_TASK_LOCAL_SIZE", "flux run --env={}={}")
+"""How many tasks a node has, Flux does not tell; FLUX_JOB_NNODES, how many nodes (flux-environment(7)). PMI_* are not
+there with ``-o pmi=none``."""
 
 _FLUX_NODES = "FLUX_JOB_NNODES"
 ANCESTORS = 5
@@ -39,7 +42,9 @@ def detect_pmi(env: Mapping[str, str]) -> Launched | None:
     """One rank of several that another launcher with PMI started."""
     if FLUX.local_rank in env:
         return _told(env, "Flux", FLUX)
-    return _told(env, "Cray PALS", CRAY) if CRAY.local_rank in env else _told(env, PMI_NAME, RANKS)
+    if CRAY.local_rank in env:
+        return _told(env, "Cray PALS", CRAY)
+    return _told(env, "Cray PALS", PALS) if PALS.size in env else _told(env, PMI_NAME, RANKS)
 
 
 def _told(env: Mapping[str, str], launcher: str, ranks: Numbered) -> Launched | None:

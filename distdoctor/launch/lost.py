@@ -16,7 +16,7 @@ from distdoctor.launch.launched import Launched
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import RANK, STANDALONE
 
-LAUNCHERS = (openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, horovod.detect)
+LAUNCHERS = (openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect)
 """Those that start each process themselves: what a pod or a batch script has says nothing of a shell below it."""
 ANCESTORS = 12
 """Shells, wrappers and container runtimes between a launcher and this process, at most."""

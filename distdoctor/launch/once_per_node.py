@@ -90,6 +90,7 @@ def plan_of_node(
         task=task,
         first=launched.first if launched is not None and task == 1 else "",
         everywhere=launched.everywhere if launched is not None and nnodes > 1 else "",
+        note=launched.note if launched is not None else "",
         roster=_roster(launched, node_rank) if nnodes > 1 else (),
     )
 

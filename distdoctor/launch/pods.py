@@ -2,14 +2,15 @@
 
 Volcano: pkg/controllers/job/plugins/distributed-framework/pytorch/pytorch.go. PyTorchJob (training-operator 1.9):
 pkg/controller.v1/pytorch/envvar.go. JobSet: examples/pytorch. MPI Operator: pkg/controller/mpi_job_controller.go.
-TrainJob gives PET_* alone, which is torchrun's own; torchx starts torchrun.
+TrainJob gives PET_* alone, which is torchrun's own; torchx starts torchrun. PAI-DLC: docs, "Built-in environment
+variables". Indexed Jobs: Kubernetes docs, "Jobs", completion mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distdoctor.launch.counted import COUNT
+from distdoctor.launch.counted import COUNT, RANKS
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.errors import UsageError
@@ -92,6 +93,36 @@ def pytorch_job(env: Mapping[str, str]) -> Launched | None:
         return None
     found = {"nproc_per_node": Found(world // pods, _WORLD)}
     return Launched("PyTorchJob", {}, found, (), per_node=True)
+
+
+def counted_with_ranks(env: Mapping[str, str]) -> Launched | None:
+    """A pod of PAI-DLC: RANK and WORLD_SIZE count pods, NPROC_PER_NODE the ranks that torchrun is to start in each."""
+    pods, ranks, number = (number_of(env.get(name)) for name in (_WORLD, RANKS, _RANK))
+    if _POD not in env or not pods or not ranks or ranks == 1 or number is None or number >= pods:
+        return None
+    if any(name in env for name in (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)):
+        return None
+    found = {
+        "nnodes": Found(pods, _WORLD),
+        "node_rank": Found(number, _RANK),
+        "nproc_per_node": Found(ranks, RANKS),
+    }
+    note = (
+        f"{RANKS} is set and {LOCAL_RANK.variables[0]} is not: {_RANK} and {_WORLD} were taken to count nodes, with "
+        f"{ranks} ranks on each"
+    )
+    return Launched(RANKS, {}, found, (), per_node=True, note=note)
+
+
+def index_note(env: Mapping[str, str]) -> str:
+    """What is to be said in a pod of an Indexed Job, which may be one of several that train together."""
+    if number_of(env.get(_JOBSET)) is None or _POD not in env:
+        return ""
+    return (
+        f"this pod has a number ({_JOBSET}={env[_JOBSET]}), and nothing says how many train together: this machine "
+        f"alone was checked; for a job of several pods: `distdoctor check {NNODES.flag} N {NPROC_PER_NODE.flag} M "
+        f"{NODE_RANK.flag} ${_JOBSET} {MASTER_ADDR.flag} HOST`"
+    )
 
 
 def refuse_jobset(env: Mapping[str, str]) -> None:

@@ -29,6 +29,7 @@ from distdoctor.launch import (
     pods,
     ray,
     sge,
+    sizeless,
     slurm,
     torchrun,
 )
@@ -44,14 +45,14 @@ from distdoctor.model.plan import BACKENDS, Plan
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
     lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect,
     pbs.detect, slurm.prolog, deepspeed.detect, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job,
-    each_node.detect,
+    pods.counted_with_ranks, each_node.detect,
 )  # fmt: skip
 """In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
 `srun --mpi=pmi2` sets PMI_RANK."""
 REFUSALS = (
     slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
     accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset, pods.refuse_mpi_job,
-    lost.refuse_lost_variables,
+    lost.refuse_lost_variables, sizeless.refuse_numbered,
 )  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     else:
         plan = plan_of_node(values, backend, count_gpus, count_cpus, launched)
     if launched is None and plan.nnodes == 1 and not flags.standalone:
-        plan = replace(plan, note=lost.step_note(env))
+        plan = replace(plan, note=lost.step_note(env) or sizeless.shell_note(env) or pods.index_note(env))
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
 
 

@@ -23,7 +23,7 @@ def speaks(env: Mapping[str, str], above: Callable[[], Mapping[str, str]] = dict
         (openmpi.RANKS.rank,) * 2,
         (mvapich.RANKS.rank,) * 2,
         (horovod.RANKS.rank,) * 2,
-        *((ranks.rank, ranks.local_rank) for ranks in (hydra.RANKS, hydra.FLUX, hydra.CRAY)),
+        *((ranks.rank, ranks.local_rank) for ranks in (hydra.RANKS, hydra.FLUX, hydra.CRAY, hydra.PALS)),
         (RANK.slurm, slurm.STEP),
     ):
         if name in env and beside in env:

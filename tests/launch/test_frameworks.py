@@ -63,6 +63,9 @@ OPENPAI = env_of(
 SCRIPT = env_of("NNODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NPROC_PER_NODE=8")
 HOROVOD = env_of("HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2 HOROVOD_CROSS_RANK=1")
 
+METAFLOW = env_of("MF_PARALLEL_MAIN_IP=10.0.0.1 MF_PARALLEL_NUM_NODES=2 MF_PARALLEL_NODE_INDEX=1")
+PAI_DLC = POD | env_of("NPROC_PER_NODE=8 KUBERNETES_SERVICE_HOST=10.96.0.1")
+
 ALONE = ("node", 1, 2, 0, None, 2)
 SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size")
 
@@ -118,6 +121,12 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (LEPTON, {"master_addr": "n0"}, "Lepton", ("node", 2, 2, 1, None, 4)),
         (NGC, {}, "NGC", ("node", 2, 8, 1, None, 16)),
         (NSML, {}, "NSML", ("node", 2, 2, 1, None, 4)),
+        (METAFLOW, {}, "Metaflow", ("node", 2, 2, 1, None, 4)),
+        (PAI_DLC, {}, "NPROC_PER_NODE", ("node", 2, 8, 1, None, 16)),
+        # by hand, as before every process
+        (without(PAI_DLC, "KUBERNETES_SERVICE_HOST"), {}, "env", ("rank", None, None, None, 1, 2)),
+        (PAI_DLC | {"NPROC_PER_NODE": "1"}, {}, "env", ("rank", None, None, None, 1, 2)),
+        (PAI_DLC | env_of("LOCAL_RANK=1"), {}, "env", ("rank", None, None, None, 1, 2)),
         (TPU, {}, "Cloud TPU", ("node", 2, 2, 1, None, 4)),
         (env_of("TPU_WORKER_HOSTNAMES=localhost TPU_WORKER_ID=0"), {}, "", ALONE),
         (OPENPAI, {}, "OpenPAI", ("node", 2, 2, 1, None, 4)),
@@ -151,8 +160,16 @@ def test_a_number_that_no_node_has_is_a_mistake_of_the_variable() -> None:
     assert (problem.variable, problem.why) == ("NODE_RANK", "node ranks go from 0 to 1 with 2 nodes")
 
 
-def test_volcano_counts_pods_and_that_is_said() -> None:
+def test_what_counts_pods_is_said() -> None:
     assert "--nproc-per-node N" in plan_in(VOLCANO).note
+    assert "RANK and WORLD_SIZE were taken to count nodes, with 8 ranks on each" in plan_in(PAI_DLC).note
+
+
+def test_a_pod_of_an_indexed_job_is_checked_alone_and_told_so() -> None:
+    pod = env_of("JOB_COMPLETION_INDEX=1 KUBERNETES_SERVICE_HOST=10.96.0.1")
+    plan = plan_in(pod)
+    assert values(plan, *SHAPE) == ALONE and "--node-rank $JOB_COMPLETION_INDEX" in plan.note
+    assert plan_in(pod | SCRIPT).note == plan_in(pod, standalone=True).note == ""
 
 
 @pytest.mark.parametrize(
@@ -202,8 +219,11 @@ def test_the_main_node_of_aws_batch_takes_its_own_address_and_asks_nobody_to_sta
     [
         (VERTEX, "job-0-0", 29500),
         (VOLCANO_HOSTS, "j-worker-0.j", 29500),
-        *((env, "10.0.0.1", 29500) for env in (AWS_BATCH, LWS, GOOGLE_BATCH, BASETEN, BEAKER, NGC, NSML, TPU)),
-        (OPENPAI, "10.0.0.1", 29500),
+        (PAI_DLC, "job-master-0.job", 23456),
+        *(
+            (env, "10.0.0.1", 29500)
+            for env in (METAFLOW, AWS_BATCH, LWS, GOOGLE_BATCH, BASETEN, BEAKER, NGC, NSML, TPU)
+        ),
         *((env, "10.0.0.1", 2222) for env in (VOLCENGINE, MERLIN)),
         *((env, "10.0.0.1", 29400) for env in (RUNPOD, SCRIPT)),
         (HOROVOD | {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1"}, "10.0.0.1", 29500),

@@ -22,6 +22,8 @@ HYDRA = env_of("MPI_LOCALNRANKS=2 MPI_LOCALRANKID=1 PMI_FD=8 PMI_RANK=3 PMI_SIZE
 MVAPICH = env_of("MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 MV2_COMM_WORLD_LOCAL_SIZE=2")
 FLUX = env_of("FLUX_TASK_RANK=3 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2 PMI_RANK=3 PMI_SIZE=4 PMI_FD=5")
 PALS = env_of("PALS_RANKID=3 PALS_LOCAL_RANKID=1 PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2")
+PALS_ALONE = env_of("PALS_RANKID=3 PALS_SIZE=4 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2 PMIX_RANK=3")
+PRTERUN = env_of("PMIX_NAMESPACE=prterun-a-7@1 PMIX_RANK=2 PRTE_LAUNCHED=1")
 SHAPE = ("rank", "world_size", "local_rank", "nproc_per_node", "nnodes", "master_addr", "master_port")
 
 
@@ -57,8 +59,11 @@ SHAPE = ("rank", "world_size", "local_rank", "nproc_per_node", "nnodes", "master
         (MVAPICH | {"MASTER_ADDR": "host0"}, "MVAPICH2", (3, 4, 1, 2, None, "host0", 29500)),
         (MVAPICH | {"MV2_COMM_WORLD_LOCAL_SIZE": "4"}, "MVAPICH2", (3, 4, 1, 4, 1, "127.0.0.1", 29500)),
         (FLUX | {"MASTER_ADDR": "host0"}, "Flux", (3, 4, 1, None, 2, "host0", 29500)),
+        # with -o pmi=none
+        (without(FLUX, "PMI_RANK", "PMI_SIZE") | {"MASTER_ADDR": "a"}, "Flux", (3, 4, 1, None, 2, "a", 29500)),
         (FLUX | {"FLUX_JOB_NNODES": "1"}, "Flux", (3, 4, 1, None, 1, "127.0.0.1", 29500)),
         (PALS | {"MASTER_ADDR": "host0"}, "Cray PALS", (3, 4, 1, 2, None, "host0", 29500)),
+        (PALS_ALONE | {"MASTER_ADDR": "host0"}, "Cray PALS", (3, 4, 1, 2, None, "host0", 29500)),
         (env_of("PMI_RANK=1 PMI_SIZE=2 MASTER_ADDR=host0"), "PMI", (1, 2, None, None, None, "host0", 29500)),
     ],
 )
@@ -92,7 +97,33 @@ def test_a_rank_on_each_node_starts_the_others_where_a_flag_says_so(env: dict[st
         plan_in(env, nproc_per_node="8")
 
 
-@pytest.mark.parametrize("env", [OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "1"}, HYDRA | {"PMI_SIZE": "1"}])
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        (PRTERUN, r"prterun, or .* started this as number 2 \(PMIX_RANK\), and does not tell .* how many there are"),
+        (env_of("ALPS_APP_PE=3"), r"aprun started this as number 3 \(ALPS_APP_PE\)"),
+    ],
+)
+def test_a_number_without_a_count_is_refused(env: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        plan_in(env)
+    assert plan_in(env, standalone=True).nnodes == 1
+    assert plan_in(env | env_of("RANK=2 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=29500")).rank == 2
+
+
+def test_in_a_shell_of_flux_it_is_said_that_this_machine_is_one_of_its_instance() -> None:
+    assert "`flux run -N M distdoctor check`" in plan_in({"FLUX_URI": "local:///run/flux/local"}).note
+    assert plan_in(FLUX | {"FLUX_URI": "local:///run/flux/local", "MASTER_ADDR": "a"}).note == ""
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "1"},
+        HYDRA | {"PMI_SIZE": "1"},
+        env_of("SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_JOB_ID=7 PMIX_RANK=0"),
+    ],
+)
 def test_one_rank_is_one_machine(env: dict[str, str]) -> None:
     assert values(plan_in(env), "started", "nnodes", "launcher") == ("node", 1, "")
 

@@ -24,7 +24,7 @@ AGENT = "TORCHELASTIC_RUN_ID=a RANK=2 LOCAL_RANK="
         # under mpirun in a SLURM job all ranks have this SLURM_PROCID
         (STEP + "0 OMPI_COMM_WORLD_RANK=3", False),
         ("PMI_RANK=1 MPI_LOCALRANKID=1", False),
-        ("PMI_RANK=1 FLUX_TASK_LOCAL_ID=1", False),
+        ("PMI_RANK=1 FLUX_TASK_RANK=1 FLUX_TASK_LOCAL_ID=1", False),
         ("MV2_COMM_WORLD_RANK=1", False),
         ("HOROVOD_RANK=1", False),
         ("PMI_RANK=1", True),
