@@ -140,26 +140,25 @@ def recorded(job: live.LiveJob) -> Iterator[Finding]:
 
 
 def other_groups(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
-    """Ranks that make other process groups than the others, or in another order."""
+    """Ranks that make other process groups than the others, or in another order; or that name another root."""
     ranks = [job.numbers[number] for number in blame.ranks]
-    summary = f"{live.called(ranks)} {_do(ranks)} not make the same process groups as the others: {blame.why[0]}."
+    do = "name the same root" if blame.of_roots else "make the same process groups"
+    summary = f"{live.called(ranks)} {_do(ranks)} not {do} as the others: {blame.why[0]}."
     if blame.one_of:
-        summary = (
-            f"{live.called(ranks)} do not make the same process groups: {blame.why[0]}. Which of them is wrong cannot "
-            "be known from here."
-        )
+        summary = f"{live.called(ranks)} do not {do}: {blame.why[0]}. Which of them is wrong cannot be known from here."
+    text = (
+        "Name the same root (src, dst) on all ranks of the group."
+        if blame.of_roots
+        else "Make the same groups (new_group, init_device_mesh) with the same ranks in the same order on all ranks, "
+        "also on those that do not belong to them."
+    )
     return Finding.about(
         list(dict.fromkeys(rank.node for rank in ranks)),
         summary,
         ranks=blame.ranks,
         unsure=blame.one_of,
         evidence=(*blame.why[1:8], *live.where_ranks_are(job.ranks)),
-        fixes=(
-            Fix(
-                "Make the same groups (new_group, init_device_mesh) with the same ranks in the same order on all "
-                "ranks, also on those that do not belong to them."
-            ),
-        ),
+        fixes=(Fix(text),),
     )
 
 

@@ -168,11 +168,24 @@ def _call_of(thread: JobThread) -> str:
 
 def _whom(thread: JobThread) -> str:
     """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
-    named = next((f for f in reversed(thread.frames) if f.given and f.given.peer is not None), None)
-    if named is None or named.given is None:
+    named = _naming(thread)
+    if named is None:
         return ""
-    how = "from" if "recv" in named.function else "to" if "send" in named.function else "root"
-    return f"{how} {'' if how == 'root' else 'rank '}{named.given.peer}"
+    call, peer = named
+    how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
+    return f"{how} {peer}"
+
+
+def root_of(thread: JobThread | None) -> tuple[str, int] | None:
+    """The call with a root in which a thread is, and the root that it names; None where it names none."""
+    named = _naming(thread) if thread is not None else None
+    return None if named is None or "recv" in named[0] or "send" in named[0] else named
+
+
+def _naming(thread: JobThread) -> tuple[str, int] | None:
+    """The outermost function of torch.distributed that was given a rank, and that rank."""
+    named = (f for f in reversed(thread.frames) if f.given)
+    return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
 
 
 def _called_here(thread: JobThread) -> Frame | None:

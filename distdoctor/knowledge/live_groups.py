@@ -1,4 +1,4 @@
-"""Which ranks of a job that hangs do not make the same process groups.
+"""Which ranks of a job that hangs do not make the same process groups, or do not name the same root.
 
 All ranks make all groups in one order, those that do not belong to a group, too (``new_group`` in distributed_c10d.py):
 a group's name is how many were made before it, so ranks that make others, or in another order, meet strangers under one
@@ -36,6 +36,8 @@ class Blame:
     one_of: bool
     """It is one of these, and which is not known."""
     why: tuple[str, ...]
+    of_roots: bool = False
+    """They name another root than others; else they make other groups."""
 
 
 def making(rank: LiveRank) -> Given | None:
@@ -47,16 +49,18 @@ def making(rank: LiveRank) -> Given | None:
 
 
 def to_blame(job: LiveJob) -> Blame | None:
-    """Who does not make the same groups as others; None where nothing shows that."""
+    """Who does not make the same groups as others, or names another root; None where nothing shows that."""
     pairs = [*_by_stacks(job), *_by_store(job)]
+    if of_roots := not pairs:
+        pairs = [*_by_roots(job)]
     involved = sorted(set().union(*(pair.ranks for pair in pairs)))
     in_all = [rank for rank in involved if all(rank in pair.ranks for pair in pairs)]
     why = tuple(dict.fromkeys(pair.why for pair in sorted(pairs, key=lambda pair: not pair.sure)))
     if len(in_all) == 1:
-        return Blame(tuple(in_all), False, why)
+        return Blame(tuple(in_all), False, why, of_roots)
     if not any(pair.sure for pair in pairs):
         return None
-    return Blame(tuple(in_all or involved), True, why)
+    return Blame(tuple(in_all or involved), True, why, of_roots)
 
 
 def _by_stacks(job: LiveJob) -> Iterator[Pair]:
@@ -75,6 +79,20 @@ def _by_stacks(job: LiveJob) -> Iterator[Pair]:
                 yield Pair(frozenset((one, other)), why, sure=False)
             elif other in makers and _later(makers[other].group, given.group):
                 yield Pair(frozenset((one, other)), f"{why}: {_said(makers[other])}")
+
+
+def _by_roots(job: LiveJob) -> Iterator[Pair]:
+    """Ranks that name one as the root which names another one itself, in the same call."""
+    roots = {
+        number: root
+        for number, rank in job.numbers.items()
+        if rank.waits and rank.place.kind == job_places.COLLECTIVE and (root := job_places.root_of(rank.process.main))
+    }
+    for one, (call, root) in sorted(roots.items()):
+        theirs = roots.get(root)
+        if root != one and theirs is not None and theirs[0] == call and theirs[1] != root:
+            why = f"in {call} rank {one} names {root} as the root, and rank {root} names {theirs[1]}"
+            yield Pair(frozenset((one, root)), why)
 
 
 def _by_store(job: LiveJob) -> Iterator[Pair]:

@@ -9,7 +9,7 @@ import pytest
 
 from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket, StoreView
 from tests.inspection.job_cases import ALL, FURTHER, REDUCE, judged, local, roots
-from tests.inspection.live_facts import process
+from tests.inspection.live_facts import C10D, process
 
 MISMATCH = "collective/mismatch"
 
@@ -74,3 +74,24 @@ def test_it_is_said_whom_a_rank_names() -> None:
     frame = Frame("recv", "torch/distributed/distributed_c10d.py", 1, given=Given(peer=2))
     report = judged(whole(process(0, (frame, *REDUCE[1:])), *map(reduces, (1, 2, 3))))
     assert "rank 0 (pid 100) is in recv at train.py:8 (from rank 2)" in str(report.findings)
+
+
+def gathers(rank: int, root: int) -> JobProcess:
+    """A rank in a gather to this root."""
+    frame = Frame("gather", C10D, 1, given=Given(peer=root))
+    return process(rank, (frame, *REDUCE[1:]), **listens(rank))
+
+
+@pytest.mark.parametrize(
+    ("roots", "blamed", "blame"),
+    [((1, 0, 0, 0), (0,), "all"), ((1, 0, 2, 2), (0, 1), "one-of")],
+    ids=["one names another", "each the other"],
+)
+def test_who_names_another_root(roots: tuple[int, ...], blamed: tuple[int, ...], blame: str) -> None:
+    report = judged(whole(*(gathers(rank, root) for rank, root in enumerate(roots))))
+    assert [(f.check, f.ranks, f.blame) for f in report.findings] == [(MISMATCH, blamed, blame)]
+    assert "as the root" in report.findings[0].summary
+
+
+def test_groups_of_which_each_has_a_root_of_its_own() -> None:
+    assert judged(whole(*(gathers(rank, root) for rank, root in enumerate((0, 0, 2, 2))))).verdict == "incomplete"
