@@ -83,11 +83,11 @@ def _by_stacks(job: LiveJob) -> Iterator[Pair]:
 
 def _by_roots(job: LiveJob) -> Iterator[Pair]:
     """Ranks that name one as the root which names another one itself, in the same call."""
-    roots = {
-        number: root
-        for number, rank in job.numbers.items()
-        if rank.waits and rank.place.kind == job_places.COLLECTIVE and (root := job_places.root_of(rank.process.main))
-    }
+    roots: dict[int, tuple[str, int]] = {}
+    for number, rank in job.numbers.items():
+        named = job_places.root_of(rank.process.main)
+        if named is not None and rank.waits and rank.place.kind == job_places.COLLECTIVE:
+            roots[number] = named
     for one, (call, root) in sorted(roots.items()):
         theirs = roots.get(root)
         if root != one and theirs is not None and theirs[0] == call and theirs[1] != root:
