@@ -65,6 +65,9 @@ def plan_of_node(
             announce = True
             node_rank = 0
             sources["node_rank"] = "no master known"
+    elif backend_of_rendezvous == "c10d" and nnodes > 1 and node_rank is not None:
+        # It gives the numbers itself, whatever is said of them: who hosts it is who has the endpoint.
+        node_rank, sources["node_rank"] = None, "assigned at the meeting"
     if master_port is None:
         # torchrun takes a free port for one node alone (since torch 2.13's run.py; before, 29500): none is planned.
         alone = nnodes == 1 and sources.get("master_addr") == "default"

@@ -72,6 +72,9 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
         known = any(problem.variable == name for problem in values.problems)
         if text is not None and not known and not (text if accepts is None else accepts(text)):
             values.problem(name, why, unset=name != NNODES.pet)
+    timer = values.env.get("TORCHELASTIC_TIMER_FILE")
+    if timer and values.env.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1" and not os.path.isdir(os.path.dirname(timer)):
+        values.problem("TORCHELASTIC_TIMER_FILE", "is in a folder that is not there", unset=True)
     _log_level(values)
     _rendezvous_id(values, nnodes)
     text, source = values.given(RDZV_CONF)

@@ -84,6 +84,7 @@ LATER: list[tuple[Line, Line]] = [
     (C10D, {"PET_RDZV_CONF": "keep_alive_interval=0"}),
     (C10D, {"PET_RDZV_CONF": "keep_alive_max_attempt=0"}),
     (STATIC, {"PYTHON_EXEC": "no-such-python"}),
+    (STATIC, {"TORCHELASTIC_ENABLE_FILE_TIMER": "1", "TORCHELASTIC_TIMER_FILE": "/no/such/pipe"}),
 ]
 """What its parser takes: the agent ends, or waits for ever, as it starts (seen with two agents of torch 2.13)."""
 TORCHRUN = """
@@ -135,7 +136,7 @@ def test_what_torchrun_refuses_is_told(flags: Line, env: Line) -> None:
     except UsageError as error:
         assert not env and any(f"--{name}".replace("_", "-") in str(error) for name in flags)
     else:
-        assert [problem.variable for problem in problems] == [*env]
+        assert [problem.variable for problem in problems] == [*env][-1:]
 
 
 @pytest.mark.parametrize(("flags", "env"), TAKEN)
@@ -170,3 +171,17 @@ def test_settings_of_the_rendezvous_are_not_repeated() -> None:
 def test_a_level_in_small_letters_is_meant_in_capitals(text: str, meant: str | None) -> None:
     (problem,) = plan_of(STATIC, {"LOGLEVEL": text}).problems
     assert (problem.suggestion, problem.unset) == (meant, meant is None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "env"), [({"node_rank": "1"}, {}), ({}, {"PET_NODE_RANK": "1"}), ({}, {"NODE_RANK": "1"})]
+)
+def test_beside_c10d_a_node_rank_says_nothing(flags: Line, env: Line) -> None:
+    """With the same one on both nodes torchrun trains, and node 0 is where the endpoint is."""
+    plan = plan_of({**C10D, **flags}, env)
+    assert (plan.node_rank, plan.sources["node_rank"]) == (None, "assigned at the meeting")
+
+
+def test_without_an_endpoint_it_says_who_is_to_name_one() -> None:
+    with pytest.raises(UsageError, match="node 1 needs to know node 0"):
+        plan_of({"nnodes": "2", "rdzv_backend": "c10d", "node_rank": "1"}, {})
