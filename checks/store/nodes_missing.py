@@ -269,6 +269,9 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
         return f"Put `{plan.everywhere}` before the line, and before torchrun: {where}."
     shared = zero.meeting.token == "agreed"
     before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
-    line = f"distdoctor check --nnodes {plan.nnodes} --master-addr {plan.master_addr} --master-port {plan.master_port}"
+    given = plan.sources.get("nproc_per_node", "").startswith("--")
+    each = f" --nproc-per-node {plan.nproc_per_node}" if given else ""
+    where = f"--master-addr {plan.master_addr} --master-port {plan.master_port}"
+    line = f"distdoctor check --nnodes {plan.nnodes}{each} {where}"
     how = f"({before}add --node-rank where you give it)"
     return f"Run `{line}` on {some_of(absent)} {how}, and look at what it says there."

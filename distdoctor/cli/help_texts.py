@@ -104,7 +104,7 @@ Examples:
   distdoctor diagnose --since 30m x.log    only the last half hour of it
   distdoctor diagnose --follow logs/       while the job runs: speaks when a
                                            root cause appears
-  distdoctor diagnose --hosts gpu[01-16] '/var/log/job/*.err'
+  distdoctor diagnose --hosts 'gpu[01-16]' '/var/log/job/*.err'
                                            what lies on these hosts, over ssh
 
 \b

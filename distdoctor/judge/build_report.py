@@ -93,6 +93,7 @@ def plan_summary(cluster: Cluster) -> dict[str, Any]:
         "master_addr": plan.master_addr,
         "master_port": plan.master_port,
         **({"rdzv_backend": plan.rdzv_backend} if plan.rdzv_backend != "static" else {}),
+        **({"init_method": plan.init_method} if plan.init_method else {}),
         "backend": plan.backend,
         "backends": list(plan.backends(gpus)),
         "started": plan.started,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,8 +78,10 @@ def remedies(finding: Finding) -> list[Remedy]:
 def _by_text(fixes: Sequence[Fix]) -> dict[str, list[Fix]]:
     """The fixes of one option by what they say, the node's own name aside."""
     groups: dict[str, list[Fix]] = {}
+    same = Counter(fix.text for fix in fixes)  # what several say word for word means one node, and not each its own
     for fix in fixes:
-        text = without_own_name(fix.text, fix.nodes[0]) if len(fix.nodes) == 1 else fix.text
+        own = len(fix.nodes) == 1 and same[fix.text] == 1
+        text = without_own_name(fix.text, fix.nodes[0]) if own else fix.text
         # The line says already for which nodes it is, and that it is another way.
         text = re.sub(rf"^(?:Or,? |On {OWN}, )+", "", text)
         groups.setdefault(text, []).append(fix)

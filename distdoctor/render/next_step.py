@@ -190,6 +190,10 @@ def _from_plan(report: Report) -> list[tuple[str, str | None]]:
         and sources.get(setting.name) != STANDALONE.flag
         and plan.get(setting.name) is not None
     ]
+    if method := plan.get(INIT_METHOD.name):
+        named.append((INIT_METHOD.flag, str(method)))
+        if str(method).startswith("tcp://"):  # it names the master itself
+            return _without(_without(named, MASTER_ADDR.flag), MASTER_PORT.flag)
     if sources.get(MASTER_ADDR.name) != RDZV_ENDPOINT.flag:
         return named
     place = endpoint(str(plan.get("master_addr")), int(plan.get("master_port") or 0))

@@ -181,6 +181,30 @@ def test_the_rendezvous_of_saved_facts_is_checked_again() -> None:
     assert last == "    distdoctor check --nnodes 2 --rdzv-endpoint host0:29500 --rdzv-backend c10d"
 
 
+@pytest.mark.parametrize(
+    ("method", "again"),
+    [
+        ("file:///mnt/init", "--master-addr host0 --init-method file:///mnt/init"),
+        ("tcp://host0:29500", "--init-method tcp://host0:29500"),
+    ],
+)
+def test_the_init_method_of_saved_facts_is_checked_again(method: str, again: str) -> None:
+    report = reports.loopback()
+    source = "--master-addr" if method.startswith("file") else "--init-method"
+    plan = {**report.plan, "init_method": method, "sources": {"nnodes": "--nnodes", "master_addr": source}}
+    assert render(replace(report, plan=plan)).splitlines()[-1] == f"    distdoctor check --nnodes 2 {again}"
+
+
+def test_what_two_nodes_are_told_word_for_word_is_told_once() -> None:
+    """Also where it names one of them."""
+    fixes = tuple(
+        Fix("Unset it: it hides host0:29500.", env={"PET_X": None}, nodes=(name,)) for name in ("host0", "host1")
+    )
+    finding = replace(reports.loopback().findings[0], fixes=fixes)
+    text = render(reports.report(2, "fail", (finding,)))
+    assert text.count("hides host0:29500") == 1 and "fix on every node (host[0-1]): unset it: " in text
+
+
 def test_the_launch_line_names_a_master_that_torchrun_does_not_read_from_variables() -> None:
     report = reports.healthy()
     plan = {**report.plan, "sources": {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT"}}

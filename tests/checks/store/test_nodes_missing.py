@@ -194,3 +194,13 @@ def test_no_command_is_printed_for_ranks_whose_launcher_is_not_known(both: bool)
 
 def test_what_a_batch_script_starts_on_one_node_belongs_below_srun() -> None:
     assert "Put `srun --ntasks-per-node=1` before the line, and before torchrun" in missing_text(*batch())
+
+
+def test_the_line_for_who_is_missing_has_the_ranks_that_node_0_was_given() -> None:
+    """Its own default would be another number than this job has."""
+    (facts,) = missing(1)
+    given = with_plan(facts, sources={"nproc_per_node": "--nproc-per-node"})
+    (fix,) = judged(given).roots[0].fixes
+    assert "`distdoctor check --nnodes 2 --nproc-per-node 2 --master-addr " in fix.text
+    (fix,) = judged(with_plan(facts, sources={"nproc_per_node": "default"})).roots[0].fixes
+    assert "`distdoctor check --nnodes 2 --master-addr " in fix.text
