@@ -3,7 +3,8 @@
 What you see
 ------------
 With torchrun's c10d rendezvous nodes are dropped from it again and again (`The node ... has been removed`, or
-RendezvousTimeoutError), and the job never starts. Otherwise only logs whose lines cannot be put in order.
+RendezvousTimeoutError), and the job never starts; or the node whose clock is ahead takes the others for dead just when
+all have come, and trains alone, with a world size of 1. Otherwise only logs whose lines cannot be put in order.
 
 Why it happens
 --------------

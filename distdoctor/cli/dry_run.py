@@ -18,7 +18,7 @@ from distdoctor import __version__, streams
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import GLOO, GPU, HOST, MESH, NCCL, NETWORK, needs_torch, position
-from distdoctor.probes import account, firewall, folders, interception, nccl_files, nvidia_smi, topology_file
+from distdoctor.probes import account, firewall, folders, gpud, interception, nccl_files, nvidia_smi, topology_file
 from distdoctor.session import elsewhere
 from distdoctor.session.master_contact import control_ports
 from distdoctor.session.options import Options
@@ -74,8 +74,15 @@ def touches(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
         yield Touch("connects", "an address of this host's own", "where its name means one that no interface has")
     if _wants(options, NETWORK.name):
         yield from _network(plan, env)
+    if _sees_devices(options):
+        yield Touch("connects", endpoint(gpud.HOST, gpud.PORT), "gpud, where there is an NVIDIA driver")
     if needs_torch(options.until):
         yield from _together(options)
+
+
+def _sees_devices(options: Options) -> bool:
+    """Whether the stage of the devices is climbed: they are seen through torch."""
+    return _wants(options, GPU.name) and needs_torch(options.until)
 
 
 def _wants(options: Options, stage: str) -> bool:
@@ -92,7 +99,8 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
         yield Touch("reads", path, "Python, torch and distdoctor, as installed")
     for path in nccl_files.paths(env):
         yield Touch("reads", path, "settings of NCCL")
-    yield Touch("reads", env.get(topology_file.VARIABLE) or topology_file.USUAL, "NCCL's topology")
+    if _sees_devices(options):
+        yield Touch("reads", env.get(topology_file.VARIABLE) or topology_file.USUAL, "NCCL's topology")
     if _wants(options, HOST.name):
         for path in account.SETTINGS:
             yield Touch("reads", path, "RemoveIPC of systemd-logind")
@@ -103,10 +111,12 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
         if path:
             yield Touch("reads", path, "PYTHONPATH")
     yield Touch("reads", os.getcwd(), "modules that hide torch's")
+    for path in dict.fromkeys(os.get_exec_path(env)):
+        yield Touch("reads", path, "PATH: whether the programs named below, and torchrun, are there")
 
 
 def _runs(options: Options) -> Iterator[Touch]:
-    if _wants(options, GPU.name):
+    if _sees_devices(options):
         yield Touch("runs", " ".join(nvidia_smi.COMMAND), "where there is an NVIDIA driver, and no nvidia-ml-py")
     if _wants(options, NETWORK.name):
         saves = [f"{tool}-{kind}-save" for kind in ("legacy", "nft") for tool in firewall.IPTABLES]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -73,6 +74,18 @@ def test_a_run_up_to_the_network_touches_nothing_else(tmp_path: Path) -> None:
     _, calls = traced(tmp_path / "log", *flags)
     assert SOCKET.findall(calls)
     assert uncovered(told(*flags), calls) == []
+
+
+def test_devices_are_looked_at_only_where_torch_is_loaded() -> None:
+    """Up to the network stage the stage of the devices is passed over: seen in the calls of a real run."""
+    network, whole = (told("check", "--until", until) for until in ("network", "collective"))
+    of_devices = {"nvidia-smi -q -x", "127.0.0.1:15132", "/var/run/nvidia-topologyd/virtualTopology.xml"}
+    assert not of_devices & {one["what"] for one in network}
+    assert of_devices <= {one["what"] for one in whole}
+
+
+def test_where_programs_are_looked_for_is_told() -> None:
+    assert {*os.environ["PATH"].split(os.pathsep)} <= {*of(told("check", "--until", "network"), "reads")}
 
 
 @pytest.mark.scoreboard

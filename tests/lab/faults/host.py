@@ -139,13 +139,13 @@ def build_lock(hours: int, *hosts: int) -> Fault:
     return together(variable("TORCH_EXTENSIONS_DIR", folder, *hosts), *(inside(index, made) for index in hosts))
 
 
-def kernel_says(line: str, *hosts: int) -> Fault:
-    """On the hosts the kernel's log ends with this line, written just now. That of the real kernel is everybody's."""
+def kernel_says(lines: str, *hosts: int) -> Fault:
+    """On the hosts the kernel's log ends with these lines, written just now. That of the real kernel is everybody's."""
     library = f"{PRIVATE}/lab/kernel-log.so"
+    written = r"\n".join(f"<4>[%1$5ld.000000] {line}" for line in lines.splitlines())
     source = (
         "#include <stdio.h>\n#include <time.h>\nint klogctl(int type, char *text, int size) {{ struct timespec now; "
-        'clock_gettime(CLOCK_MONOTONIC, &now); return snprintf(text, size, "<4>[%5ld.000000] %s", now.tv_sec, '
-        f'"{line}"); }}}}\n'
+        f'clock_gettime(CLOCK_MONOTONIC, &now); return snprintf(text, size, "{written}", now.tv_sec); }}}}\n'
     )
     made = f"cc -shared -fPIC -x c - -o {library} <<'END'\n{source}END\n"
     return together(variable("LD_PRELOAD", library, *hosts), *(inside(index, made) for index in hosts))
