@@ -38,14 +38,20 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+THERE = (
+    "Start the job with the Python that torch is installed for, on every node (`which python torchrun` in the job "
+    "itself shows which it is), or install torch for that one."
+)
 LOG = (
     Line(
         "No module named",
         r"(?:ModuleNotFoundError|ImportError|Error): No module named ['\x22]?torch['\x22]?$",
+        fix=THERE,
     ),
     Line(
         "torchrun",
         r"\btorchrun: (?:command )?not found",
+        fix=THERE,
     ),
 )
 PREVENTS = "plan agreed"

@@ -43,14 +43,20 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+NAMED = (
+    "Set GLOO_SOCKET_IFNAME to the interface that reaches the other nodes, on each node its own (`ip -br address` "
+    "lists them); where it is not set, give the host name its real address in /etc/hosts."
+)
 LOG = (
     Line(
         "Unable to find address for:",
         r"Unable to find address for: ?(?P<interface>\S{1,64})",
+        fix=NAMED,
     ),
     Line(
         "makeDeviceForInterface",
         "[Uu]nable to find interface|interface .{0,64} not found",
+        fix=NAMED,
     ),
 )
 PREVENTS = "peers connected"

@@ -20,7 +20,7 @@ _PREFIXES = tuple(
         r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?",  # torchrun --tee: [default3]:, [trainer0]:
         r"(?:\w{1,32}/\d{1,6} )?\[(?P<local_rank>\d{1,4})\]:(?=\S)",  # the same of a role without a name, as torchx's
         r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?",  # mpirun --tag-output
-        r"\((?:[\w.:=/-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",  # Ray
+        r"\((?:[\w.:=/,-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",  # Ray
         r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?",
         r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] ",  # NCCL
         r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)",

@@ -45,6 +45,7 @@ _ROW = re.compile(r"\brank\s*: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,4}
 _DEEPSPEED = re.compile(r"\bnnodes=\d{1,5}, num_local_procs=(?P<each>\d{1,4}), node_rank=(?P<node>\d{1,5})\b")
 _ELASTIC = re.compile(r"\bglobal_ranks=\[(?P<first>\d{1,6})[\],]")
 _PROMPT = re.compile(r"^(?:\([\w.-]{1,60}\) ?){0,3}\[?[\w.-]{1,32}@(?P<host>[\w.-]{1,64})[: ][^#$]{0,200}[#$] ")
+_ADDRESS = re.compile(r"[\d.]+|[\da-fA-F]*:[\da-fA-F:.]+")
 _FAR = re.compile(r"\b(?:ssh|srun|mpirun|pdsh|kubectl|docker|sbatch)\b")
 _TASKS = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 MOST = 4096
@@ -95,7 +96,9 @@ class Places:
         """``match`` with the rank and the host that the log as a whole tells."""
         who = match.who
         if who.host is None and len(self._hosts) == 1 and not any(nodes > 1 for nodes in self._nodes):
-            who = replace(who, host=next(iter(self._hosts)))
+            host = next(iter(self._hosts))
+            # Ray gives the address only of processes that are not on its own host.
+            who = who if who.pid is not None and _ADDRESS.fullmatch(host) else replace(who, host=host)
         if who.rank is None and who.local_rank is not None and not match.ranks:
             first = self._first_rank(who.host)
             who = who if first is None else replace(who, rank=first + who.local_rank)

@@ -99,6 +99,9 @@ def before(block: bytes, start: int) -> Before:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
         if "Traceback (most recent call last)" in line:
             traced = True
+            if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
+                chained = True
+                break
         elif traced and line.strip():
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             logged = bool(_WARNED.match(line))

@@ -370,6 +370,7 @@ def test_whose_log_is_next_where_a_line_names_whom_it_waits_for(tmp_path: Path) 
         ("   JobState=PREEMPTED Reason=None", "killed-by-scheduler", "gave", "requeue"),
         ("OSError: [Errno 30] Read-only file system: '/out'", "disk-full", "read-only", "another folder"),
         ("OSError: [Errno 28] No space left on device", "disk-full", "full", "Free space"),
+        ("ModuleNotFoundError: No module named 'torch'", "torch-missing", "torch", "every node"),
         ("ssh: connect to host n7 port 22: Connection refused", "ssh-unreachable", "sshd", "sshd listens"),
         ("Host key verification failed.", "ssh-unreachable", "key", "known_hosts"),
         (
@@ -432,3 +433,10 @@ def test_the_node_that_failed_is_not_the_one_from_which_slurm_says_so(tmp_path: 
         "slurmstepd: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***\n",
     )
     assert found.findings[0].nodes == ("n7",)
+
+
+def test_the_reason_is_at_the_end_of_what_torch_wraps(tmp_path: Path) -> None:
+    wrapped = raised("", "IndexError: Caught IndexError in DataLoader worker process 25.", "raise exception")
+    original = raised("", "IndexError: list index out of range").replace("Traceback", "Original Traceback", 1)
+    found = judged(tmp_path, wrapped + original).findings[0]
+    assert "list index out of range" in found.summary

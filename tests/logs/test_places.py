@@ -113,6 +113,7 @@ def test_two_pairs_of_ranks_are_four(tmp_path: Path) -> None:
     [
         ("trainer/0 [1]:", 1, ()),  # torchx
         ("(4l0b_1:13 WorkerDict pid=20, ip=[2001:db8::53]) [rank1]: ", 1, ("[2001:db8::53]",)),  # Ray
+        ("(worker1, rank=1, pid=31582, ip=10.0.0.7) ", None, ("10.0.0.7",)),  # SkyPilot, which counts nodes so
         ("slurmstepd-gpu12: error: tasks told: ", None, ("gpu12",)),
         ("python3.11: ", None, ()),  # a program
     ],
@@ -143,3 +144,9 @@ def test_what_determined_puts_before_a_line(tmp_path: Path) -> None:
     assert judged(tmp_path, cut).verdict == "incomplete"
     said = "[2022-06-09T09:22:31.405192Z] 8de2ca81 || [rank3]: OSError: [Errno 28] No space left on device\n"
     assert judged(tmp_path, said).findings[0].ranks == (3,)
+
+
+def test_what_ray_gives_no_address_is_not_of_the_host_whose_address_it_gives(tmp_path: Path) -> None:
+    told = "(node-1 pid=8) RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    found = judged(tmp_path, f"{told}(node-0 pid=9, ip=10.0.0.7) Traceback (most recent call last):\n").findings[0]
+    assert (found.check, found.nodes) == ("gpu/hardware", ())
