@@ -8,7 +8,16 @@ from tests.lab.cases.common import NO_INTERFACE
 from tests.lab.faults import together
 from tests.lab.faults.host import leftover
 from tests.lab.faults.launch import shell, variable
-from tests.lab.faults.links import cut_in_switch, dropped_in_switch, loses, shapers_removed, slow, switch_repaired
+from tests.lab.faults.links import (
+    cut_in_switch,
+    dropped_in_switch,
+    kept_apart,
+    loses,
+    ports_joined,
+    shapers_removed,
+    slow,
+    switch_repaired,
+)
 from tests.lab.faults.packet_filter import (
     FROM_OTHERS,
     cut,
@@ -43,6 +52,7 @@ CASES = [
         Case("node 2 of 3 reaches nobody", mute_to(2, 0, 1), "mesh/one-way", ["host2"], hosts=3),
         Case("one pair of 4 is cut", cut(1, 2), "mesh/peer-ports-blocked", ["host1"], hosts=4, nproc=1),
         Case("one pair of 5 is cut", cut(3, 2), "mesh/peer-ports-blocked", ["host3"], hosts=5, nproc=1),
+        Case("the switch keeps the ports of two of 3 apart", kept_apart(1, 2), "mesh/peer-ports-blocked", ["host1", "host2"], blame="one-of", hosts=3, by_hand=ports_joined),
         Case("one pair of 3 is cut in the switch", cut_in_switch((1,), (2,)), "mesh/peer-ports-blocked", ["host1", "host2"], blame="one-of", hosts=3, by_hand=switch_repaired),
         Case("2 and 2 nodes", together(deaf_to(0, 2, 3), deaf_to(1, 2, 3), deaf_to(2, 0, 1), deaf_to(3, 0, 1)), "mesh/partition", ["host0", "host1", "host2", "host3"], hosts=4, nproc=1),
         Case("2 and 2 nodes, by the switch", cut_in_switch((0, 1), (2, 3)), "mesh/partition", ["host0", "host1", "host2", "host3"], blame="one-of", hosts=4, nproc=1, by_hand=switch_repaired),

@@ -23,7 +23,15 @@ from tests.lab.faults.links import (
     wide_mask,
 )
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
-from tests.lab.faults.packet_filter import iptables, master_port, nft, published_for_another, sidecar, sidecar_off
+from tests.lab.faults.packet_filter import (
+    deaf_to,
+    iptables,
+    master_port,
+    nft,
+    published_for_another,
+    sidecar,
+    sidecar_off,
+)
 from tests.lab.harness.case import Case, Root, patient
 from tests.lab.harness.host import NOBODY_UID
 
@@ -33,6 +41,7 @@ STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
 )
 """Answers to host 1 leave by eth1; what it sends to eth0 is dropped for that."""
+SOURCE = "ip address add 10.99.9.9/32 dev lo && ip route replace 10.77.0.0/24 dev eth0 src 10.99.9.9"
 TABLE = "ip route add default via 10.77.0.99 dev eth0 table 100"
 DOCKER_TAKES_LAN = inside(
     1,
@@ -114,6 +123,9 @@ CASES = [
         Case("node 1 has an ARP entry of node 0's former card", inside(1, "ip neighbour replace {host0} lladdr 02:00:00:00:00:99 dev eth0 nud permanent"), "network/duplicate-address", ["host1"], curable=True, live=False, alone=["network/port-filtered"]),
         Case("node 1 is a clone with node 0's hardware address", same_card(0, 1), "network/duplicate-address", BOTH, blame="one-of", curable=True, live=False, alone=[UNREACHABLE], by_hand=other_card(1)),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
+        Case("node 1 sends from an address that node 0 has no way back to", inside(1, SOURCE), "network/port-filtered", ["host1"], curable=True),
+        Case("two: a web server on the port, node 1's netmask leaves node 0 out", together(port_held(0, HTTP_SERVER), other_subnet(1, "10.77.0.11/32")), "network/foreign-service", ["host0"], also=[Root("network/no-route", ["host1"])]),
+        Case("two: node 0 drops the port for node 2, node 1 other ports for node 0", together(nft(0, "ip saddr {host2} tcp dport 29500 drop"), deaf_to(1, 0)), "network/port-filtered", ["host0"], hosts=3, curable=True, also=[Root("mesh/peer-ports-blocked", ["host1"], "warn")]),
         Case("c10d at the address of node 0's second card", together(TWO_NETWORKS, c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.99.0.10", options=(1, 2), torch="60 s, no cause"),
         Case("c10d at node 0's address, and its name is 127.0.1.1", together(own_name_at("127.0.1.1", 0, 1), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.77.0.10", torch="60 s, no cause"),
     ),

@@ -106,6 +106,21 @@ def switch_repaired(launch: Launch) -> None:
     launch.cluster.in_switch("nft delete table bridge switch")
 
 
+def kept_apart(*hosts: int) -> Fault:
+    """The switch lets nothing through between the named hosts' own ports, as private VLANs and isolated ports do."""
+    return lambda launch: [_isolated(launch, host, "on") for host in hosts].clear()
+
+
+def ports_joined(launch: Launch) -> None:
+    """The switch keeps no ports apart."""
+    for host in range(len(launch.cluster)):
+        _isolated(launch, host, "off")
+
+
+def _isolated(launch: Launch, host: int, how: str) -> None:
+    launch.cluster.in_switch(f"ip link set dev lan-p{host + 1} type bridge_slave isolated {how}")
+
+
 def jumbo_frames(launch: Launch) -> None:
     """Every interface, and every port of the switch, takes frames of 9000 bytes."""
     everywhere("ip link set dev eth0 mtu 9000")(launch)
