@@ -8,7 +8,8 @@ right, address and port are garbage.
 Why it happens
 --------------
 The host is down, the address is nobody's on this network, or a router on the way knows no way on. MASTER_ADDR may
-name an interface of node 0 that the others do not share.
+name an interface of node 0 that the others do not share. Or its name has several addresses, and the first of them
+leads nowhere: they are tried one after the other, and where packets are dropped the next one comes after minutes.
 
 Fix
 ---
@@ -28,9 +29,11 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
+    Contact,
     FailedContact,
     Finding,
     Fix,
+    Node,
     contact_text,
     failed_contacts,
     grouped_by_address,
@@ -54,10 +57,14 @@ SYMPTOM_OF = "master resolved"
 FOLLOWS = ("host/lo-down", "host/hostname-numeric")
 FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted", "process/*")
 LOOKS_AT = ("meeting",)
+NOTICED = 1.0
+"""Seconds from which an address that fails is a delay that people notice."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if not lacks_route(one)]
+    if delayed := [node for node in cluster.nodes if waited_for(node)]:
+        yield tried_first(delayed)
     found = route_obstacles(cluster, shut)
     if found:
         yield misrouted_finding(cluster, [one for one in shut if one.node in found], found)
@@ -68,6 +75,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         rest = [one for one in group if one not in alone]
         if rest:
             yield finding(cluster, rest)
+
+
+def waited_for(node: Node) -> list[Contact]:
+    """The IPv4 addresses of MASTER_ADDR that a store client waits for in vain before it comes to the one that works:
+    it tries them one after the other (torch/csrc/distributed/c10d/socket.cpp)."""
+    found = node.network.contact
+    works = found is not None and found.outcome == "open"
+    slow = [c for c in node.network.passed_over if works and ":" not in c.address and c.seconds >= NOTICED]
+    return [c for c in slow if c.outcome in ("no-answer", "unreachable", "error")]
+
+
+def tried_first(nodes: list[Node]) -> Finding:
+    """The finding about a name with several addresses, the first of which lead nowhere. Where packets are dropped each
+    connection waits until its timeout, or until the kernel gives up after two minutes (tcp_syn_retries, tcp(7))."""
+    vain = [(node, contact) for node in nodes for contact in waited_for(node)]
+    first, working = vain[0][1], nodes[0].network.contact
+    address = working.address if working is not None else None
+    return Finding.about(
+        nodes,
+        f"{nodes[0].plan.master_addr} has several addresses on {names_of(nodes)}: {first.address}, which is tried "
+        f"first, leads nowhere, and {address} works.",
+        title="The first address of MASTER_ADDR leads nowhere",
+        severity="fail" if any(contact.outcome == "no-answer" for _, contact in vain) else "warn",
+        matters="every connection to the master would first wait for it",
+        evidence=(f"{node.name}: {contact_text(contact)}" for node, contact in vain),
+        fixes=set_master_fixes(nodes, f"Name node 0 by the address that works, {address}.", address=address),
+    )
 
 
 def nobody_there_findings(cluster: Cluster, shut: list[FailedContact]) -> Iterator[Finding]:

@@ -219,8 +219,8 @@ def better_source(node: Node, address: str) -> Own | None:
     way, entry = node.network.route, lookup(node, address)
     if way is None or way.target != address or way.source is None or entry is None:
         return None
-    its = [Own(i.name, own, length) for i, own, length in networks(node) if i.name == way.interface]
-    if not its or any(one.address == way.source for one in its):
+    its = [Own(i.name, own, length) for i, own, length in networks(node) if i.name == entry.interface]
+    if any(one.address == way.source for one in its):
         return None
     return next((one for one in its if in_network(one.address, one.length, entry.gateway or address)), None)
 

@@ -81,7 +81,19 @@ def wide_mask(answered: bool = False, back: str | None = "10.77.0.1") -> Facts:
     return routed(a, route(LAN), route("10.77.5.0/24", back)), b
 
 
+def dead_first(outcome: ConnectOutcome, seconds: float) -> Facts:
+    """On host1 the master's name has another address before node 0's own."""
+    a, b = healthy(2)
+    a = with_master(a, "host0", own=True, resolved=["10.77.0.10"])
+    b = with_master(b, "host0", resolved=["10.99.0.10", "10.77.0.10"])
+    first = Contact("10.99.0.10", PORT, outcome, seconds=seconds)
+    b = with_network(b, contact=Contact("10.77.0.10", PORT, "open"), passed_over=(first,))
+    return a, b
+
+
 ROWS = [
+    Row("a first address that is dropped", lambda: dead_first("no-answer", 3.3), ("host1",), together=True),
+    Row("a first address without a way", lambda: dead_first("unreachable", 3.1), ("host1",), "warn", together=True),
     Row("host1's netmask takes another subnet in", wide_mask, ("host1",), together=True),
     Row("nobody is at the address", nobody, ("host1", "node0"), blame="one-of"),
     Row("nobody is at the gateway", lambda: nobody("10.77.0.99", "10.88.0.10"), ("host1",)),
@@ -122,10 +134,19 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("a first address that refuses", lambda: dead_first("refused", 0.001)),
+    LookAlike("a first address without a route", lambda: dead_first("unreachable", 0.0)),
     LookAlike("no route", no_way, "network/no-route"),
 ]
 
 CURES = [
+    Cure(
+        "a first address that is dropped",
+        lambda: dead_first("no-answer", 3.3),
+        {"host1": {"flags": {"--master-addr": "10.77.0.10"}}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "a netmask that is too wide",
         wide_mask,

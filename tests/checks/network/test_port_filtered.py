@@ -98,7 +98,7 @@ def odd_source(*back: TableRoute, **control: str) -> Facts:
     assert b.host is not None
     lo, eth0 = b.host.interfaces
     b = with_host(b, interfaces=(replace(lo, addresses=("127.0.0.1", "10.99.9.9"), prefix_lengths=(8, 32)), eth0))
-    return routed(a, route(LAN), *back), with_network(b, route=Route("10.77.0.10", "10.99.9.9", "eth0"))
+    return routed(a, route(LAN), *back), with_network(b, route=Route("10.77.0.10", "10.99.9.9", "lo"))
 
 
 def vpn(*networks: str, outcome: str = "no-answer") -> Facts:
