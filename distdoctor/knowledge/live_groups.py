@@ -112,11 +112,9 @@ def _by_store(job: LiveJob) -> Iterator[Pair]:
         here = [(m, number) for m in group.members if (number := _rank_at(m, listening)) is not None]
         for (one, first), (other, second) in combinations(here, 2):
             if first != second and one.world and other.world and one.world != other.world:
-                yield Pair(
-                    frozenset((first, second)),
-                    f"the store: group {_name(group)} has {one.world} ranks for rank {first}, {other.world} for rank "
-                    f"{second}",
-                )
+                size = f"{one.world} rank{'s' if one.world > 1 else ''}"
+                why = f"the store: group {_name(group)} has {size} for rank {first} and {other.world} for rank {second}"
+                yield Pair(frozenset((first, second)), why)
 
 
 def _rank_at(member: Member, listening: dict[tuple[str, int], LiveRank]) -> int | None:
