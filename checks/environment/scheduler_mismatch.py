@@ -45,8 +45,4 @@ LOG = (
         "There are not enough slots available",
         shows="end",
     ),
-    Line(
-        ("CPU binding outside of job step allocation", "set by two different environment variables"),
-        r"srun: (?:error|fatal): ",
-    ),
 )

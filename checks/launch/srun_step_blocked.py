@@ -33,14 +33,28 @@ NEXT = (
 LOG = (
     Line(
         "Unable to create step for job",
-        r"Unable to create step for job \d+: (?P<why>.{1,80})",
+        r"Unable to create step for job \S{1,24}: (?P<why>.{1,80})",
         unless="busy|disabled",
         told="SLURM does not make the job's step",
         fix="Ask srun for no more than the job has, and within its time: what is missing stands behind the colon.",
     ),
     Line(
         "Unable to create step for job",
-        r"Unable to create step for job \d+: (?P<why>.{0,60}(?:busy|disabled).{0,20})",
+        r"Unable to create step for job \S{1,24}: (?P<why>.{0,60}(?:busy|disabled).{0,20})",
+    ),
+    Line(
+        ("set by two different environment variables", "are mutually exclusive"),  # src/common/slurm_opt.c
+        r"srun: fatal: .{1,200}(?:set by two different environment variables|are mutually exclusive)",
+        told="srun is told one thing in two ways",
+        fix="Tell it to srun itself, as an option (srun --cpus-per-task=N, --mem=M), and unset what the line names and "
+        "is not meant: a job that is submitted from within another inherits that one's variables.",
+    ),
+    Line(
+        "CPU binding outside of job step allocation",
+        "srun: error: ",
+        told="srun is told to bind to processors that the step does not have",
+        fix="unset SLURM_CPU_BIND, SLURM_CPU_BIND_LIST and SLURM_CPU_BIND_TYPE, which a job inherits that is submitted "
+        "from within another; or srun --cpu-bind=none.",
     ),
     Line(
         ("step creation still disabled", "step creation temporarily disabled"),
@@ -69,6 +83,7 @@ LOG = (
             "Unable to confirm allocation for job",
             "Unable to allocate resources: ",
             "Batch job submission failed: ",
+            "Invalid generic resource (gres) specification",
             "Timed out waiting for job step to complete",
             "Munge encode failed",
             "Munge decode failed",

@@ -146,8 +146,8 @@ LOG = (
         source=True,
     ),
     Line(
-        "│ ❱ ",  # rich's tracebacks
-        r"❱ {0,6}\d{1,7} │",
+        ("│ ❱ ", "─ locals ─"),  # rich's tracebacks
+        r"❱ {0,6}\d{1,7} │|─ locals ─",
         shows="symptom",
         why="the last line of the traceback, which says what it was, is not in it",
         source=True,

@@ -51,15 +51,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("environment/init-file-no-flock", "RuntimeError: flock: Function not implemented"),
     (
-        "environment/scheduler-mismatch",
-        "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x140000.",
-    ),
-    (
-        "environment/scheduler-mismatch",
-        "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != "
-        "SLURM_TRES_PER_TASK=cpu=8",
-    ),
-    (
         "environment/version-mismatch",
         "n1:1:2 [0] NCCL WARN NCCL version mismatch with remote peer 10.0.0.1<3> (local: 2.27.3, remote 2.26.2)",
     ),

@@ -10,6 +10,19 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("launch/srun-step-blocked", "srun: Job 9479148 step creation still disabled, retrying (Requested nodes are busy)"),
     ("launch/ssh-unreachable", "worker-2: user@worker-2: Permission denied (gssapi-keyex,gssapi-with-mic,password)."),
+    (
+        "launch/srun-step-blocked",
+        "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x140000.",
+    ),
+    (
+        "launch/srun-step-blocked",
+        "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=13 != "
+        "SLURM_TRES_PER_TASK=cpu=8",
+    ),
+    (
+        "launch/srun-step-blocked",
+        "srun: fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -25,4 +38,5 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("launch/ssh-unreachable", "kex_exchange_identification: Connection closed by remote host"),
     ("launch/ssh-unreachable", "Connection timed out during banner exchange"),
     ("launch/ssh-unreachable", "@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @"),
+    ("launch/srun-step-blocked", "sbatch: error: Invalid generic resource (gres) specification"),
 )
