@@ -8,7 +8,8 @@ Why it happens
 --------------
 None of the known causes is in the facts. NCCL's own words come with NCCL_DEBUG=INFO. Where the group of all nodes
 cannot be made, those of each node alone and of pairs are tried, which tells the node or the link; of a node whose own
-cannot be made, each GPU alone and pairs of them, which tells the GPU, or the two.
+cannot be made, each GPU alone and pairs of them, which tells the GPU, or the two. Of two nodes that fail only together,
+pairs of GPUs across them: an adapter, or the switch of one rail, is in the way of some of these and not of others.
 
 Fix
 ---
@@ -163,6 +164,11 @@ FIX_PAIR = (
     "Run the job once with NCCL_P2P_DISABLE=1: where it works then, the GPUs cannot reach each other's memory "
     "(distdoctor explain nccl/p2p-broken)."
 )
+FIX_RAIL = (
+    "Look at the adapters nearest to these GPUs (NCCL_DEBUG=INFO: via NET/IB/number, nvidia-smi topo -m), their cables "
+    "and switch; NCCL_IB_HCA=^name leaves one out."
+)
+OF_TWO = "which of two nodes it is cannot be told: a third that works would tell"
 FIX = "Run the job once with NCCL_DEBUG=INFO, and read the first WARN line."
 
 
@@ -173,11 +179,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     devices = list(groups.device_searches(cluster))
     named = [one for one in devices if one.ranks]
     yield from (of_devices(one, planned) for one in named)
+    apart = groups.cross_search(cluster)
+    if apart is not None and apart.ranks and not named:
+        yield of_ranks(cluster, apart, planned)
+        return
     if found is None or not found.nodes:
         if named:
             return
         tried = (*(found.evidence if found is not None else ()), *(line for one in devices for line in one.evidence))
-        evidence = (*nccl_said(cluster.nodes), *tried)
+        undecided = [OF_TWO] if len(cluster.nodes) == 2 and not named else []
+        evidence = (*nccl_said(cluster.nodes), *undecided, *tried)
         for one in failed_stage_finding(
             cluster, "nccl", "The NCCL process group cannot be made", FIX, "fail" if planned else "warn"
         ):
@@ -216,6 +227,30 @@ def of_devices(found: groups.DeviceSearch, planned: bool) -> Finding:
         ranks=sorted(blamed),
         evidence=[*nccl_said([node]), *failed_first(found.evidence)][:LINES],
         fixes=[Fix.on(node, fix)],
+        severity="fail" if planned else "warn",
+    )
+
+
+def of_ranks(cluster: Cluster, found: groups.CrossSearch, planned: bool) -> Finding:
+    """The GPUs of two nodes that do not come together, where others of the same nodes do."""
+    ranks = found.ranks
+    named = {rank: f"{gpus.device_of_rank(node, rank)} of {node.name}" for rank, node in found.node_of.items()}
+    if ranks.bad:
+        blamed = ranks.bad
+        summary = f"No NCCL group of two nodes can be made with {together(named[rank] for rank in blamed)}; with their "
+        summary += "other GPUs it can."
+    else:
+        pairs = ranks.links or (ranks.unclear,)
+        blamed = tuple(dict.fromkeys(rank for pair in pairs for rank in pair))
+        said = together(" and ".join(named[rank] for rank in pair) for pair in pairs)
+        summary = f"{said} make no NCCL group together; other GPUs of these nodes do."
+    nodes = tuple(dict.fromkeys(found.node_of[rank] for rank in blamed))
+    return Finding.about(
+        nodes,
+        summary,
+        ranks=sorted(blamed),
+        evidence=[*nccl_said(nodes), *failed_first(found.evidence)][:LINES],
+        fixes=[Fix.on(nodes, FIX_RAIL)],
         severity="fail" if planned else "warn",
     )
 

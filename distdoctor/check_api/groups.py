@@ -10,7 +10,7 @@ from distdoctor.check_api.text import names_of, ranks_said, shorten_error
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import SmallerGroup
 
-__all__ = ["Accused", "DeviceSearch", "GroupSearch", "device_searches", "group_search"]
+__all__ = ["Accused", "CrossSearch", "DeviceSearch", "GroupSearch", "cross_search", "device_searches", "group_search"]
 
 
 T = TypeVar("T", bound=Hashable)
@@ -50,6 +50,15 @@ class DeviceSearch:
     evidence: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class CrossSearch:
+    """What groups of two ranks say, one of each of two nodes."""
+
+    ranks: Accused[int]
+    node_of: dict[int, Node]
+    evidence: tuple[str, ...] = field(default=())
+
+
 def group_search(cluster: Cluster) -> GroupSearch | None:
     """What was found of nodes; None where no smaller group of them was tried."""
     groups = [group for facts in cluster.nodes for group in facts.facts.groups if not group.ranks]
@@ -64,13 +73,42 @@ def group_search(cluster: Cluster) -> GroupSearch | None:
 def device_searches(cluster: Cluster) -> Iterator[DeviceSearch]:
     """What was found of the GPUs of each node on which even its own group could not be made."""
     tried: dict[Node, list[SmallerGroup]] = {}
+    node_of = _node_of(cluster)
     for facts in cluster.nodes:
         for group in facts.facts.groups:
-            for node in _nodes(group, cluster.by_key)[:1] if group.ranks else ():
+            for node in _nodes(group, cluster.by_key)[:1] if group.ranks and not _crosses(group, node_of) else ():
                 tried.setdefault(node, []).append(group)
     for node, groups in tried.items():
         said = [_said(ranks_said(group.ranks), group) for group in groups]
         yield DeviceSearch(node, _accused([(group.ranks, group.passed) for group in groups]), tuple(said))
+
+
+def cross_search(cluster: Cluster) -> CrossSearch | None:
+    """What was found of pairs of ranks across nodes; None where none was tried, or where all pairs failed, or none."""
+    node_of = _node_of(cluster)
+    groups = [group for facts in cluster.nodes for group in facts.facts.groups if _crosses(group, node_of)]
+    tried: dict[tuple[int, ...], SmallerGroup] = {}
+    for group in groups:  # both of a pair tell of it
+        if group.ranks not in tried or tried[group.ranks].passed:
+            tried[group.ranks] = group
+    if len({group.passed for group in tried.values()}) < 2:
+        return None
+    said = tuple(_said(_ranks_named(ranks, node_of), group) for ranks, group in tried.items())
+    return CrossSearch(_accused([(ranks, group.passed) for ranks, group in tried.items()]), node_of, said)
+
+
+def _node_of(cluster: Cluster) -> dict[int, Node]:
+    return {rank.rank: node for node in cluster.nodes for rank in node.facts.ranks if rank.rank is not None}
+
+
+def _crosses(group: SmallerGroup, node_of: dict[int, Node]) -> bool:
+    """Whether its ranks are of several nodes."""
+    return len({node_of[rank] for rank in group.ranks if rank in node_of}) > 1
+
+
+def _ranks_named(ranks: tuple[int, ...], node_of: dict[int, Node]) -> str:
+    named = [f"rank {rank} of {node_of[rank].name}" for rank in ranks if rank in node_of]
+    return f"{' and '.join(named)} together"
 
 
 def _accused(tried: Sequence[tuple[tuple[T, ...], bool]]) -> Accused[T]:

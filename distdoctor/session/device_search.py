@@ -45,3 +45,9 @@ def settled(found: dict[Places, str]) -> bool:
     common = set.intersection(*map(set, failed)) if len(failed) > 1 else set()
     passed = {place for group, error in found.items() if not error and len(group) == 2 for place in group}
     return len(common - passed) == 1
+
+
+def across(first: Sequence[int], second: Sequence[int], shift: int) -> list[tuple[int, int]]:
+    """Each rank of two nodes with one of the other, as many as both have: that of its place, or so many further."""
+    count = min(len(first), len(second))
+    return [(first[place], second[(place + shift) % count]) for place in range(count)]

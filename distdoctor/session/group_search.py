@@ -3,7 +3,9 @@ which even its own cannot be made, which GPU, or which two.
 
 Each node with several ranks alone; where all of these pass, pairs of nodes, every node in one pair of each round. A
 node that fails with all whom it is paired with, while they pass with others, is the one; two nodes that pass with
-others and fail together are that link. With many nodes not all pairs are tried, and of two nodes there is one.
+others and fail together are that link. With many nodes not all pairs are tried, and of two nodes there is one. Of two
+that fail together, and each alone does not, the ranks are tried in pairs across them: those of one place with each
+other, as adapters are wired, then each with its partner's neighbour, which is known to work where its own pair did.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ async def search(cluster: Cluster, inbox: Inbox, opener: StageOpener, numbering:
     if len(nodes) == 1:  # its group is the one that failed
         await trials.within(nodes)
         return trials.found
+    apart: list[Group] = [] if len(nodes) > 2 else [nodes[0] + nodes[1]]
     for groups in rounds(nodes, numbering):
         ended = await trials.of(groups)
         failed = [group for group, error in ended.items() if error and group in nodes]
         if failed:  # what fails on one node fails with others, too
             await trials.within(failed)
-            break
+            return trials.found
+        apart += [group for group, error in ended.items() if error and not any(set(group) & set(one) for one in apart)]
+    await trials.across([tuple(node for node in nodes if set(node) <= set(pair)) for pair in apart])
     return trials.found
 
 
@@ -75,6 +80,27 @@ class _Trials:
         by_node = [list(round_robin(node)) for node in several]
         for number in range(max(map(len, by_node), default=0)):
             await self.of([pair for pairs in by_node if number < len(pairs) for pair in pairs[number]], apart=True)
+
+    async def across(self, pairs: Sequence[tuple[Group, ...]]) -> None:
+        """The ranks of each two nodes, in pairs of one of each."""
+        whole = [pair for pair in pairs if all(len(node) == 1 for node in pair)]
+        whole = [(a, b) for a, b in whole if min(len(self._numbering.ranks[node[0]]) for node in (a, b)) > 1]
+        several = [(a, b) for a, b in pairs if min(len(a), len(b)) > 1]
+        for shift in (0, 1):
+            passed = True
+            if whole and self._next():
+                members = {node[0]: place for place, pair in enumerate(whole) for node in pair}
+                passed = await self._opener.open(
+                    SEARCH, self._numbering, APART_SECONDS / 2, attempt=self._attempt, groups=members, across=shift
+                )
+            if several:
+                ended = await self.of(
+                    [(one, b[(i + shift) % len(b)]) for a, b in several for i, one in enumerate(a[: len(b)])],
+                    apart=True,
+                )
+                passed = passed and not any(ended.values())
+            if passed:
+                break
 
     def _next(self) -> bool:
         """Whether there is another round."""

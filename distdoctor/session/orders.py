@@ -104,6 +104,11 @@ class Orders:
             raise BadFacts(f"the stage {command.stage} sets no variables")
         if command.apart and command.stage != SEARCH.name:
             raise BadFacts(f"the stage {command.stage} is not climbed apart")
+        if command.across is not None and (command.stage != SEARCH.name or command.across not in (0, 1)):
+            raise BadFacts(f"the stage {command.stage} is not climbed across")
+        beside = [number for number, group in command.groups.items() if group == command.groups.get(mine)]
+        if command.across is not None and mine in beside and (command.apart or len(beside) != 2):
+            raise BadFacts(f"the stage {command.stage} is not climbed across such groups")
         if (command.stage == SEARCH.name) != bool(command.groups) or not command.groups.keys() <= command.ranks.keys():
             raise BadFacts(f"the stage {command.stage} is not climbed in such groups")
 

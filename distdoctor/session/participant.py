@@ -52,7 +52,9 @@ class Participant:
 
 
 def of_another(facts: NodeFacts) -> NodeFacts:
-    """The facts of another process than node 0, without what only node 0 can know."""
+    """The facts of another process than node 0, without what only node 0 can know: the groups that it tried with its
+    own ranks are its own to tell."""
     if facts.meeting is not None:
         facts = replace(facts, meeting=replace(facts.meeting, hosted=False, arrived=(), expected=0, lost=()))
-    return replace(facts, trials=(), groups=())
+    tried = tuple(group for group in facts.groups if group.ranks and group.nodes == (facts.key,))
+    return replace(facts, trials=(), groups=tried)

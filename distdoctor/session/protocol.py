@@ -146,6 +146,9 @@ class Command:
     """Of a search: number of a participant -> the group that its processes are in; their ranks are that group's."""
     apart: bool = False
     """Of a search: each process that is in a group tries its own ranks, each alone and in pairs."""
+    across: int | None = None
+    """Of a search: of the two processes in a group each rank of the first is tried with one of the second, with that
+    of its own place, or so many places further."""
     targets: tuple[Target, ...] = ()
     lead: int = 0
     """The number of the leader's own process."""

@@ -14,7 +14,7 @@ from distdoctor.probes.asker import HURRIED
 from distdoctor.ranks.calls import RankCalls
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.render.words import count
-from distdoctor.session.device_search import Places, search
+from distdoctor.session.device_search import Places, across, search
 from distdoctor.session.group_search import first_error
 from distdoctor.session.local_stages import Ended
 from distdoctor.session.master_lookup import names_cost_seconds
@@ -127,6 +127,8 @@ class RankStages:
             return True, ""
         if command.apart:
             return await self._search_apart(command)
+        if command.across is not None:
+            return await self._search_across(command, command.across)
         world = sum(len(command.group_ranks[number]) for number, group in command.groups.items() if group == mine)
         arguments = self._in_store(command, SEARCH)
         prefix = self._keys.prefix(SEARCH.name, command.attempt)
@@ -174,6 +176,30 @@ class RankStages:
             )
         )
         return not any(found.values()), ""
+
+    async def _search_across(self, command: Command, shift: int) -> tuple[bool, str]:
+        """NCCL groups of two ranks, one of this process and one of another's; what was found is noted in the facts."""
+        mine = str(self._number)
+        first, second = (n for n, group in command.groups.items() if group == command.groups[mine])
+        pairs = across(command.ranks[first], command.ranks[second], shift)
+        own, arguments = command.ranks[mine], self._in_store(command, SEARCH)
+        prefix = f"{self._keys.prefix(SEARCH.name, command.attempt)}/{command.groups[mine]}"
+
+        def of(i: int) -> dict[str, Any]:
+            rank = pairs[i][mine == second]
+            timeout = command.seconds / 2
+            group = {"prefix": f"{prefix}/{i}", "rank": int(mine == second), "world": 2, "timeout": timeout}
+            return {**arguments(0), **group, "device": self._device(own.index(rank))}
+
+        children = self._spawn_ranks([pair[mine == second] for pair in pairs], {})
+        entries = await self._make_groups(children, command.seconds / 2, of)
+        errors = ["" if entries[i].status == "ok" else (entries[i].error or "no text") for i in range(len(pairs))]
+        tried = (
+            SmallerGroup((self._recorder.facts.key,), not error, error[:SEARCH_ERROR], pair)
+            for pair, error in zip(pairs, errors, strict=True)
+        )
+        self._recorder.update(groups=(*self._recorder.facts.groups, *tried))
+        return not any(errors), ""
 
     async def _make_groups(self, children: list[Child], seconds: float, arguments: Arguments) -> dict[int, RankStage]:
         """NCCL groups of these processes, which are ended after it."""

@@ -54,6 +54,12 @@ def test_of_one_node_each_rank_alone_and_then_each_pair(ranks: int) -> None:
     assert sorted(tuple(sorted(pair)) for one in pairs for pair in one) == expected
 
 
+def test_across_two_nodes_each_rank_with_its_place_and_then_with_the_next() -> None:
+    assert device_search.across((0, 1, 2), (3, 4, 5), 0) == [(0, 3), (1, 4), (2, 5)]
+    assert device_search.across((0, 1, 2), (3, 4, 5), 1) == [(0, 4), (1, 5), (2, 3)]
+    assert device_search.across((0, 1), (3,), 1) == [(0, 3)]
+
+
 def searched(ranks: int, fails: Callable[[tuple[int, ...]], bool], seconds: float = 60.0) -> dict[tuple[int, ...], str]:
     async def attempt(groups: Sequence[tuple[int, ...]], number: int, left: float) -> dict[tuple[int, ...], str]:
         return {group: "NCCL error" if fails(group) else "" for group in groups}

@@ -118,6 +118,8 @@ def test_stages_are_climbed_in_their_order() -> None:
         replace(TRIAL, attempt=2),
         opening("search", attempt=2, groups={"0": 0, "1": 1}),
         opening("search", attempt=1),
+        opening("search", attempt=1, groups={"0": 0, "1": 1}, across=0),
+        opening("search", attempt=1, groups={"0": 0, "1": 0}, across=0, apart=True),
         opening("search", attempt=1, groups={"0": 0, "5": 0}),
         opening("nccl", groups={"0": 0, "1": 1}),
         Command("report", parts=10**9),

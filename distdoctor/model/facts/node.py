@@ -89,7 +89,8 @@ class SmallerGroup:
     passed: bool
     error: str = ""
     ranks: tuple[int, ...] = ()
-    """Of a node's own ranks tried apart, those that were in it; empty: all of those processes."""
+    """Of ranks tried apart, those that were in it: of one node, or one of each of two, which ``nodes`` need not tell.
+    Empty: all of those processes."""
 
 
 @dataclass(frozen=True)

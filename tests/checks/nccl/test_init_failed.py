@@ -29,6 +29,22 @@ def of_one_node(*tried: tuple[tuple[int, ...], bool]) -> tuple[NodeFacts, ...]:
     return replace(first, groups=tuple(whole)), replace(second, groups=tuple(own))
 
 
+def across(*tried: tuple[tuple[int, int], bool], nproc: int = 4) -> tuple[NodeFacts, ...]:
+    """Two nodes, each of which passes alone, and groups of two ranks across them: each tells of those it was in."""
+    nodes = [
+        failing(with_gpus(with_plan(one, backend="nccl"), nproc), "nccl", "NCCL error")
+        for one in healthy(2, nproc=nproc)
+    ]
+    alone = tuple(SmallerGroup((one.key,), True) for one in nodes) if nproc > 1 else ()
+    first, second = (
+        tuple(SmallerGroup((one.key,), good, "" if good else "NCCL error", pair) for pair, good in tried)
+        for one in nodes
+    )
+    return replace(nodes[0], groups=(*alone, *first)), replace(nodes[1], groups=second)
+
+
+RAIL = (((0, 4), True), ((1, 5), True), ((2, 6), True), ((3, 7), False), ((2, 7), True), ((3, 4), True))
+ADAPTER = (((0, 4), True), ((1, 5), True), ((2, 6), True), ((3, 7), False), ((2, 7), False), ((3, 4), True))
 ONE_BY_ONE = tuple(((rank,), True) for rank in (4, 5, 6, 7))
 BAD_GPU = (((4, 5), True), ((6, 7), False), ((4, 6), True), ((5, 7), False))
 BAD_PAIR = (((4, 5), True), ((6, 7), False), ((4, 6), True), ((5, 7), True))
@@ -62,6 +78,10 @@ ROWS = [
     Row("a GPU alone", lambda: of_one_node(*ONE_BY_ONE[:-1], ((7,), False)), ("host1",), together=True),
     Row("a GPU with any other", lambda: of_one_node(*ONE_BY_ONE, *BAD_GPU), ("host1",), together=True),
     Row("two GPUs together", lambda: of_one_node(*ONE_BY_ONE, *BAD_PAIR), ("host1",), together=True),
+    Row("two GPUs across two nodes", lambda: across(*RAIL), BOTH, together=True),
+    Row("one of two nodes' GPUs", lambda: across(*ADAPTER), ("host1",), together=True),
+    Row("all pairs across fail", lambda: across(((0, 4), False), ((1, 5), False)), BOTH, together=True),
+    Row("no pair across fails", lambda: across(((0, 4), True), ((1, 5), True)), BOTH, together=True),
     Row("no GPU can be named", lambda: of_one_node(*ONE_BY_ONE), ("host1",), together=True),
     Row(
         "nccl, planned",
@@ -106,6 +126,20 @@ def test_the_gpu_is_named() -> None:
         assert one.ranks == ranks
         assert words in one.summary
         assert any("failed" in line for line in one.evidence)
+
+
+def test_the_gpus_of_two_nodes_are_named() -> None:
+    one = root(*across(*RAIL))
+    assert (one.ranks, one.fixes[0].nodes) == ((3, 7), BOTH)
+    assert "device 3 (rank 3) of host0 and device 3 (rank 7) of host1 make no NCCL group together" in one.summary
+    assert one.evidence[0] == "rank 3 of host0 and rank 7 of host1 together: failed: NCCL error"
+    other = root(*across(*ADAPTER))
+    assert (other.ranks, "with device 3 (rank 7) of host1; with their other" in other.summary) == ((7,), True)
+
+
+def test_of_two_nodes_it_is_said_that_it_cannot_be_told_which() -> None:
+    assert any("a third that works" in line for line in root(*across(nproc=1)).evidence)
+    assert any("a third that works" in line for line in root(*across(((0, 4), False), ((1, 5), False))).evidence)
 
 
 test_found = found(CHECK, ROWS)
