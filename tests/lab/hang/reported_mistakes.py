@@ -41,7 +41,7 @@ ONCE_MORE = (
     ),
     for_each_other("two tags", "tag", "rank 0", "rank 1"),
     for_each_other("a ring of which one is reversed", "ring@1", "for a message"),
-    for_each_other("groups in another order", "reordered@1", "new_group"),
+    one_host("groups in another order", "reordered@1", 1),
     Job(
         "reported: rank 3 stops early",
         ("init", Row("reported: rank 3 stops early", "early@3", (Look(0, ask=("host1",)), Look(1, MISMATCH, (3,), ("host1",))), together=Look(0, MISMATCH, (3,), ("host1",)), before=late(5.0), last=True)),
