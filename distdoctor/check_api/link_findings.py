@@ -58,11 +58,11 @@ def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
     """Whether nobody answered for any of these addresses on the node's own link, by ARP or neighbour discovery.
 
     The kernel then says EHOSTUNREACH by itself, once it has asked three times, a second each (arp(7): mcast_solicit,
-    retrans_time_ms): no packet of TCP was sent, and no port or rule of one is the matter.
+    retrans_time_ms; to the socket it looks like an ICMP message): no packet of TCP was sent, and no port or rule of one
+    is the matter.
     """
     return bool(edges) and all(
         edge.link.errno == EHOSTUNREACH
-        and not edge.link.icmp
         and edge.link.seconds >= UNANSWERED
         and (entry := lookup(edge.source, edge.link.address)) is not None
         and entry is not NO_ENTRY

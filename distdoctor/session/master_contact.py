@@ -10,6 +10,7 @@ from distdoctor.model.facts import Contact, OtherWay
 from distdoctor.probes.connect import connect
 from distdoctor.probes.names import hosts_lines
 from distdoctor.probes.neighbours import answered, neighbour, unanswered
+from distdoctor.session.master_lookup import reached_at
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.so_far import Teller
 
@@ -48,6 +49,11 @@ class MasterContact:
             if contact.outcome == "open":
                 break
         self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
+        network = self._recorder.facts.network
+        if tried[-1].outcome == "open" and tried[1:] and network is not None and network.master_is_own is False:
+            # Not the first address, by which the way there was looked up: the one that works leads elsewhere.
+            way, primary = reached_at(self._recorder.facts, tried[-1].address, own=False)
+            self._recorder.update_network(route=way, primary=primary)
         if tried[-1].outcome != "open":
             self._recorder.update_network(hardware_addresses=answered(), unanswered=unanswered())
         if tried[-1].outcome in ("no-answer", "unreachable"):

@@ -6,7 +6,7 @@ import asyncio
 
 from distdoctor.knowledge.interfaces import is_bridge
 from distdoctor.model.addresses import is_loopback, parse_address
-from distdoctor.model.facts import AddressChoice, NodeFacts, Resolution
+from distdoctor.model.facts import AddressChoice, NodeFacts, Resolution, Route
 from distdoctor.probes import interfaces, names
 from distdoctor.session.recorder import Recorder
 
@@ -53,17 +53,7 @@ class MasterLookup:
             return
         own = any(interfaces.owned(address, ours) for address in master.addresses)
         target = master.addresses[0]
-        way = interfaces.route(target, plan.master_port, ours)
-        primary: AddressChoice | None
-        interface = next((i.name for i in ours if target in i.addresses), None) if own else None
-        # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone
-        # of a link-local address has another name there.
-        if is_loopback(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
-            primary = interfaces.reachable_address(ours)
-        elif own:
-            primary = AddressChoice(target, interface, "MASTER_ADDR")
-        else:
-            primary = AddressChoice(way.source, way.interface, "route")
+        way, primary = reached_at(facts, target, own)
         note(
             master=master,
             master_is_own=own,
@@ -83,6 +73,20 @@ class MasterLookup:
             self._recorder.update_network(
                 reverse=found if found and found.name == address else await names.reverse(address)
             )
+
+
+def reached_at(facts: NodeFacts, target: str, own: bool) -> tuple[Route, AddressChoice | None]:
+    """The route to this address of the master, and the address by which this node is reached from there."""
+    ours = facts.host.interfaces if facts.host else ()
+    way = interfaces.route(target, facts.plan.master_port, ours)
+    interface = next((i.name for i in ours if target in i.addresses), None) if own else None
+    # A bridge for containers leads to no other host, whatever /etc/hosts says of this host's own name; and the zone
+    # of a link-local address has another name there.
+    if is_loopback(target) or is_bridge(interface) or _is_link_local(target) or (not own and way.source is None):
+        return way, interfaces.reachable_address(ours)
+    if own:
+        return way, AddressChoice(target, interface, "MASTER_ADDR")
+    return way, AddressChoice(way.source, way.interface, "route")
 
 
 def _is_link_local(address: str) -> bool:

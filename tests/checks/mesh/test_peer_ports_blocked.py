@@ -53,11 +53,11 @@ def ranged(*open_ports: tuple[int, int]) -> Facts:
     return with_network(a, firewall=firewall), b
 
 
-def apart(seconds: float = 3.1, icmp: bool = False) -> Facts:
+def apart(seconds: float = 3.1) -> Facts:
     """host1 and host2 get no answer from each other, though both are in the network of host0."""
     facts = three(*[(route(LAN),)] * 3, bad=((1, 2, "unreachable", 113), (2, 1, "unreachable", 113)))
     return tuple(
-        replace(one, mesh=replace(one.mesh, bad=tuple(replace(b, seconds=seconds, icmp=icmp) for b in one.mesh.bad)))
+        replace(one, mesh=replace(one.mesh, bad=tuple(replace(b, seconds=seconds, icmp=True) for b in one.mesh.bad)))
         for one in facts
         if one.mesh is not None
     )
@@ -69,7 +69,7 @@ ROWS = [
     Row("a pair of 3, ARP unanswered", apart, ("host1", "host2"), blame="one-of", together=True),
     Row(
         "a pair of 3, rejected by a router",
-        lambda: apart(0.1, icmp=True),
+        lambda: apart(0.1),
         ("host1", "host2"),
         blame="one-of",
         together=True,
@@ -181,5 +181,5 @@ def test_where_nobody_answers_arp_no_firewall_is_accused() -> None:
     told = " ".join((root.title, root.summary, *(fix.text for fix in root.fixes)))
     assert "do not reach each other at all" in root.title and "isolated ports" in told
     assert not any(word in told for word in ("irewall", "rule of", "random ports"))
-    (other,) = judged(*apart(0.1, icmp=True)).roots
+    (other,) = judged(*apart(0.1)).roots
     assert "do not reach each other at all" not in other.title and "random ports" in other.summary
