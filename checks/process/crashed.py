@@ -143,6 +143,13 @@ LOG = (
         why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),
     Line(
+        "Memory access fault by GPU",  # AMD's ROCR-Runtime, which then calls abort()
+        shows="end",
+        told="AMD's runtime ended a process: its GPU touched memory that is not its own",
+        fix="Start with AMD_SERIALIZE_KERNEL=3 to see which kernel it is; where any program shows it, the GPU or its "
+        "driver is at fault (the kernel's log of that host).",
+    ),
+    Line(
         "Illegal instruction",
         r"Illegal instruction ?\(core dumped\)|SIGILL",
         shows="end",

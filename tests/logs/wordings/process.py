@@ -154,6 +154,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/crashed", "x3200c0s13b0n0.hsn.cm.sirius.alcf.anl.gov: rank 1 died from signal 11 and dumped core"),
     ("process/killed-by-oom", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 9"),
     ("process/killed-by-oom", "      Exit Code:    137"),
+    (
+        "process/crashed",
+        "Memory access fault by GPU node-1 (Agent handle: 0x1e9a5a0) on address 0x7f2a3c000000. Reason: Page "
+        "not present or supervisor privilege.",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
