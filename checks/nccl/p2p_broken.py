@@ -135,3 +135,6 @@ def evidence(node: Node) -> Iterator[str]:
         yield f"{node.name}: the copy from device {source} to {target} did not end, after {seen.tried} that did"
     if translating := [kind for kind in gpus.driver(node).iommu if kind in TRANSLATES]:
         yield f"{node.name}: the IOMMU translates what the GPUs write (iommu_group/type: {', '.join(translating)})"
+    if bridges := gpus.driver(node).acs:
+        where = f"{bridges} PCIe bridge{'s' * (bridges > 1)} above them"
+        yield f"{node.name}: ACS redirects it on {where} (lspci -vvv: ReqRedir+)"

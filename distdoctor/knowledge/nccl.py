@@ -7,7 +7,7 @@ NCCL_SOCKET_FAMILY narrows to IPv4 or IPv6. Without the variable: interfaces who
 ``docker*``, ``lo*`` and, from 2.28 on, ``virbr*``; else ``docker*``; else ``lo*``; else ``virbr*``. NCCL_COMM_ID, which
 adds a rule about subnets after the first, is not looked at: PyTorch does not set it. From 2.28 on an interface has to
 be running; before, one that is down or has no carrier is taken, too. Of what is left it is the first of getifaddrs(),
-which has the IPv4 addresses of all interfaces before any of IPv6. What real NCCLs of five versions picked is kept in
+which has the IPv4 addresses of all interfaces before any of IPv6. What real NCCLs of eight versions picked is kept in
 tests/recorded/nccl.json.
 """
 

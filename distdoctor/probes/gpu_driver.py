@@ -18,7 +18,7 @@ from pathlib import Path
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import NOT_ASKED, BadFacts, Device, DriverFacts, DriverFile, decode
-from distdoctor.probes import gpud, nvidia_smi, nvml
+from distdoctor.probes import acs, gpud, nvidia_smi, nvml
 from distdoctor.probes.threads import in_thread, in_time
 
 SECONDS = 12
@@ -42,7 +42,13 @@ async def probe(root: Path = Path("/")) -> DriverFacts | None:
     closed = tuple(unusable(root, files))
     channels = sum(1 for _ in (root / IMEX_CHANNELS).glob("channel*"))
     facts = DriverFacts(
-        module=module, files=files, on_bus=on_bus, unusable=closed, iommu=iommu(root), imex_channels=channels
+        module=module,
+        files=files,
+        on_bus=on_bus,
+        unusable=closed,
+        iommu=iommu(root),
+        acs=acs.redirecting(_on_bus(root)),
+        imex_channels=channels,
     )
     if not (module or files):
         return facts

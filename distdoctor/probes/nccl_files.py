@@ -3,7 +3,7 @@
 Source: NCCL src/misc/param.cc (``initEnvFunc``, ``setEnvFile``). NCCL_CONF_FILE is looked at from 2.23 on. The home is
 that of getpwuid() up to 2.29, and $HOME after it, which also takes a line's end of Windows for one. What is set in the
 environment stays as it is, and so does what an earlier file has set: setenv() is told not to overwrite. A line is
-NAME=VALUE, taken as it stands, blanks too; one that begins with # is none. What real NCCLs of five versions made of
+NAME=VALUE, taken as it stands, blanks too; one that begins with # is none. What real NCCLs of eight versions made of
 such files is kept in tests/recorded/nccl.json.
 """
 

@@ -20,7 +20,7 @@ from distdoctor.session.changed_host import host_changes, network_changes, speed
 VERSIONS = (
     "kernel", "libc", "python", "executable", "torch", "torch_path", "cuda", "nccl", "backends", "distdoctor", "user",
 )  # fmt: skip
-DRIVER = ("module", "library", "cuda", "iommu", "imex_channels")
+DRIVER = ("module", "library", "cuda", "iommu", "acs", "imex_channels")
 COMPARED_VARIABLES = (
     OF_BACKENDS | {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
 ) - {

@@ -172,6 +172,9 @@ class DriverFacts:
     """How the IOMMU treats the GPUs, each kind once: ``DMA``, ``DMA-FQ`` (it translates), ``identity`` (it lets all
     through), as in ABI/testing/sysfs-kernel-iommu_groups of the kernel. Empty where there is none, or it is not told.
     """
+    acs: int | None = None
+    """How many PCIe bridges above the GPUs redirect what devices write to each other (ACS); None where that cannot be
+    read, which takes root, or where no bridge is seen."""
     devices: tuple[Device, ...] = ()
     gpud: tuple[GpudState, ...] | None = None
     """What gpud on this host finds wrong; None where none answers."""

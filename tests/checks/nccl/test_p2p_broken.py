@@ -8,7 +8,7 @@ from typing import Any
 from distdoctor.model.facts import NodeFacts, PeerCopies, RankStage
 from tests.checks.row import Cure, LookAlike, Row, cured, found, left_alone
 from tests.clusters.gpu_nodes import one
-from tests.facts_builder import failing, with_plan, with_variables
+from tests.facts_builder import failing, judged, with_plan, with_variables
 
 CHECK = "nccl/p2p-broken"
 WRONG: dict[str, Any] = {"wrong": ((0, 1), (1, 0))}
@@ -24,7 +24,7 @@ def copied(
 ) -> tuple[NodeFacts, ...]:
     """A node of 8 GPUs; what became of their copies, and of NCCL's group. ``device``: of each, by the driver."""
     devices = dict.fromkeys(range(8), device or {})
-    (facts,) = one(backend=backend, driver={"iommu": ("DMA-FQ",)}, devices=devices)
+    (facts,) = one(backend=backend, driver={"iommu": ("DMA-FQ",), "acs": 3}, devices=devices)
     if nccl == "failed":
         facts = failing(facts, "nccl", "NCCL error, unhandled cuda error")
     elif nccl == "ok":
@@ -55,3 +55,8 @@ CURES = [Cure("through the host", lambda: copied("failed", **WRONG), {"host0": {
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_what_redirects_is_told() -> None:
+    (root,) = judged(*copied("failed", **WRONG)).roots
+    assert any("ACS redirects it on 3 PCIe bridges" in line for line in root.evidence)
