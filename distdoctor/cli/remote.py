@@ -110,10 +110,10 @@ class Order:
             self.missing = [str(name) for name in message.get("missing", ())]
             self._go.set()
         elif "stop" in message:
-            os.kill(os.getpid(), signal.SIGTERM)
+            self._end()
 
     def _end(self) -> None:
-        """The line is gone: end as on a signal, and for certain a moment later."""
+        """The line is gone, or the run is broken off: end as on a signal, and for certain a moment later."""
         if not self._ended:
             self._ended = True
             timer = threading.Timer(LEAVING_SECONDS, os._exit, (128 + signal.SIGHUP,))

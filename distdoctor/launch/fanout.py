@@ -34,6 +34,15 @@ through which all the ways lead."""
 AGAIN_SECONDS = 1.0
 ROLL_SECONDS = 0.5
 """How often it is told who is there while they come."""
+IN_WORDS: Mapping[CallOutcome, str] = {
+    "absent": "there is no distdoctor",
+    "other-version": "its distdoctor is of another version",
+    "failed": "it ended without telling anything",
+    "lost": "the connection to it was lost",
+    "silent": "nothing came from it",
+    "unreached": "it could not be reached",
+}
+"""What is told at once of a host that said nothing itself."""
 # It warns of each line that breaks, on stderr; what that means for the host is told here.
 logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
@@ -141,7 +150,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         line.ended = time.monotonic()
         if not line.answered and self._stopped is None:
             call = line.call(0)
-            self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), call.outcome))
+            self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), IN_WORDS.get(call.outcome, "")))
         self._call()
         self._go_if_ready()
         self._tell_if_done()

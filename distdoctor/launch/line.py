@@ -89,7 +89,7 @@ class Line:
             return "failed" if self.status in (1, 2, 3) else "lost"
         if self.status == ABSENT:
             return "absent"
-        if any("no command 'remote'" in line for line in self.said):
+        if any("command 'remote'" in line for line in self.said):  # whatever parser that version had
             return "other-version"
         # ssh gives the status of what it started, and 255 where it could start nothing (ssh(1), EXIT STATUS).
         return "failed" if self.target.way == "ssh" and self.status not in (None, SSH_FAILED) else "unreached"

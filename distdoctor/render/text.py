@@ -124,7 +124,9 @@ class _Writer:
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing:
             here = [node.name for node in report.nodes if node.arrived]
-            self.page.prose(f"here: {fold(here)}{self.dot}", (f"not here: {fold(missing)}", "bold red"), hang=2)
+            self.page.prose(
+                f"here: {fold(here) or 'nobody'}{self.dot}", (f"not here: {fold(missing)}", "bold red"), hang=2
+            )
 
     def _whole(self) -> bool:
         return self.report.until == STAGES[-1]

@@ -96,6 +96,33 @@ print(json.dumps([call.outcome, max(kept)]))
 """
 
 
+WITHOUT = """
+import json
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+told = []
+class Watcher:
+    def hello(self, present, left): pass
+    def gone(self, host, why): told.append(why)
+    def event(self, host, event): pass
+
+scripts = ["exit 127", 'echo "No such command \\'remote\\'." >&2; exit 2']
+targets = [Target(NamedHost(f"gpu{n}"), "ssh", ("sh", "-c", script)) for n, script in enumerate(scripts)]
+calls = fanout.FanOut(targets, [{"way": "x"}] * 2, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
+print(json.dumps([[call.outcome for call in calls], sorted(told)]))
+"""
+
+
+def test_a_host_without_distdoctor_or_with_an_older_one_is_told_in_words() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [
+        ["absent", "other-version"],
+        ["No such command 'remote'.", "there is no distdoctor"],
+    ]
+
+
 def test_of_a_line_without_an_end_little_is_kept() -> None:
     """As a profile prints that says too much; what comes after it is heard."""
     done = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=60, check=True)

@@ -370,3 +370,8 @@ def test_what_each_node_climbs_by_itself_passes_for_that_node_alone() -> None:
     assert "PASS up to network: nothing is wrong so far on host0, which is all that is known here" in ending(1)
     assert "next: nothing is wrong up to network; start it without --until to run every stage" in ending(1)
     assert "all that is known" not in ending(3)
+
+
+def test_where_nobody_came_it_says_so() -> None:
+    report = replace(reports.healthy(), nodes=(ReportNode("gpu0", 0, False),), verdict="incomplete")
+    assert "here: nobody · not here: gpu0" in render(report)
