@@ -23,7 +23,6 @@ See also
 mesh/mtu-blackhole, mesh/peer-ports-blocked, store/node-lost
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -49,7 +48,7 @@ PREVENTS = "store used"
 FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh",)
 BY_AMOUNT = re.compile(r"\bct (?:bytes|packets|avgpkt)\b|connbytes|quota")
-ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,}(?:/\d{1,3})?")
+ADDRESS = re.compile(r"([0-9a-fA-F:.]{2,})(?:/(\d{1,3}))?")
 """What may be an address or a network in a rule."""
 SHOWN = 8
 MAX_LINKS = 64
@@ -102,16 +101,17 @@ def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]
 
 def means(rule: str, other: Node) -> bool:
     """Whether the rule is about packets from or to this node: it names no network, or one with an address of it."""
-    own = [address for text in other.addresses if (address := parse_address(text)) is not None]
-    named = [network for word in ADDRESS.findall(rule) if (network := as_network(word)) is not None]
-    return not named or any(a.version == n.version and a in n for a in own for n in named)
+    named = [network for network in ADDRESS.findall(rule) if parse_address(network[0]) is not None]
+    return not named or any(holds(address, length, own) for address, length in named for own in other.addresses)
 
 
-def as_network(word: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    try:
-        return ipaddress.ip_network(word, strict=False)
-    except ValueError:
-        return None
+def holds(address: str, length: str, own: str) -> bool:
+    """Whether the network ``address``/``length`` (empty: that address alone) has ``own`` in it."""
+    network, mine = parse_address(address), parse_address(own)
+    if network is None or mine is None or network.version != mine.version:
+        return False
+    rest = max(0, network.max_prefixlen - int(length or network.max_prefixlen))
+    return int(network) >> rest == int(mine) >> rest
 
 
 def used_up(cluster: Cluster, node: Node, its: list[tuple[Node, str]]) -> Finding:

@@ -52,6 +52,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+MATTERS = "every connection to the master would first wait for the address that leads nowhere"
 PREVENTS = "store reached"
 SYMPTOM_OF = "master resolved"
 FOLLOWS = ("host/lo-down", "host/hostname-numeric")
@@ -98,7 +99,6 @@ def tried_first(nodes: list[Node]) -> Finding:
         f"first, leads nowhere, and {address} works.",
         title="The first address of MASTER_ADDR leads nowhere",
         severity="fail" if any(contact.outcome == "no-answer" for _, contact in vain) else "warn",
-        matters="every connection to the master would first wait for it",
         evidence=(f"{node.name}: {contact_text(contact)}" for node, contact in vain),
         fixes=set_master_fixes(nodes, f"Name node 0 by the address that works, {address}.", address=address),
     )
