@@ -194,7 +194,7 @@ def _frame(frame: dict[str, Any]) -> Frame:
 
 def _given(found: Any) -> Given | None:
     """What of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and ``broadcast`` in
-    distributed_c10d.py, with the same names in 2.1 to 2.13); everything else that py-spy shows of them is let go."""
+    distributed_c10d.py, with the same names in 2.2 to 2.13); everything else that py-spy shows of them is let go."""
     if not isinstance(found, list):
         return None
     texts = {one["name"]: one["repr"] for one in found if isinstance(one.get("repr"), str)}
