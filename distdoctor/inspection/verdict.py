@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import gets_about
+from distdoctor.knowledge.job_places import UNSEEN
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.report import Verdict
@@ -45,7 +46,12 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if lost and all(rank.pauses for rank in lost):
         return _pauses(lost, job.waited)
     if lost:
-        return "unknown", "incomplete", [f"{_said(lost)}: nothing moves there, and it cannot be told why", *_ask(job)]
+        unseen = any(rank.place.kind == UNSEEN for rank in lost)
+        return "unknown", "incomplete", [
+            f"{_said(lost)}: nothing moves there, and it cannot be told why",
+            *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
+            *_ask(job),
+        ]  # fmt: skip
     if busy and not still and all(rank.may_spin for rank in busy):
         return "computes", "incomplete", [line.format(said=_said(busy)) for line in _SPINS]
     if busy and not still:

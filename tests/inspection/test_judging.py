@@ -301,3 +301,4 @@ def test_ranks_of_which_nothing_is_seen_are_not_blamed() -> None:
     hidden = [process(number, (), call="", threads=()) for number in range(4)]
     report = judged(local(*hidden))
     assert (report.verdict, report.findings) == ("incomplete", ())
+    assert any("run this as root" in note for note in report.notes)
