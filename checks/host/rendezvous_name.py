@@ -15,7 +15,8 @@ without `--master-port`. Where the name has no address, or one that is not this 
 name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images.
 
 On several nodes all ranks look for that store by the name of the first node (in the order of the names), which the
-others may not know although the endpoint is an address. And each agent asks for the addresses of its own host's name,
+others may not know although the endpoint is an address; or `--local-addr` names a card of it to which they have no
+route. And each agent asks for the addresses of its own host's name,
 to find out whether the endpoint is its own. Where the name has none it ends at once, on any node:
 `socket.gaierror: [Errno -2] Name or service not known`.
 
@@ -42,12 +43,14 @@ from distdoctor.check_api import (
     Fix,
     Node,
     Resolution,
+    RouteObstacle,
     announcing_node,
     hosts_file_commands,
     is_loopback,
     lookup_failed,
     names_of,
     reachable_address,
+    route_obstacle,
     same_rendezvous,
     set_launch_fix,
 )
@@ -68,6 +71,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if leads_here(announced, node.system.announced_reached):
         if astray := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
             yield not_found(cluster, node, announced, astray)
+        elif cut_off := [peer for peer in cluster.peers(node) if no_way(peer, node)]:
+            yield not_reached(cluster, node, announced, cut_off)
         return
     yield Finding.about(
         [node],
@@ -84,6 +89,37 @@ def leads_astray(peer: Node, node: Node) -> bool:
     if found is None or peer.host == node.host:
         return False
     return all(is_loopback(address) or address in peer.addresses for address in found.addresses)
+
+
+def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
+    """Why no packet gets from the peer to any address that it finds for the announced name, by its own routes; empty
+    where that is not sure."""
+    found = peer.network.rendezvous_name
+    if found is None or not found.addresses or not {*found.addresses} <= {*node.addresses}:
+        return []
+    obstacles = [route_obstacle(peer, node, address) for address in found.addresses]
+    sure = [one for one in obstacles if one is not None and one.node is peer and one.kind in ("none", "reject")]
+    return sure if len(sure) == len(obstacles) else []
+
+
+def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: list[Node]) -> Finding:
+    known = {one: reachable_address(one, cluster) for one in cluster.nodes}
+    text = "Have torchrun call each node by an address that the others have a way to."
+    lost = {one.address for peer in cut_off for one in no_way(peer, node)}
+    better = all(known.values()) and known[node] not in lost
+    return Finding.about(
+        [node],
+        f"torchrun's ranks look for their store at {announced.name} of {node.name}, to which {names_of(cut_off)} "
+        f"{'has' if len(cut_off) == 1 else 'have'} no route.",
+        links=tuple((peer.name, node.name) for peer in cut_off),
+        evidence=(
+            f"{peer.name}: its routing table has no way to {one.address}"
+            + (f" but one that refuses ({one.route.network})" if one.kind == "reject" else "")
+            for peer in cut_off
+            for one in no_way(peer, node)
+        ),
+        fixes=(set_launch_fix(one, text, "local_addr", at) for one, at in known.items() if better),
+    )
 
 
 def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[Node]) -> Finding:

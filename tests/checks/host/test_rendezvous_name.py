@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distdoctor.model.facts import Resolution
+from distdoctor.model.facts import Interface, Resolution, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, met, node, with_host, with_identity, with_network, with_plan
 
@@ -56,6 +56,19 @@ def looked_up(*found: str, own: str = "host0.site") -> Facts:
     return met(a, with_network(b, rendezvous_name=Resolution(own, found, error)))
 
 
+SECOND = "10.99.0.10"
+
+
+def second_card(*networks: str, rejected: bool = False) -> Facts:
+    """host0 is to be called by the address of its second card; host1 has routes to these networks."""
+    a, b = two_nodes_c10d(Resolution(SECOND, (SECOND,)), Resolution("host1", ("10.77.0.11",)))
+    assert a.host is not None
+    cards = (*a.host.interfaces, Interface("eth1", (SECOND,), (24,), mtu=1500))
+    a = with_host(with_plan(a, local_addr=SECOND, sources={"local_addr": "--local-addr"}), interfaces=cards)
+    routes = tuple(TableRoute(network, None, "eth0", rejected and i > 0) for i, network in enumerate(networks))
+    return met(a, with_network(b, rendezvous_name=Resolution(SECOND, (SECOND,)), routes=routes))
+
+
 def template_address() -> Facts:
     """PET_LOCAL_ADDR is the same address on both, which is none of theirs."""
     announced = Resolution("10.88.0.5", ("10.88.0.5",))
@@ -81,7 +94,21 @@ ROWS = [
     ),
 ]
 
+ROWS += [
+    Row(
+        "a second card to which the other has no route", lambda: second_card("10.77.0.0/24"), ("host0",), together=True
+    ),
+    Row(
+        "a second card to which the other refuses to send",
+        lambda: second_card("10.77.0.0/24", "10.99.0.0/16", rejected=True),
+        ("host0",),
+        together=True,
+    ),
+]
+
 LOOK_ALIKES = [
+    LookAlike("a second card, and a default route", lambda: second_card("10.77.0.0/24", "0.0.0.0/0")),
+    LookAlike("a second card in a network of both", lambda: second_card("10.77.0.0/24", "10.99.0.0/24")),
     LookAlike("the announced name is known on the other", lambda: looked_up("10.77.0.10")),
     LookAlike(
         "own name unknown, one node with a port",
@@ -101,6 +128,11 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "cards of both",
+        lambda: second_card("10.77.0.0/24"),
+        {"host0": {"flags": {"--local-addr": "10.77.0.10"}}, "host1": {"flags": {"--local-addr": "10.77.0.11"}}},
+    ),
     Cure("PET_LOCAL_ADDR", template_address, {"host0": {"env": {"PET_LOCAL_ADDR": "10.77.0.10"}}}),
     Cure(
         "an address in place of a name",
