@@ -104,7 +104,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not tight:
         return
     said = errors_with_words(cluster, WORDS)
-    refused = [node for node in tight if node.name in said]
+    refused = [node for node in tight if node.name in said or store_ended(node, tight[node])]
     blamed = refused or list(tight)
     yield Finding.about(
         blamed,
@@ -112,6 +112,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         severity="fail" if refused else "warn",
         evidence=(line for node in blamed for line in (seen(node, tight[node]), *said.get(node.name, ()))),
         fixes=(fix for node in blamed for fix in fixes(node, tight[node])),
+    )
+
+
+def store_ended(node: Node, room: Room) -> bool:
+    """Whether the process that was to host the store ended without a word, where there is no room for all ranks."""
+    bind = node.network.bind
+    return (
+        bind is not None
+        and not bind.ok
+        and not bind.errno
+        and "closed its channel" in (bind.error or "")
+        and (room.left < need(node))
     )
 
 

@@ -31,7 +31,14 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, other_master_port_
 SEVERITY = "fail"
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
-FOLLOWS = ("store/libuv-missing", "host/port-privileged", "host/lo-down", "host/rendezvous-name", "host/dns-slow")
+FOLLOWS = (
+    "store/libuv-missing",
+    "host/port-privileged",
+    "host/lo-down",
+    "host/rendezvous-name",
+    "host/dns-slow",
+    "host/thread-limit",
+)
 EPERM, EADDRINUSE = 1, 98
 
 

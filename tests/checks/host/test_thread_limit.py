@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import StageFacts
+from distdoctor.model.facts import Bind, StageFacts
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import KILLED, limited, on
-from tests.facts_builder import alone, failing, met, rank_node, waited_in_vain, with_variables
+from tests.facts_builder import alone, failing, met, rank_node, waited_in_vain, with_network, with_variables
 
 CHECK = "host/thread-limit"
 MACHINE = {"threads": 900, "threads_max": 190_000}
@@ -36,6 +36,13 @@ def refused_early() -> Facts:
     return waited_in_vain(zero), alone(replace(one, stages=stages, ranks=()))
 
 
+def store_died() -> Facts:
+    """The process that was to host node 0's store could not have its threads, and said nothing."""
+    zero, one = on((0,), processes=20, processes_hard=20, user_processes=14, **MACHINE)
+    bind = Bind(False, 29500, errno=0, error="the process closed its channel", free_port=29501)
+    return with_network(alone(zero), bind=bind), waited_in_vain(one)
+
+
 def once_per_rank(threads: str | None) -> Facts:
     """One rank on each node, where nobody sets OMP_NUM_THREADS; 64 CPUs."""
     nodes = (
@@ -53,6 +60,7 @@ def too_many_threads() -> Facts:
 ROWS = [
     Row("the ranks cannot have their threads", refused, ("host1",), together=True),
     Row("the node itself cannot have a thread", refused_early, ("host1",), together=True),
+    Row("the process of the store cannot have its threads", store_died, ("host0",), together=True),
     Row("a container's limit", lambda: one(pids_max=20, pids_used=6), ("host1",), "warn", together=True),
     Row(
         "the user's",
