@@ -205,9 +205,11 @@ class _Writer:
         report = self.report
         arrived = sum(node.arrived for node in report.nodes)
         parts = [tally(self.roots, len(report.findings) - len(self.roots))]
-        whole = count(len(report.nodes), "node")
+        # Who met nobody knows of as many as it tried to reach; how many there are to be, its plan says.
+        planned = 0 if self.on_logs or self.on_job else report.plan.get("nnodes") or 0
+        whole = max(len(report.nodes), planned)
         if report.nodes or not self.on_logs:
-            parts.append(whole if arrived == len(report.nodes) else f"{arrived} of {whole}")
+            parts.append(count(whole, "node") if arrived == whole else f"{arrived} of {count(whole, 'node')}")
         if report.ignored:
             parts.append(f"{len(report.ignored)} ignored")
         parts.append(f"{report.seconds:.1f} s")

@@ -375,3 +375,11 @@ def test_what_each_node_climbs_by_itself_passes_for_that_node_alone() -> None:
 def test_where_nobody_came_it_says_so() -> None:
     report = replace(reports.healthy(), nodes=(ReportNode("gpu0", 0, False),), verdict="incomplete")
     assert "here: nobody · not here: gpu0" in render(report)
+
+
+def test_a_node_that_met_nobody_counts_those_that_are_planned() -> None:
+    made = reports.healthy()
+    nodes = (made.nodes[0], ReportNode("gpu1", 1, False))
+    report = replace(made, nodes=nodes, verdict="incomplete", plan={**made.plan, "nnodes": 3})
+    assert " · 1 of 3 nodes · " in render(report)
+    assert " · 3 nodes · " in render(replace(report, nodes=(made.nodes[0],) * 3))
