@@ -22,6 +22,7 @@ from tests.lab.faults.host import (
 )
 from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, c10d, flag, one_node, shell, variable
+from tests.lab.faults.links import second_network
 from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
 from tests.lab.harness.case import Case, patient
 from tests.lab.harness.host import PRIVATE, SHARED
@@ -69,6 +70,7 @@ CASES = [
         Case("a user without an entry, a name or a home", unknown_user(4711, 1), "host/user-unknown", ["host1"], "warn"),
         Case("c10d at node 0's address, and node 1 does not know its name", together(name_removed(1, "host0"), c10d("a", "a")), "host/rendezvous-name", ["host1"], master="10.77.0.10", options=(1, 2), torch="never"),
         Case("own name of node 1 unknown, c10d", together(name_removed(1, "host1"), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "host/rendezvous-name", ["host1"], torch="2 s, a name only"),
+        Case("c10d, each host called by a card to which the other has no route", together(second_network("10.99.0.10/24", "10.99.1.11/24"), flag("--local-addr", "10.99.0.10", 0), flag("--local-addr", "10.99.1.11", 1), c10d("a", "a")), "host/rendezvous-name", ["host0"], torch="16 s, an errno, another address"),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     ),
 ]  # fmt: skip
