@@ -46,6 +46,12 @@ LOG = (
         shows="noise",
         why="NCCL goes on with sockets",
     ),
+    Line(
+        ("Error: network ", "Failed to initialize any NET plugin"),  # NCCL up to 2.26, and later
+        r"NCCL WARN (?:Error: network \S{1,60} not found|Failed to initialize any NET plugin)",
+        shows="symptom",
+        why="NCCL_NET names a network; a plugin that is not installed, and a name that is none, show the same",
+    ),
 )
 MATTERS = "NCCL goes on with TCP sockets, much slower"
 LOOKS_AT = ("ranks.devices",)
