@@ -43,6 +43,7 @@ LOG = (
         "Traceback (most recent call last)",
         shows="symptom",
         why="the last line of the traceback, which says what it was, is not in it",
+        head=True,
     ),
     Line(
         "open file",
@@ -143,6 +144,7 @@ LOG = (
         r'^\s*File "[^"]{1,400}", line \d{1,7}, in \S',
         shows="symptom",
         why="the last line of the traceback, which says what it was, is not in it",
+        head=True,
         source=True,
     ),
     Line(
@@ -150,6 +152,7 @@ LOG = (
         r"❱ {0,6}\d{1,7} │|─ locals ─",
         shows="symptom",
         why="the last line of the traceback, which says what it was, is not in it",
+        head=True,
         source=True,
         alone=True,
     ),

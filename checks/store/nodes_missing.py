@@ -41,6 +41,11 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+NEXT = (
+    "what the nodes say that did not come: their launcher's own output, or why they were not placed (kubectl describe "
+    "pod, squeue)",
+    "",
+)
 LOG = (
     Line(
         ("clients joined", "workers joined"),

@@ -45,6 +45,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     raised = [match for match in left if match.exception]
     ends = [match for match in left if match.shows == "end"]
     symptoms = [match for match in left if match.shows == "symptom"]
+    symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, left)]
     if symptoms:
         symptoms += [match for match in left if match.shows == "hint"]
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
@@ -67,6 +68,24 @@ def _without_rests(matches: Sequence[Match]) -> list[Match]:
         for match in matches
         if match.shows != "noise" and ("alone" not in match.values or match.source not in told)
     ]
+
+
+_RAISED = re.compile(
+    r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory)\b"
+)
+"""How the own line of an exception begins."""
+
+
+def _ended_by(head: Match, others: Iterable[Match]) -> bool:
+    """Whether the account that begins with ``head`` ends with one of ``others``, which says what it was."""
+    return any(
+        other.source == head.source
+        and "head" not in other.values
+        and _last_line(other) > _last_line(head)
+        and _speaker(other) == _speaker(head)
+        and _RAISED.match(other.text)
+        for other in others
+    )
 
 
 def _first_rows(told: Iterable[Match]) -> list[Match]:

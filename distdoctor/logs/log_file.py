@@ -119,7 +119,7 @@ class LogFile:
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
-            for mark, true in (("final", wording.final), ("alone", wording.alone)):
+            for mark, true in (("final", wording.final), ("head", wording.head), ("alone", wording.alone)):
                 if true:
                     values[mark] = "yes"
             values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})

@@ -44,6 +44,8 @@ class Line:
     """It is also looked for in the frames of a traceback."""
     stack: str = ""
     """An expression that must be found in the frames of the traceback that stands before the line."""
+    head: bool = False
+    """The beginning of an account: it counts only where no line is known that may be its end."""
     alone: bool = False
     """A part of an account whose beginning is cut off: it counts only where nothing else in its log is known."""
 

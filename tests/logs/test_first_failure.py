@@ -440,3 +440,10 @@ def test_the_reason_is_at_the_end_of_what_torch_wraps(tmp_path: Path) -> None:
     original = raised("", "IndexError: list index out of range").replace("Traceback", "Original Traceback", 1)
     found = judged(tmp_path, wrapped + original).findings[0]
     assert "list index out of range" in found.summary
+
+
+def test_the_head_of_a_traceback_whose_end_is_known_is_no_symptom_of_its_own(tmp_path: Path) -> None:
+    found = judged(tmp_path, raised("[rank0]: ", CLOSED))
+    assert "process/exception" not in [candidate.check for candidate in found.candidates]
+    cut = raised("[rank0]: ", CLOSED) + raised("[rank0]: ", "cut off")
+    assert "process/exception" in [candidate.check for candidate in judged(tmp_path, cut).candidates]
