@@ -18,8 +18,9 @@ take minutes.
 
 Fix
 ---
-What the finding says: each of these has its own cure. `python -c "import torch"` with the same Python in the same place
-shows the whole error.
+Try `env -u LD_LIBRARY_PATH python -c "import torch"` with the same Python in the same place, which shows the whole
+error: where that works, LD_LIBRARY_PATH leads to another CUDA or torch; else install torch anew, with the packages that
+it asks for. Where the finding names another cure, that one.
 
 When it is harmless
 -------------------
@@ -57,17 +58,12 @@ from distdoctor.check_api import (
 SIGSEGV = 11
 """What a process dies of that reads where it has no memory (signal(7))."""
 SEVERITY = "fail"
-FITTING = (
-    "Try `env -u LD_LIBRARY_PATH python -c 'import torch'` with the same Python: where that works, LD_LIBRARY_PATH "
-    "leads to another CUDA or torch; where it does not, install torch anew with the packages that it asks for."
-)
 LOG = (
     Line(
         ("torch/lib/", "torch/_C"),
         r"(?:ImportError|OSError): .{0,300}(?:torch/(?:lib/|_C).{0,300}(?:cannot open shared object file"
         r"|undefined symbol|failed to map|not defined in file)|not found \(required by .{0,300}torch/lib/)",
         unless="undefined symbol: nccl|torch/lib/libtorch_shm",
-        fix=FITTING,
     ),
     Line(
         ("libtorch", "libc10", "libcudart", "libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
@@ -75,25 +71,21 @@ LOG = (
         r"|nv)[\w.+-]{1,80}: (?:cannot open shared object file|undefined symbol|failed to map)",
         unless="undefined symbol: nccl|torch/(?:lib/|_C)",
         stack=r"/torch/__init__\.py",  # an extension that does not fit shows the same
-        fix=FITTING,
     ),
     Line(
         "cannot open shared object file",
         r"(?:ImportError|OSError): lib(?!torch|c10|cu|nv)[\w.+-]{1,80}: cannot open shared object file",
         # torch itself was loading it: the last frame is there, and not that of an extension for another device
         stack=r"/torch/__init__\.py\", line \d{1,6}, in (?!_import_device)(?![\s\S]*File \")",
-        fix=FITTING,
     ),
     Line(
         ("libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
         r"(?:ImportError|OSError): lib(?:cu|nv)[\w.+-]{1,80}: (?:cannot open shared object file|failed to map)",
         stack=r"\A(?![\s\S]*File \")",  # where nothing says who asked for it: torch is what is linked with them
-        fix=FITTING,
     ),
     Line(
         "OMP: Error #15",  # two OpenMP in one process, of which the second ends it
-        fix="Keep one OpenMP in the process: take torch, numpy and what else computes from one source, all by pip or "
-        "all by conda.",
+        fix="Keep one OpenMP in the process: take torch, numpy and the like all from pip, or all from conda.",
     ),
     Line(
         "or one of its dependencies",  # torch/__init__.py on Windows
