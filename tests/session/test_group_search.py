@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
+from distdoctor.model.facts import SmallerGroup
 from distdoctor.session import device_search
 from distdoctor.session.group_search import Group, renumbered, rounds
-from distdoctor.session.participant import Participant
+from distdoctor.session.participant import Participant, of_another
 from distdoctor.session.rank_assignment import Numbering, assign_ranks
 from tests.facts_builder import node
 
@@ -58,6 +60,13 @@ def test_across_two_nodes_each_rank_with_its_place_and_then_with_the_next() -> N
     assert device_search.across((0, 1, 2), (3, 4, 5), 0) == [(0, 3), (1, 4), (2, 5)]
     assert device_search.across((0, 1, 2), (3, 4, 5), 1) == [(0, 4), (1, 5), (2, 3)]
     assert device_search.across((0, 1), (3,), 1) == [(0, 3)]
+
+
+def test_another_process_tells_of_groups_of_its_own_ranks_alone() -> None:
+    facts = node("host1", 1, of=2)
+    own, forged = SmallerGroup((facts.key,), False, "NCCL error", (2,)), SmallerGroup(("other",), False, "x", (0,))
+    whole = SmallerGroup((facts.key,), False, "x")
+    assert of_another(replace(facts, groups=(own, forged, whole))).groups == (own,)
 
 
 def searched(ranks: int, fails: Callable[[tuple[int, ...]], bool], seconds: float = 60.0) -> dict[tuple[int, ...], str]:
