@@ -32,6 +32,7 @@ from shlex import quote
 from distdoctor.check_api import Cluster, Finding, Fix, live, names_of
 
 SEVERITY = "fail"
+MATTERS = "its ranks go on meanwhile, until one fails or makes another group"
 PREVENTS = "store hosted"
 RESTART = "yes"
 
@@ -96,5 +97,4 @@ def agents_stopped(job: live.LiveJob) -> Iterator[Finding]:
                 )
             ],
             severity=None if held else "warn",
-            matters="" if held else "its ranks go on meanwhile, until one fails or makes another group",
         )
