@@ -79,10 +79,13 @@ def line(node: Node) -> str:
 def fixes(node: Node) -> Iterator[Fix]:
     name = node.plan.master_addr or ""
     found = node.master_addresses
-    if found and not master_means_itself(node):
-        text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
-        yield Fix.on(node, text, commands=hosts_file_commands(node, found[0], name))
-    else:
-        yield Fix.on(node, f"On {node.name}, wait for the name {name} before the launch.")
     wait = f"until getent hosts {name}; do sleep 1; done"
+    if not found or master_means_itself(node):
+        yield Fix.on(node, f"On {node.name}, wait for the name {name} before the launch.")
+    elif commands := hosts_file_commands(node, found[0], name):
+        text = f"On {node.name}, add {name} to /etc/hosts, or wait for the name before the launch."
+        yield Fix.on(node, text, commands=commands)
+    else:  # /etc/hosts has it by now: what writes it there is late
+        yield Fix.on(node, f"On {node.name}, wait for the name {name} before the launch.", commands=(wait,))
+        return
     yield Fix.on(node, f"Or put this before the launch on {node.name}: {wait}", 2)

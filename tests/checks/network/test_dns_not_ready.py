@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distdoctor.model.facts import HostsLine
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, with_master, with_network
 
@@ -14,6 +15,12 @@ def late_name() -> Facts:
     return a, with_network(with_master(b, "job-0", resolved=["10.77.0.10"]), resolved_after=6.2)
 
 
+def written_by_now() -> Facts:
+    a, b = late_name()
+    line = HostsLine(3, "10.77.0.10 job-0")
+    return a, with_network(b, master_lines=(line,))
+
+
 ROWS = [
     Row("late name", late_name, ("host1",), "warn", together=True),
 ]
@@ -24,6 +31,11 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("late name", late_name, {"host1": {"commands": ("echo '10.77.0.10 job-0' >> /etc/hosts",)}}),
+    Cure(
+        "what writes the line is late",
+        written_by_now,
+        {"host1": {"commands": ("until getent hosts job-0; do sleep 1; done",)}},
+    ),
 ]
 
 test_found = found(CHECK, ROWS)
