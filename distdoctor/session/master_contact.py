@@ -34,11 +34,13 @@ class MasterContact:
     async def make(self, addresses: tuple[str, ...]) -> Contact:
         """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first)."""
         tried: list[Contact] = []
+        other_ways: tuple[OtherWay, ...] = ()
         for address in sorted(addresses, key=lambda a: ":" not in a):
             self._teller.trying = address, time.monotonic()
             attempt = asyncio.ensure_future(connect(address, self._recorder.facts.plan.master_port))
             done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
             control = asyncio.ensure_future(self._control(address)) if not done else None
+            ways = asyncio.ensure_future(self._other_ways(address)) if not done else None
             contact = await attempt
             self._teller.trying = None
             tried.append(contact)
@@ -46,6 +48,10 @@ class MasterContact:
                 self._recorder.update_network(control=await (control or self._control(address)))
             elif control is not None:
                 control.cancel()
+            if contact.outcome in ("no-answer", "unreachable"):
+                other_ways = await (ways or self._other_ways(address))
+            elif ways is not None:
+                ways.cancel()
             if contact.outcome == "open":
                 break
         self._recorder.update_network(contact=tried[-1], passed_over=tuple(tried[:-1]))
@@ -56,8 +62,8 @@ class MasterContact:
             self._recorder.update_network(route=way, primary=primary)
         if tried[-1].outcome != "open":
             self._recorder.update_network(hardware_addresses=answered(), unanswered=unanswered())
-        if tried[-1].outcome in ("no-answer", "unreachable"):
-            await self._other_ways(tried[-1].address)
+        if tried[-1].outcome in ("no-answer", "unreachable") and other_ways:
+            self._recorder.update_network(other_ways=other_ways)
         self._look_next_door(tried[-1])
         return tried[-1]
 
@@ -75,8 +81,8 @@ class MasterContact:
         if found is not None and found.state == "silent" and not (network and network.master_lines):
             self._recorder.update_network(master_lines=hosts_lines(lambda fields: plan.master_addr in fields[1:]))
 
-    async def _other_ways(self, address: str) -> None:
-        """Note what becomes of it by each other interface that has the address in its own network, too."""
+    async def _other_ways(self, address: str) -> tuple[OtherWay, ...]:
+        """What becomes of it by each other interface that has the address in its own network, too."""
         facts = self._recorder.facts
         network, interfaces = facts.network, facts.host.interfaces if facts.host is not None else ()
         route = network.route.interface if network is not None and network.route is not None else None
@@ -88,11 +94,11 @@ class MasterContact:
             and one.name != route
             and any(map(in_network, one.addresses, one.prefix_lengths, (address,) * len(one.addresses)))
         ]
-        if route is not None and others:
-            port = facts.plan.master_port
-            ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_WAYS])
-            found = map(OtherWay, others, await asyncio.gather(*ways))
-            self._recorder.update_network(other_ways=tuple(found))
+        if route is None or not others:
+            return ()
+        port = facts.plan.master_port
+        ways = (connect(address, port, CONTROL_CONNECT_SECONDS, name) for name in others[:MOST_WAYS])
+        return tuple(map(OtherWay, others, await asyncio.gather(*ways)))
 
     async def _control(self, address: str) -> Contact:
         """The same host on other ports: any answer of its own there says that the host is up."""
