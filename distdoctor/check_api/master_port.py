@@ -20,7 +20,7 @@ from distdoctor.check_api.nodes import node0_name, store_host
 from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
 from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
-from distdoctor.check_api.routes import RouteObstacle, lookup, nearer
+from distdoctor.check_api.routes import RouteObstacle, lookup, nearer, odd_way
 from distdoctor.check_api.text import links_to, names_of
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.model.cluster import Cluster, Node
@@ -113,6 +113,9 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     others = [n for n in cluster.nodes if n is not zero]
     if side == "either" and len(shut) > 1 and len(shut) == len(others):
         side = "to"  # several nodes, and none of them gets there
+    strays = [own for one in shut if zero is None and (own := odd_way(one.node, None, one.contact.address)) is not None]
+    if strays:
+        side = "either"  # whether node 0 has a way back to such an address only it can tell
     clients = tuple(one.node.name for one in shut)
     blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
     evidence = [_line(one) for one in shut]
@@ -127,8 +130,10 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     if side != "to":
         for one in shut:
             option = 1 if side == "from" else 2
-            fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
+            if not strays:
+                fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
             evidence += filter_evidence(one.node, "output", port)
+    fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
     return Finding.about(
         blamed,
         _summary(shut, name, told),

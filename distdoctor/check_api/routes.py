@@ -50,8 +50,8 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
         return None
     answer = Packet(source=address, source_port=port)
     back = _way(target, source, mine, answer)
-    if back is not None and back.kind == "none" and (own := better_source(source, address)) is not None:
-        return RouteObstacle(source, target, address, "source", lookup(source, address) or NO_ENTRY, own.interface)
+    if back is not None and back.kind == "none" and (odd := odd_way(source, target, address)) is not None:
+        return odd
     if back is not None and back.kind != "detour":
         return back
     network, arrives = target.network, target.interface_of(address)
@@ -211,6 +211,15 @@ def source_address(node: Node, address: str) -> str | None:
         return None
     same = [(i, a) for i, a, _ in networks(node) if i.name == entry.interface and ((":" in a) == (":" in address))]
     return same[0][1] if same else None
+
+
+def odd_way(node: Node, other: Node | None, address: str) -> RouteObstacle | None:
+    """A way to ``address`` on which packets come from an address of another interface than they leave by. It is an
+    obstacle where ``other`` has no way back to that."""
+    own = better_source(node, address)
+    if own is None:
+        return None
+    return RouteObstacle(node, other, address, "source", lookup(node, address) or NO_ENTRY, own.interface)
 
 
 def better_source(node: Node, address: str) -> Own | None:

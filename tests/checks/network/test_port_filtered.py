@@ -170,6 +170,12 @@ ROWS = [
     Row("no way back", no_way_back, ("host0",), together=True),
     Row("host1 sends from an address that node 0 has no way back to", odd_source, ("host1",), together=True),
     Row("node 0 has a way back to that address", lambda: odd_source(route("10.99.0.0/16")), BOTH, blame="one-of"),
+    Row(
+        "host1 alone sends from such an address",
+        lambda: odd_source(control="refused")[1:],
+        ("host1", "node0"),
+        blame="one-of",
+    ),
     Row("a VPN on host1 takes part of the LAN", lambda: vpn("10.77.0.0/25"), ("host1",), together=True),
     Row("a VPN on node 0 takes part of the LAN", vpn_on_node_0, ("host0",), together=True),
     Row(
