@@ -88,7 +88,7 @@ FOLLOWS = (
     "store reached",
     "mesh/*-loss",
 )
-FOLLOWS_ANYWHERE = ("store/forged-message", "host/open-files-limit", "host/ports-exhaustible")
+FOLLOWS_ANYWHERE = ("store/forged-message", "host/open-files-limit", "host/ports-exhaustible", "host/thread-limit")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:

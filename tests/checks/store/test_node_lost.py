@@ -7,6 +7,7 @@ from distdoctor.model.findings import Finding
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing
+from tests.clusters.limits import on
 from tests.facts_builder import failing, healthy, judged, with_host, with_meeting, with_network
 from tests.job_builder import job, rank
 
@@ -93,3 +94,11 @@ def test_a_node_that_ran_into_a_limit_went_away_for_that() -> None:
     b = with_host(b, limits=Limits(open_files=8, open_files_hard=8))
     result = judged(with_meeting(a, lost=(b.key,)), b)
     assert [f.check for f in result.roots] == ["host/open-files-limit"]
+
+
+def test_two_that_lost_sight_of_each_other_for_want_of_a_thread() -> None:
+    """One of them could not start what the connection needs; neither has to look at what is between them."""
+    a, b = on((1,), pids_max=12, pids_used=6, threads=900, threads_max=190_000)
+    b = failing(b, "gloo", "RuntimeError: Resource temporarily unavailable")
+    result = judged(with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True))
+    assert [f.check for f in result.roots] == ["host/thread-limit"]
