@@ -88,7 +88,7 @@ FOLLOWS = (
     "store reached",
     "mesh/*-loss",
 )
-FOLLOWS_ANYWHERE = ("store/forged-message", "host/open-files-limit", "host/ports-exhaustible", "host/thread-limit")
+FOLLOWS_ANYWHERE = ("store/forged-message", "host/*-limit", "host/ports-exhaustible")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
