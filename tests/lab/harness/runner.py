@@ -16,6 +16,7 @@ from typing import Any
 from tests.helpers.report_schema import report_in
 from tests.lab.harness.host import ROOT, SHARED, Process, clean_environment
 from tests.lab.harness.launch import Launch, Start
+from tests.lab.harness.speed import Others
 
 RUN_LIMIT = 75.0
 """Seconds after which a run is killed: longer than any case may take."""
@@ -50,6 +51,14 @@ class Run:
     diagnosis: JSON | None = None
     saved: dict[str, bytes] = field(default_factory=dict)
     """The facts that its processes saved, by the names of the files."""
+    others: Others | None = None
+    """What others than the run took of the processors meanwhile."""
+    began: float = 0.0
+    """When its last start was, of the monotonic clock."""
+
+    def slowness(self, until: float) -> float:
+        """How many times slower others made this machine, up to ``until`` (in seconds from the last start)."""
+        return self.others.slowness(self.began, self.began + until) if self.others else 1.0
 
     def first_naming(self, check: str) -> float | None:
         """When the first report with ``check`` as a root came, None if none did."""
@@ -93,10 +102,11 @@ def run(launch: Launch, diagnose: bool = True) -> Run:
     place = Path(tempfile.mkdtemp(prefix="saved-", dir=launch.cluster.shared))
     place.chmod(0o777)
     try:
-        ended = _run(launch, f"{SHARED}/{place.name}/")
+        with Others() as others:
+            ended, began = _run(launch, f"{SHARED}/{place.name}/")
         files = sorted(place.glob("*"))
         saved = {file.name: file.read_bytes() for file in files}
-        return Run(ended, diagnosed(files) if diagnose and files else None, saved)
+        return Run(ended, diagnosed(files) if diagnose and files else None, saved, others, began)
     finally:
         shutil.rmtree(place)
 
@@ -113,7 +123,7 @@ def diagnosed(files: Sequence[Path]) -> JSON:
     return document
 
 
-def _run(launch: Launch, place: str) -> list[Ended]:
+def _run(launch: Launch, place: str) -> tuple[list[Ended], float]:
     starts = sorted((s for s in launch.starts if s.started), key=lambda s: s.delay)
     began = time.monotonic()
     running: list[tuple[Process, Ended]] = []
@@ -140,7 +150,7 @@ def _run(launch: Launch, place: str) -> list[Ended]:
         ended.stderr = [(at - last, line) for at, line in ended.stderr]
         ended.reported_at = ended.reported_at - last if ended.reported_at else None
         ended.report = _parsed(ended.stdout)
-    return [ended for _, ended in running]
+    return [ended for _, ended in running], last
 
 
 def _read_report(process: Process, ended: Ended) -> None:
