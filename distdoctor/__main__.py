@@ -1,5 +1,11 @@
 """``python -m distdoctor``, which is also how torchrun starts it, and the command ``distdoctor``."""
 
+import _signal  # type: ignore[import-not-found]  # the part of signal.py in C: there already
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    # Until interrupts.begin() Ctrl-C ends it at once, as SIGTERM does: there is nothing to be told or put away yet.
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 import gc
 import sys
 

@@ -7,6 +7,7 @@ Some of the packages have parts in C, which no Python can load out of an archive
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import zipfile
@@ -16,6 +17,9 @@ TAG = f"cpython-{sys.version_info[0]}{sys.version_info[1]}-"
 
 
 def main():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as for a program below nohup
+            signal.signal(number, leave)
     with zipfile.ZipFile(ARCHIVE) as archive:
         name, versions = archive.read("CONTENTS").decode().split("\n")[:2]
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -36,6 +40,11 @@ def main():
     run()
 
 
+def leave(number, frame):
+    """What was half made is put away; no traceback tells of it."""
+    sys.exit(128 + number)
+
+
 def unpacked(archive, name):
     """The folder with all that the archive holds. Raises OSError."""
     try:
@@ -54,6 +63,9 @@ def unpacked(archive, name):
                 shutil.rmtree(made, ignore_errors=True)
                 if not os.path.isdir(whole):
                     raise
+            except SystemExit:
+                shutil.rmtree(made, ignore_errors=True)
+                raise
         return whole
     except OSError:
         folder = tempfile.mkdtemp(prefix="distdoctor-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,36 @@ def test_of_several_that_start_at_once_each_finds_it_whole(file: Path, tmp_path:
     started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert {one.communicate()[0].partition(" ")[0] for one in started} == {"distdoctor"}
     assert len(list((tmp_path / ".cache" / "distdoctor").iterdir())) == 1
+
+
+PRESSED = """
+import os, runpy, signal, sys, zipfile
+whole = zipfile.ZipFile.extractall
+def extractall(self, path, members):
+    whole(self, path, members[:3])
+    os.kill(os.getpid(), int(sys.argv.pop()))
+zipfile.ZipFile.extractall = extractall
+runpy.run_path(sys.argv[1])
+"""
+"""A signal comes while it is unpacked."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_signal_while_it_is_unpacked_leaves_nothing(
+    file: Path, tmp_path: Path, number: signal.Signals, writable: bool
+) -> None:
+    cache = "" if writable else "/proc"  # where no folder can be made, it takes a temporary one
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": cache}
+    done = subprocess.run(
+        [*PLAIN_PYTHON, "-c", PRESSED, str(file), str(int(number))],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+    assert [one for one in tmp_path.rglob("*") if one.name not in (".cache", "distdoctor")] == []
 
 
 def test_a_folder_that_others_may_write_to_is_not_trusted_and_nothing_is_left(file: Path, tmp_path: Path) -> None:
