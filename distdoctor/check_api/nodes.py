@@ -40,12 +40,14 @@ def met_other_run(node: Node) -> bool:
     """
     plan, network, meeting = node.plan, node.network, node.meeting
     zero = plan.rank == 0 if plan.started == "rank" else plan.node_rank == 0
-    if not zero or plan.agent_store or not node.saw("meeting") or meeting.hosted:
+    if not zero or plan.agent_store or meeting.hosted:
         return False
     if network.bind is not None:
         return not network.bind.ok and network.bind.answer is not None and network.bind.answer.kind == "distdoctor"
+    if not node.saw("meeting") or not network.master_is_own:
+        return False
     # It joined that store, to be found as one too many, and was not counted.
-    return bool(network.master_is_own) and meeting.ended and (meeting.host_lost or meeting.late is not None)
+    return meeting.ended and (meeting.host_lost or meeting.late is not None)
 
 
 def store_host(cluster: Cluster) -> Node | None:

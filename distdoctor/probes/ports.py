@@ -42,6 +42,26 @@ def _holder(address: str, pid: int | None) -> PortHolder:
         return PortHolder(address, pid)
 
 
+def refused_bind(port: int) -> int:
+    """The errno with which the kernel keeps a TCPStore from ``port`` of every address, 0 where it can have it.
+
+    Bound as torch does (dual-stack, else IPv4; with SO_REUSEADDR, so that connections that are closing do not count),
+    and not listened on: nobody who connects meanwhile sees it.
+    """
+    number = 0
+    for family in (socket.AF_INET6, socket.AF_INET):
+        try:
+            with socket.socket(family) as probe_socket:
+                if family == socket.AF_INET6:
+                    probe_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe_socket.bind(("", port))
+            return 0
+        except OSError as err:
+            number = err.errno or 0
+    return number
+
+
 def free_port(above: int) -> int | None:
     """The first port above ``above`` on which a listener can be bound on every address, or None within 100."""
     for port in range(above + 1, min(above + 101, 65536)):

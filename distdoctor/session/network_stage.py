@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from distdoctor.model.plan import Plan
 from distdoctor.probes import firewall, leftovers, policy, routes
 from distdoctor.probes.connect import connect
 from distdoctor.probes.threads import in_thread
@@ -12,6 +13,8 @@ from distdoctor.session.local_stages import Ended
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore, Rendezvous
+from distdoctor.session.seal import Seal
+from distdoctor.session.store_host import StoreHost
 from distdoctor.session.unmet import contact_words, why_not_met
 
 
@@ -36,8 +39,12 @@ class NetworkStage:
     async def look_only(self) -> Ended:
         """Where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no fault."""
         await self._look()
-        facts, plan = self._recorder.facts, self._recorder.options.plan
+        plan = self._recorder.options.plan
+        await self._try_port(plan)
+        facts = self._recorder.facts
         seen = facts.network
+        if seen is not None and seen.bind is not None:
+            return "failed", why_not_met(facts)
         if seen is None or seen.master is None or not seen.master.addresses:
             return "failed", why_not_met(facts)
         if not seen.master_is_own:
@@ -46,6 +53,14 @@ class NetworkStage:
                 self._recorder.update_network(contact=contact)
                 return "failed", contact_words(contact)
         return "ok", ""
+
+    async def _try_port(self, plan: Plan) -> None:
+        """That somebody else has the port of node 0 is a fault all the same, where this is the node 0 to be."""
+        seen = self._recorder.facts.network
+        opens = plan.opens_store or plan.may_open_store(seen.master_is_own if seen is not None else None)
+        if opens and plan.master_addr is not None and plan.master_port and plan.rdzv_backend in ("static", "c10d"):
+            options = self._recorder.options
+            await StoreHost(self._recorder, None, Seal(options.token)).try_port()
 
     async def _look(self) -> None:
         await asyncio.gather(self._lookup.resolve(), self._look_around())

@@ -97,7 +97,7 @@ class Rendezvous:
             self.teller.tell(deadline - now)
             await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
         self.recorder.update_meeting(ended=True)
-        self.hosting.note_holders(bool(self.network.master_is_own) and (self._must_host() or self._may_host()))
+        self.hosting.note_holders(bool(self.network.master_is_own) and (self.plan.opens_store or self._may_host()))
         await self.hosting.note_visitors()
         self.hosting.close()
         return None
@@ -116,7 +116,7 @@ class Rendezvous:
     def _alone(self) -> bool:
         """Whether this process is to join a store that another host opens."""
         own = self.network.master_is_own is not False
-        return not (own or self._must_host() or self.plan.agent_store or self.plan.one_node)
+        return not (own or self.plan.opens_store or self.plan.agent_store or self.plan.one_node)
 
     # -- one attempt ------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Rendezvous:
             elif self._nameless():
                 return None
         self.hosting.let_the_dead_go()
-        if self._must_host() and self.hosting.child is None and not await self.hosting.host():
+        if self.plan.opens_store and self.hosting.child is None and not await self.hosting.host():
             return None
         await self.hosting.mark()
         if not (self.network.master and self.network.master.addresses):
@@ -143,15 +143,9 @@ class Rendezvous:
             return None
         return await self._sit_down(contact)
 
-    def _must_host(self) -> bool:
-        """Node 0 by its own plan: hosts wherever MASTER_ADDR leads, as PyTorch's rank 0 does."""
-        if self.plan.agent_store:
-            return False
-        return self.plan.rank == 0 if self.plan.started == "rank" else self.plan.node_rank == 0
-
     def _may_host(self) -> bool:
-        """The owner of MASTER_ADDR becomes node 0 where no node rank says otherwise, if nobody else did before."""
-        return self.plan.started == "node" and self.plan.node_rank is None and bool(self.network.master_is_own)
+        """If nobody else did before."""
+        return self.plan.may_open_store(self.network.master_is_own)
 
     async def _sit_down(self, contact: Contact) -> JoinedStore | None:
         marker = await self.markers.find(contact)
@@ -181,7 +175,7 @@ class Rendezvous:
         """Whether a mark on the port that is not this process's own is of another run: this is node 0 by its own plan,
         and the port is that of its own address. Of several nodes it joins all the same, so that two node 0s are found.
         """
-        return self._must_host() and self.hosting.child is None and bool(self.network.master_is_own)
+        return self.plan.opens_store and self.hosting.child is None and bool(self.network.master_is_own)
 
     # -- judging meanwhile ------------------------------------------------------------------------------------
 
@@ -190,7 +184,7 @@ class Rendezvous:
         seen, plan = self.network, self.plan
         if plan.master_addr is None:
             return True
-        if self.recorder.facts.identity.torch_error and (self._must_host() or self._may_host()):
+        if self.recorder.facts.identity.torch_error and (self.plan.opens_store or self._may_host()):
             return True
         if seen.bind is not None and not seen.bind.ok:
             return True

@@ -31,6 +31,8 @@ UNREACHED_SECONDS = 3.0
 """The same where the loopback interface is down: a store connects to itself, and that will not do there."""
 SELF_CONNECT_SECONDS = 1.0
 LOOPBACK_SECONDS = 1.0
+CLOSING_SECONDS = 2.0
+"""How long the port of an earlier run may be closing."""
 SPARE_FILES = 2
 """Descriptors that a server which has no more for connections may have free for a moment."""
 
@@ -141,6 +143,32 @@ class StoreHost:
         """Another run of the check has the port of this node 0."""
         self._cannot_bind(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), self.network.answer)
 
+    async def try_port(self) -> None:
+        """Where nobody is to host anything yet: whether node 0's port could be had, and else what has it."""
+        while number := ports.refused_bind(self.plan.master_port):
+            if not await self._cannot_host(number, os.strerror(number)) and self.network.bind is None:
+                await asyncio.sleep(CLOSING_SECONDS / 10)
+                continue
+            if self.network.bind is None and await self._of_another_run():
+                self.recorder.update_network(answer=Answer("distdoctor"))
+                self.note_other_run()
+            # An agent of the c10d rendezvous that finds a store on its own port joins that
+            # (c10d_rendezvous_backend.py, _create_tcp_store).
+            self.note_holders(self.plan.rdzv_backend == "static" or self.plan.is_host is True)
+            return
+
+    async def _of_another_run(self) -> bool:
+        """Whether the store on the port has the doctor's mark."""
+        client = None
+        try:
+            client = await self._own_client()
+            return await client.has(Keys.marker(self.plan))
+        except StoreError:
+            return False
+        finally:
+            if client is not None:
+                client.close()
+
     async def host(self) -> bool:
         """Whether the store is there, ours or, perhaps, that of another process of this same check."""
         if self.zygote is None:
@@ -228,7 +256,7 @@ class StoreHost:
         self._why_not = (number, error, answer)
         now = time.monotonic()
         self._port_taken_since = self._port_taken_since or now
-        if number == errno.EADDRINUSE and now - self._port_taken_since < 2.0:
+        if number == errno.EADDRINUSE and now - self._port_taken_since < CLOSING_SECONDS:
             return False  # an earlier run's store may be closing just now
         self._cannot_bind(number, error, answer)
         return False

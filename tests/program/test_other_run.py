@@ -65,3 +65,16 @@ def test_node_0_of_two_names_it_where_the_tokens_tell_the_runs_apart(tokens: tup
         status, report = check(*node(0, port, "--wait", "30"), DISTDOCTOR_TOKEN=tokens[1])
     assert status == 1
     assert taken(report)["fixes"][0]["flags"]["--master-port"] != str(port)
+
+
+def test_looking_only_it_is_named_too_and_the_printed_port_is_free() -> None:
+    port = unused_port()
+    with started(*node(0, port, "--wait", "60")):
+        listens(port)
+        status, report = check(*node(0, port, "--until", "network"))
+        assert status == 1
+        (flags,) = (fix["flags"] for fix in taken(report)["fixes"] if fix["option"] == 1)
+        status, report = check(*node(0, int(flags["--master-port"]), "--until", "network"))
+        assert (status, failures(report)) == (0, [])
+        status, report = check(*node(1, port, "--until", "network"))
+        assert (status, failures(report)) == (0, [])

@@ -1,0 +1,137 @@
+"""The network stage where no later one is climbed: node 0's port is tried, and what has it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from distdoctor.model.facts import Bind, NetworkFacts
+from distdoctor.model.plan import Plan
+from distdoctor.probes.ports import refused_bind
+from distdoctor.session.local_stages import Ended
+from distdoctor.session.master_lookup import MasterLookup
+from distdoctor.session.network_stage import NetworkStage
+from distdoctor.session.options import Options
+from distdoctor.session.protocol import Keys
+from distdoctor.session.recorder import Recorder
+from tests.facts_builder import CHECKS
+from tests.helpers.servers import RealStore, unused_port
+from tests.helpers.told import Told
+
+
+def looked(port: int, **plan: Any) -> tuple[Ended, NetworkFacts]:
+    """What node 0 of two, by default, saw on its own."""
+    plan = {"nnodes": 2, "node_rank": 0, "world_size": 4, "master_addr": "127.0.0.1", "master_port": port, **plan}
+    recorder = Recorder(Options(Plan(**plan), CHECKS), Told())
+    ended = asyncio.run(NetworkStage(recorder, MasterLookup(recorder)).look_only())
+    assert recorder.facts.network is not None
+    return ended, recorder.facts.network
+
+
+@pytest.fixture
+def held() -> Iterator[int]:
+    """A port of which only one address is listened on, by something that says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def store() -> Iterator[RealStore]:
+    real = RealStore("libuv")
+    yield real
+    real.close()
+
+
+OPENS: dict[str, dict[str, Any]] = {
+    "node 0": {},
+    "the owner of the address": {"node_rank": None},
+    "one node": {"nnodes": 1, "world_size": 2},
+    "rank 0": {"started": "rank", "rank": 0, "local_rank": 0, "node_rank": None},
+    "where the c10d rendezvous is": {"rdzv_backend": "c10d", "node_rank": None},
+}
+JOINS: dict[str, dict[str, Any]] = {
+    "node 1": {"node_rank": 1},
+    "rank 1": {"started": "rank", "rank": 1, "local_rank": 1, "node_rank": None},
+    "a rank 0 of torchrun": {"started": "rank", "rank": 0, "local_rank": 0, "agent_store": True},
+    "an agent that an etcd server brings together": {"rdzv_backend": "etcd-v2", "node_rank": None},
+}
+
+
+@pytest.mark.parametrize("plan", OPENS.values(), ids=OPENS)
+def test_a_port_that_something_has_is_told_of_who_would_open_it(plan: dict[str, Any], held: int) -> None:
+    (status, reason), seen = looked(held, **plan)
+    assert (status, reason) == ("failed", f"cannot listen on port {held}: Address already in use")
+    bind = seen.bind
+    assert isinstance(bind, Bind) and bind.errno == errno.EADDRINUSE
+    assert bind.answer is not None and bind.answer.kind == "silent"
+    assert [holder.address for holder in bind.holders] == ["127.0.0.1"] and bind.free_port
+
+
+@pytest.mark.parametrize("plan", JOINS.values(), ids=JOINS)
+def test_and_not_of_who_would_not(plan: dict[str, Any], held: int) -> None:
+    ended, seen = looked(held, **plan)
+    assert ended == ("ok", "") and seen.bind is None
+
+
+def test_a_free_port_stays_unknown_and_nobody_sees_it_tried() -> None:
+    ended, seen = looked(unused_port())
+    assert ended == ("ok", "") and seen.bind is None
+    assert looked(0, nnodes=1)[0] == ("ok", "")
+
+
+def test_a_store_is_another_jobs_unless_an_agent_would_join_it(store: RealStore) -> None:
+    for plan in ({}, {"node_rank": None}, {"rdzv_backend": "c10d", "node_rank": None, "is_host": True}):
+        bind = looked(store.port, **plan)[1].bind
+        assert bind is not None and bind.answer is not None and bind.answer.kind == "tcpstore"
+    ended, seen = looked(store.port, rdzv_backend="c10d", node_rank=None)
+    assert ended == ("ok", "") and seen.bind is None
+    store.set(Keys.marker(Plan()), "the mark of another run")
+    bind = looked(store.port)[1].bind
+    assert bind is not None and bind.answer is not None and bind.answer.kind == "distdoctor"
+
+
+def test_a_port_that_is_only_closing_is_waited_for() -> None:
+    with socket.create_server(("", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        async def both() -> Ended:
+            plan = Plan(nnodes=2, node_rank=0, world_size=4, master_addr="127.0.0.1", master_port=port)
+            recorder = Recorder(Options(plan, CHECKS), Told())
+            asyncio.get_running_loop().call_later(0.5, listener.close)
+            return await NetworkStage(recorder, MasterLookup(recorder)).look_only()
+
+        assert asyncio.run(both()) == ("ok", "")
+
+
+def test_connections_that_are_closing_do_not_keep_it_and_one_that_is_open_does() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as far, socket.create_connection(far.getsockname()) as near:
+        port = near.getsockname()[1]
+        assert refused_bind(port) == errno.EADDRINUSE
+        near.close()  # the first to close: TIME_WAIT
+        opened, _ = far.accept()
+        opened.close()
+        deadline = time.monotonic() + 5
+        while refused_bind(port) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(server.getsockname()) as client:
+            opened, _ = server.accept()
+            opened.close()  # TIME_WAIT on the server's port
+            client.close()
+    assert refused_bind(port) == 0
+
+
+def test_a_port_that_only_ipv6_has_is_free_for_ipv4() -> None:
+    """As for torch, which takes the second where it cannot have the first."""
+    with socket.socket(socket.AF_INET6) as listener:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(("::", 0))
+        listener.listen()
+        assert refused_bind(listener.getsockname()[1]) == 0
