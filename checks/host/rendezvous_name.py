@@ -15,8 +15,8 @@ without `--master-port`. Where the name has no address, or one that is not this 
 name was set without an entry in /etc/hosts or the name service, as in many containers and cloud images.
 
 On several nodes all ranks look for that store by the name of the first node (in the order of the names), which the
-others may not know although the endpoint is an address; or `--local-addr` names a card of it to which they have no
-route. And each agent asks for the addresses of its own host's name,
+others may not know although the endpoint is an address; or `--local-addr`, or that name, means a card of it that they
+cannot reach. And each agent asks for the addresses of its own host's name,
 to find out whether the endpoint is its own. Where the name has none it ends at once, on any node:
 `socket.gaierror: [Errno -2] Name or service not known`.
 
@@ -39,12 +39,14 @@ from collections.abc import Iterator
 from distdoctor.check_api import (
     DEFAULT_PORT,
     Cluster,
+    Contact,
     Finding,
     Fix,
     Node,
     Resolution,
     RouteObstacle,
     announcing_node,
+    contact_text,
     hosts_file_commands,
     is_loopback,
     lookup_failed,
@@ -71,7 +73,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if leads_here(announced, node.system.announced_reached):
         if astray := [peer for peer in cluster.peers(node) if leads_astray(peer, node)]:
             yield not_found(cluster, node, announced, astray)
-        elif cut_off := [peer for peer in cluster.peers(node) if no_way(peer, node)]:
+        elif cut_off := [peer for peer in cluster.peers(node) if no_way(peer, node) or in_vain(peer, node)]:
             yield not_reached(cluster, node, announced, cut_off)
         return
     yield Finding.about(
@@ -84,10 +86,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def leads_astray(peer: Node, node: Node) -> bool:
-    """Whether the announced name has no address on the peer, or only one that means the peer itself there."""
+    """Whether the announced name has no address on the peer, or only one that means the peer itself there, or none
+    that is the node's and leads to it."""
     found = peer.network.rendezvous_name
     if found is None or peer.host == node.host:
         return False
+    contact = in_vain(peer, node)
+    if contact is not None and not {*found.addresses} & {*node.addresses}:
+        return True
     return all(is_loopback(address) or address in peer.addresses for address in found.addresses)
 
 
@@ -102,21 +108,43 @@ def no_way(peer: Node, node: Node) -> list[RouteObstacle]:
     return sure if len(sure) == len(obstacles) else []
 
 
+def in_vain(peer: Node, node: Node) -> Contact | None:
+    """How the peer failed to reach the node at what it finds for the announced name, where it reaches it otherwise."""
+    contact = peer.network.rendezvous_contact
+    if contact is None or contact.outcome == "open" or peer.host == node.host or not peer.saw("mesh"):
+        return None
+    lost = any(link.to == node.facts.key and "primary" in link.use for link in peer.mesh.bad)
+    return None if lost else contact
+
+
 def not_reached(cluster: Cluster, node: Node, announced: Resolution, cut_off: list[Node]) -> Finding:
     known = {one: reachable_address(one, cluster) for one in cluster.nodes}
     text = "Have torchrun call each node by an address that the others have a way to."
-    lost = {one.address for peer in cut_off for one in no_way(peer, node)}
+    routeless = {peer: no_way(peer, node) for peer in cut_off}
+    tried = {peer: contact for peer in cut_off if not routeless[peer] and (contact := in_vain(peer, node))}
+    lost = {one.address for found in routeless.values() for one in found} | {one.address for one in tried.values()}
     better = all(known.values()) and known[node] not in lost
     return Finding.about(
         [node],
-        f"torchrun's ranks look for their store at {announced.name} of {node.name}, to which {names_of(cut_off)} "
-        f"{'has' if len(cut_off) == 1 else 'have'} no route.",
+        f"torchrun's ranks look for their store at {announced.name} of {node.name}, "
+        + (
+            f"where {names_of(cut_off)} cannot reach it."
+            if tried
+            else f"to which {names_of(cut_off)} {'has' if len(cut_off) == 1 else 'have'} no route."
+        ),
         links=tuple((peer.name, node.name) for peer in cut_off),
         evidence=(
-            f"{peer.name}: its routing table has no way to {one.address}"
-            + (f" but one that refuses ({one.route.network})" if one.kind == "reject" else "")
-            for peer in cut_off
-            for one in no_way(peer, node)
+            *(
+                f"{peer.name}: its routing table has no way to {one.address}"
+                + (f" but one that refuses ({one.route.network})" if one.kind == "reject" else "")
+                for peer, found in routeless.items()
+                for one in found
+            ),
+            *(
+                f"{peer.name}: {announced.name} {'is' if announced.name == one.address else 'means'} {one.address} "
+                f"there; a listener of {node.name}: {contact_text(one)}"
+                for peer, one in tried.items()
+            ),
         ),
         fixes=(set_launch_fix(one, text, "local_addr", at) for one, at in known.items() if better),
     )
@@ -152,7 +180,10 @@ def found_text(peer: Node, name: str) -> str:
     found = peer.network.rendezvous_name
     if found is None or not found.addresses:
         return f"{peer.name}: {lookup_failed(found) if found else name}"
-    return f"{peer.name}: {name} is {', '.join(found.addresses)}, which is {peer.name} itself"
+    at, contact = f"{peer.name}: {name} is {', '.join(found.addresses)}", peer.network.rendezvous_contact
+    if contact is None or contact.outcome == "open":
+        return f"{at}, which is {peer.name} itself"
+    return f"{at}; a listener of {name} was looked for there: {contact_text(contact)}"
 
 
 def ends_for_want_of_name(node: Node) -> bool:

@@ -33,6 +33,8 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
         raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all nodes know: 1 to 65535")
     endpoint, source = values.given(RDZV_ENDPOINT, pet=pet)
+    if pet and meets_in_file(values):
+        return None, None
     if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
         return _endpoint(values, source, endpoint, lowest)
     # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
@@ -98,13 +100,24 @@ def rdzv_backend(values: Values) -> str:
 
 def is_host(values: Values) -> bool | None:
     """What ``is_host`` says in the settings of the rendezvous (RendezvousParameters.get_as_bool); None: nothing."""
+    value, source = _setting(values, "is_host")
+    if value is None:
+        return None
+    values.sources["is_host"] = source
+    return True if value in _TRUE else False if value in _FALSE else None
+
+
+def meets_in_file(values: Values) -> bool:
+    """Whether torchrun's agents meet in a file, of which the endpoint is the path (c10d_rendezvous_backend.py,
+    create_backend)."""
+    return rdzv_backend(values) == "c10d" and _setting(values, "store_type")[0] == "file"
+
+
+def _setting(values: Values, name: str) -> tuple[str | None, str]:
+    """What the settings of the rendezvous say of ``name``, in small letters, and which flag or variable they are in."""
     text, source = values.given(RDZV_CONF)
-    for key, _, value in (part.partition("=") for part in (text or "").split(",")):
-        if key.strip() == "is_host":
-            values.sources["is_host"] = source
-            value = value.strip().lower()
-            return True if value in _TRUE else False if value in _FALSE else None
-    return None
+    parts = (part.partition("=") for part in (text or "").split(","))
+    return next((value.strip().lower() for key, _, value in parts if key.strip() == name), None), source
 
 
 def _as_torchrun(values: Values, source: str, text: str) -> str:

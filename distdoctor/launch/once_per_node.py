@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.master import found_master, is_host, rdzv_backend, read_master
+from distdoctor.launch.master import found_master, is_host, meets_in_file, rdzv_backend, read_master
 from distdoctor.launch.nodes import number_of
 from distdoctor.launch.torchrun_refuses import note_refused
 from distdoctor.launch.values import Values
@@ -18,6 +18,7 @@ from distdoctor.model.launch_settings import (
     NNODES,
     NODE_RANK,
     NPROC_PER_NODE,
+    RDZV_CONF,
     RDZV_ENDPOINT,
     RDZV_ID,
     STANDALONE,
@@ -40,6 +41,11 @@ def plan_of_node(
     nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
     node_rank = _node_rank(values, nnodes, found.get("node_rank"))
+    if nnodes > 1 and meets_in_file(values):
+        raise UsageError(
+            f"torchrun's nodes would meet in a file ({RDZV_CONF.flag} store_type=file), which is not tried here: check "
+            f"them with {RDZV_ENDPOINT.flag} HOST:PORT in its place, and the file's folder with --shared FOLDER"
+        )
     master_addr, master_port = read_master(values, alone=nnodes == 1)
     if launched is not None:
         master_addr, master_port = found_master(values, launched, master_addr, master_port)

@@ -12,9 +12,12 @@ import logging
 import os
 import re
 import shutil
+import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 
+from distdoctor.launch.master import meets_in_file
 from distdoctor.launch.values import Values
 from distdoctor.model.launch_settings import (
     MASTER_PORT,
@@ -23,6 +26,7 @@ from distdoctor.model.launch_settings import (
     NPROC_PER_NODE,
     RDZV_BACKEND,
     RDZV_CONF,
+    RDZV_ENDPOINT,
     RDZV_ID,
     STANDALONE,
     Setting,
@@ -40,6 +44,8 @@ _ALIVE = ("keep_alive_interval", "keep_alive_max_attempt")
 """With 0 the nodes take each other for gone as they join, and wait for ever."""
 _ARGUMENTS = ("backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr")
 """What torchrun gives to RendezvousParameters() beside the settings, which then have it twice."""
+_READ = 1 << 20
+"""Bytes of a file of a rendezvous: what is set anew stands behind what was there, the first names at its start."""
 _TRUTHS = ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n")
 
 
@@ -77,6 +83,8 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
         values.problem("TORCHELASTIC_TIMER_FILE", "is in a folder that is not there", unset=True)
     _log_level(values)
     _rendezvous_id(values, nnodes)
+    if meets_in_file(values):
+        _file(values)
     text, source = values.given(RDZV_CONF)
     for part, why in _refused_settings(text or "", backend):
         values.bad(source, part, why)
@@ -88,6 +96,23 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
 def _never_empty(values: Values) -> Iterator[Setting]:
     """The settings of which no flag is given, for which torchrun has no use of an empty text."""
     return (one for one in (NNODES, NPROC_PER_NODE, RDZV_BACKEND) if getattr(values.flags, one.name) is None)
+
+
+def _file(values: Values) -> None:
+    """The file in which the agents meet. One that is named is kept, and a run that ended well is closed in it."""
+    path, source = values.given(RDZV_ENDPOINT)
+    if not path:
+        return  # torchrun makes one
+    run = (values.env.get(RDZV_ID.pet) if values.flags.rdzv_id is None else values.flags.rdzv_id) or "none"
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.access(path if os.path.lexists(path) else folder, os.W_OK) or os.path.isdir(path):
+        values.bad(source, path, "is no file that can be written, in which torchrun's agents would meet")
+        return
+    with suppress(OSError), open(path, "rb") as file:
+        key = f"/torch.rendezvous.{run}".encode(errors="surrogateescape")
+        if struct.pack("=I", len(key)) + key in file.read(_READ):  # as FileStore.cpp writes it
+            why = f"has an earlier run {run} in it, which torchrun takes for this one: remove it, or give another id"
+            values.bad(source, path, why)
 
 
 def _log_level(values: Values) -> None:

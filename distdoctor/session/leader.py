@@ -171,8 +171,9 @@ class Leader:
         nccl = "nccl" in self._plan.backends(gpus=all(one.gpus for one in everyone))
         meant = announcing_node(self.cluster())
         name = meant.system.announced.name if meant and meant.system.announced else ""
+        whose = next((one.number for one in everyone if meant and one.facts.key == meant.facts.key), None)
         links = tuple(targets(everyone, nccl=nccl))
-        return await opener.open(stage, numbering, seconds, targets=links, lead=OWN, announced=name)
+        return await opener.open(stage, numbering, seconds, targets=links, lead=OWN, announced=name, announcer=whose)
 
     def _marks(self) -> dict[str, str]:
         """The folders in which this node left a file for the others, and the file's name."""

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
-from distdoctor.model.addresses import is_loopback
+from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.probes import names
+from distdoctor.probes.connect import connect
 from distdoctor.probes.neighbour_room import filled_since, refused
 from distdoctor.probes.neighbours import answered, unanswered
 from distdoctor.render.words import count
@@ -17,6 +18,9 @@ from distdoctor.session.local_stages import ANOTHER_PROCESS, Ended
 from distdoctor.session.participant import Participant
 from distdoctor.session.protocol import Command
 from distdoctor.session.recorder import Recorder
+
+CALLED = 2
+"""How many of the addresses of one name are tried."""
 
 
 class MeshStage:
@@ -44,10 +48,9 @@ class MeshStage:
         if self._listener is None:
             return "skipped", ANOTHER_PROCESS
         room = refused()
-        name = asyncio.ensure_future(names.resolve(command.announced)) if command.announced else None
+        called = asyncio.ensure_future(self._call(command))
         facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
-        if name is not None:
-            self._recorder.update_network(rendezvous_name=await name)
+        await called
         self._recorder.update(mesh=facts)
         if facts.bad:
             self._recorder.update_network(
@@ -56,10 +59,31 @@ class MeshStage:
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
         return "ok", count(facts.good, "link")
 
+    async def _call(self, command: Command) -> None:
+        """Look for the host of the ranks' store as they will: by its name, and any port of it."""
+        if not command.announced:
+            return
+        found = await names.resolve(command.announced)
+        self._recorder.update_network(rendezvous_name=found)
+        port = next((target.port for target in command.targets if target.member == command.announcer), None)
+        if port is None or command.announcer == self._number:
+            return
+        for address in [one for one in found.addresses if may_be_called(one)][:CALLED]:
+            contact = await connect(address, port)
+            self._recorder.update_network(rendezvous_contact=contact)
+            if contact.outcome == "open":
+                return
+
     def close(self) -> None:
         """Listen no longer."""
         if self._listener is not None:
             self._listener.close()
+
+
+def may_be_called(address: str) -> bool:
+    """Whether it can be the address of one host that is another one."""
+    parsed = parse_address(address)
+    return parsed is not None and not (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast)
 
 
 def targets(participants: Iterable[Participant], *, nccl: bool) -> Iterator[Target]:

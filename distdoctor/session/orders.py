@@ -94,7 +94,7 @@ class Orders:
                 raise BadFacts(f"{name[:40]!r} is no file of a check")
         if BY_NAME[command.stage].links:
             self._targets(command)
-        elif command.targets or command.announced:
+        elif command.targets or command.announced or command.announcer is not None:
             raise BadFacts(f"the stage {command.stage} connects to nobody")
         if command.announced and not HOST_NAME.fullmatch(command.announced):
             raise BadFacts(f"{command.announced[:60]!r} is no name of a host")

@@ -154,6 +154,8 @@ class Command:
     """The number of the leader's own process."""
     announced: str = ""
     """Of the links' stage: the name by which torchrun's ranks will look for their store, which each node looks up."""
+    announcer: int | None = None
+    """The number of the process of the node that has it, which each node tries to reach by that name."""
     env: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Number of a participant -> variables to set (null: unset) in the processes of a trial."""
     marks: dict[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,3 +186,37 @@ def test_beside_c10d_a_node_rank_says_nothing(flags: Line, env: Line) -> None:
 def test_without_an_endpoint_it_says_who_is_to_name_one() -> None:
     with pytest.raises(UsageError, match="node 1 needs to know node 0"):
         plan_of({"nnodes": "2", "rdzv_backend": "c10d", "node_rank": "1"}, {})
+
+
+FILE: Line = {"nnodes": "1", "rdzv_backend": "c10d", "rdzv_conf": "store_type=File"}
+
+
+def test_one_nodes_agent_may_meet_itself_in_a_file(tmp_path: Path) -> None:
+    """torchrun trains with it (torch 2.13): its ranks' store is at the host's own name, as with any c10d."""
+    lines: list[Line] = [FILE, {**FILE, "rdzv_endpoint": str(tmp_path / "new")}]
+    for line in lines:
+        plan = plan_of(line, {})
+        assert (plan.problems, plan.rdzv_backend) == ((), "c10d")
+        assert (plan.master_addr, plan.master_port) == ("127.0.0.1", 0)
+
+
+def test_what_an_earlier_run_left_in_it_is_told_by_its_id(tmp_path: Path) -> None:
+    """torchrun ends with RendezvousClosedError."""
+    path = tmp_path / "store"
+    keeps = "import os, sys, torch.distributed as d; d.FileStore(sys.argv[1]).set('torch.rendezvous.job', 'state')"
+    script = f"{keeps}; os._exit(0)"  # else this store removes it
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, capture_output=True)
+    line = {**FILE, "rdzv_endpoint": str(path)}
+    with pytest.raises(UsageError, match="earlier run job"):
+        plan_of({**line, "rdzv_id": "job"}, {})
+    (problem,) = plan_of(FILE, {"PET_RDZV_ID": "job", "PET_RDZV_ENDPOINT": str(path)}).problems
+    assert problem.variable == "PET_RDZV_ENDPOINT"
+    for other in ("jo", "job2", "none"):
+        assert plan_of({**line, "rdzv_id": other}, {}).problems == ()
+    with pytest.raises(UsageError, match="no file that can be written"):
+        plan_of({**FILE, "rdzv_endpoint": str(tmp_path)}, {})
+
+
+def test_the_file_of_several_nodes_is_not_tried() -> None:
+    with pytest.raises(UsageError, match="--shared FOLDER"):
+        plan_of({**FILE, "nnodes": "2", "rdzv_endpoint": "/shared/store"}, {})

@@ -94,6 +94,7 @@ def test_stages_are_climbed_in_their_order() -> None:
         opening("store", env={"1": {"GLOO_SOCKET_IFNAME": "eth0"}}),
         opening("gloo", targets=(target(0),)),
         opening("gloo", announced="host0"),
+        opening("gloo", announcer=0),
         opening("mesh", targets=(target(0),), announced="host0 -x"),
         opening("mesh", targets=(target(0),), announced="h" * 254),
         opening("mesh", targets=tuple(target(0, port=port) for port in (40000, 40001))),

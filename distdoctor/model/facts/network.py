@@ -263,6 +263,8 @@ class NetworkFacts:
     """The reverse look-up of the master's address, which every store client makes (``addresses`` holds the name)."""
     rendezvous_name: Resolution | None = None
     """The name by which torchrun's ranks will look for their store, as it is found here; None where not looked up."""
+    rendezvous_contact: Contact | None = None
+    """How a listener of that node was reached by it; None where that was not tried."""
     routes: tuple[TableRoute, ...] | None = None
     """The main routing table; None where it was not read, or is too long for a node's."""
     policy: tuple[PolicyRule, ...] = ()

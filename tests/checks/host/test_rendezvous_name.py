@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Interface, Resolution, TableRoute
+from distdoctor.model.facts import ConnectOutcome, Contact, Interface, Link, MeshFacts, Resolution, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, met, node, with_host, with_identity, with_network, with_plan
 
@@ -77,6 +78,15 @@ def template_address() -> Facts:
     return met(*(with_host(with_plan(one, **named), announced_reached=False) for one in facts))
 
 
+def tried(outcome: ConnectOutcome, at: str = SECOND, *, lost: bool = False) -> Facts:
+    """The same with a default route: host1 tried that card, or what it takes for it; ``lost``: nothing of host0."""
+    a, b = second_card("10.77.0.0/24", "0.0.0.0/0")
+    contact = Contact(at, 40000, outcome, None if outcome == "open" else 113, 3.0)
+    b = with_network(b, rendezvous_name=Resolution(SECOND, (at,)), rendezvous_contact=contact)
+    bad = (Link(a.key, "10.77.0.10", 40000, ("gloo", "primary"), "no-answer"),) if lost else ()
+    return met(a, replace(b, mesh=MeshFacts(good=0 if lost else 1, bad=bad)))
+
+
 ROWS = [
     Row("another address in PET_LOCAL_ADDR", template_address, ("host0",), together=True),
     Row("the announced name is unknown on the other", looked_up, ("host1",), together=True),
@@ -106,7 +116,23 @@ ROWS += [
     ),
 ]
 
+ROWS += [
+    Row("a second card that does not answer", lambda: tried("no-answer"), ("host0",), together=True),
+    Row("a second card that nobody finds", lambda: tried("unreachable"), ("host0",), together=True),
+    Row(
+        "the name means a third host on the other",
+        lambda: tried("refused", "10.77.0.99"),
+        ("host1",),
+        together=True,
+    ),
+]
+
 LOOK_ALIKES = [
+    LookAlike("a second card that is reached", lambda: tried("open")),
+    LookAlike("the name means a way in that is no address of its host", lambda: tried("open", "192.0.2.7")),
+    LookAlike(
+        "nothing of the node is reached", lambda: tried("no-answer", lost=True), instead="mesh/peer-ports-blocked"
+    ),
     LookAlike("a second card, and a default route", lambda: second_card("10.77.0.0/24", "0.0.0.0/0")),
     LookAlike("a second card in a network of both", lambda: second_card("10.77.0.0/24", "10.99.0.0/24")),
     LookAlike("the announced name is known on the other", lambda: looked_up("10.77.0.10")),
@@ -128,6 +154,11 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a card that the other reaches",
+        lambda: tried("no-answer"),
+        {"host0": {"flags": {"--local-addr": "10.77.0.10"}}, "host1": {"flags": {"--local-addr": "10.77.0.11"}}},
+    ),
     Cure(
         "cards of both",
         lambda: second_card("10.77.0.0/24"),

@@ -71,6 +71,7 @@ CASES = [
         Case("c10d at node 0's address, and node 1 does not know its name", together(name_removed(1, "host0"), c10d("a", "a")), "host/rendezvous-name", ["host1"], master="10.77.0.10", options=(1, 2), torch="never"),
         Case("own name of node 1 unknown, c10d", together(name_removed(1, "host1"), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "host/rendezvous-name", ["host1"], torch="2 s, a name only"),
         Case("c10d, each host called by a card to which the other has no route", together(second_network("10.99.0.10/24", "10.99.1.11/24"), flag("--local-addr", "10.99.0.10", 0), flag("--local-addr", "10.99.1.11", 1), c10d("a", "a")), "host/rendezvous-name", ["host0"], torch="16 s, an errno, another address"),
+        Case("c10d, host0 called by a card that a default route does not lead to", together(second_network("10.99.0.10/24", ""), inside(1, "ip route add default via 10.77.0.99"), flag("--local-addr", "10.99.0.10", 0), c10d("a", "a")), "host/rendezvous-name", ["host0"], torch="never"),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
     ),
 ]  # fmt: skip
