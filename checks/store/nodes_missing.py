@@ -148,7 +148,7 @@ def finding(
     return Finding.about(
         absent,
         summary(cluster, zero, outside, absent, ranks),
-        title="Some nodes did not meet node 0" if zero is not None and all_here(cluster, absent) else "",
+        title="Some nodes did not meet node 0" if zero is not None and all_elsewhere(cluster, zero, absent) else "",
         severity="warn" if zero is not None and not outside and enough(zero) else "fail",
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
@@ -234,7 +234,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         return f"{some_of(absent)} (node 0) was not reached: {outside_text(outside[0])}."
     meeting = zero.meeting
     waited = f" within {meeting.waited:.0f} s" if meeting.waited else ""
-    if all_here(cluster, absent):
+    if all_elsewhere(cluster, zero, absent):
         # Their own facts are here, so that they did come; only not to where node 0 was.
         seen = outside_text(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
@@ -246,8 +246,14 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     return f"{some_of(absent)} never came{waited}; here {_is(came)} {some_of(came)}."
 
 
-def all_here(cluster: Cluster, absent: list[str]) -> bool:
-    return {*absent} <= {node.name for node in cluster.nodes}
+def all_elsewhere(cluster: Cluster, zero: Node, absent: list[str]) -> bool:
+    """Whether the facts of all of them are here, and none of their processes was where node 0 was."""
+    return {*absent} <= {node.name for node in cluster.nodes} - met(cluster, zero)
+
+
+def met(cluster: Cluster, zero: Node) -> set[str]:
+    """The names of those of which a process at least was where node 0 was."""
+    return {cluster.by_key[key].name for key in zero.meeting.arrived if key in cluster.by_key}
 
 
 def counted(ranks: Sequence[int]) -> str:
@@ -261,9 +267,13 @@ def _is(several: Sequence[object]) -> str:
 def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"Start node 0 ({absent[0]}), and look at what it says there."
-    if all_here(cluster, absent):
+    if all_elsewhere(cluster, zero, absent):
         # They were started: what kept them out is to be cured, not that.
         return f"{some_of(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
+    if ranks and {*absent} <= met(cluster, zero):
+        # The launcher started them with those that came.
+        late = "one that was only late comes with a longer --wait"
+        return f"Look at what {counted(ranks)} said on {some_of(absent)}; {late}."
     if ranks:
         return f"Start {counted(ranks)} on {some_of(absent)}, and look at what it says there."
     plan = zero.plan

@@ -183,6 +183,14 @@ def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
     assert "node1 never came within 60 s" in missing_text(zero)
 
 
+def test_a_rank_that_did_not_come_is_not_its_node() -> None:
+    """torchrun started it with the other one of host1, which came."""
+    came = [rank_node(f"host{rank // 2}", rank, world=4, local=rank % 2, per_node=2) for rank in range(3)]
+    text = missing_text(*met(*came, expected=4))
+    assert "rank 3 (host1) never came" in text and "here are ranks 0, 1 and 2" in text
+    assert "host1 did not meet" not in text and "Start rank 3" not in text and "a longer --wait" in text
+
+
 @pytest.mark.parametrize("both", [True, False])
 def test_no_command_is_printed_for_ranks_whose_launcher_is_not_known(both: bool) -> None:
     """RANK and WORLD_SIZE are set by hand, and nothing says how many nodes that makes."""
