@@ -7,12 +7,13 @@ for a port below 1024; on the other nodes nothing.
 
 Why it happens
 --------------
-Ports below 1024 need a privilege. Other codes: no IPv4 or IPv6 at all in this container, or a security module.
+Ports below 1024 need a privilege. Other codes: no IPv4 or IPv6 at all in this container, or a security module. Without
+a code it was no answer of the kernel's: the process that was to host the store came to an end, or did not get about.
 
 Fix
 ---
 Use a port above 1023, the same one on every node. Where listening itself is forbidden (EPERM), no port helps: allow it
-in the container's seccomp profile or security module.
+in the container's seccomp profile or security module. Where the process came to an end, what ended it.
 
 When it is harmless
 -------------------
@@ -39,7 +40,7 @@ FOLLOWS = (
     "host/dns-slow",
     "host/thread-limit",
 )
-EPERM, EADDRINUSE = 1, 98
+EPERM, EACCES, EADDRINUSE = 1, 13, 98
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -57,7 +58,24 @@ def finding(cluster: Cluster, node: Node) -> Finding:
         [node],
         f"{node.name} cannot host the store on port {bind.port}: {name}.",
         evidence=(f"{node.name}: {(bind.error or name)[:300]} (errno {bind.errno})",),
-        fixes=(allowed(node),) if bind.errno == EPERM else other_master_port_fixes(cluster, bind.free_port),
+        fixes=remedies(cluster, node, bind.errno, bind.free_port),
+    )
+
+
+def remedies(cluster: Cluster, node: Node, errno: int | None, free_port: int | None) -> tuple[Fix, ...]:
+    """Another port only where it is the port that is refused."""
+    if errno == EACCES:
+        return other_master_port_fixes(cluster, free_port)
+    if errno == EPERM:
+        return (allowed(node),)
+    if errno:
+        return (Fix.on(node, "Give the container or host an IPv4 or IPv6 address that a socket can listen on."),)
+    return (
+        Fix.on(
+            node,
+            "Find out what ended or stopped the process that was to host the store: the kernel log (dmesg: a crash, "
+            "out of memory), the limits of the job's cgroup, who else kills processes. Another port does not help.",
+        ),
     )
 
 

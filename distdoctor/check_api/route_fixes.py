@@ -60,7 +60,8 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
         return f"{seen}; {whose} has no way back to that"
     if one.route.rule:
         way = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
-        return f"{who}: policy routing (ip rule: {one.route.rule}) sends what goes to {where} {way}"
+        mark = f" (marked by {one.route.marked})" if one.route.marked else ""
+        return f"{who}: policy routing (ip rule: {one.route.rule}) sends what goes to {where}{mark} {way}"
     if one.kind == "reject":
         return f"{who}: its routing table rejects {one.route.network}, and so {where}"
     if one.kind == "gateway":

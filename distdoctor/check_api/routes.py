@@ -14,7 +14,7 @@ from typing import Literal
 
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import Interface, PolicyRule, TableRoute
+from distdoctor.model.facts import Interface, PacketMark, PolicyRule, TableRoute
 
 Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path", "narrow", "wide", "source"]
 NO_ENTRY = TableRoute("", None, None)
@@ -153,14 +153,15 @@ def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | 
     if node.network.routes is None or parse_address(address) is None or address in node.addresses:
         return None
     for rule in node.network.policy:
-        if _about(rule, address, packet):
+        mark = _mark_for(node, rule, packet)
+        if _about(rule, address, packet) and (rule.mark is None or mark is not None):
+            marked = mark.rule if mark is not None else ""
             if rule.reject:
-                return TableRoute(
-                    rule.target or ("::/0" if ":" in address else "0.0.0.0/0"), None, None, True, rule.text
-                )
+                network = rule.target or ("::/0" if ":" in address else "0.0.0.0/0")
+                return TableRoute(network, None, None, True, rule.text, marked)
             found = _longest(rule.routes, address)
             if found is not NO_ENTRY:
-                return None if found is None else replace(found, rule=rule.text)
+                return None if found is None else replace(found, rule=rule.text, marked=marked)
     return _longest(node.network.routes, address)
 
 
@@ -184,6 +185,17 @@ def _about(rule: PolicyRule, address: str, packet: Packet) -> bool:
         )
     except ValueError:
         return False
+
+
+def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None:
+    """The mark that the rule is for, where the node's packet filter is known to put it on the packet."""
+    if rule.mark is None or node.network.firewall is None:
+        return None
+    ports, (value, mask) = {"dport": packet.target_port, "sport": packet.source_port}, rule.mark
+    for one in node.network.firewall.marks:
+        if one.version == rule.version and ports[one.side] == one.port and one.mark & mask == value:
+            return one
+    return None
 
 
 def _longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:

@@ -67,7 +67,7 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
         _named(near, own, checks),
         _named(possible, own, checks),
         _named(near, declared, checks),
-        _preventing(near, check, checks),
+        _preventing([other for other in near if _not_its_own(finding, check, other)], check, checks),
         _named(possible, check.follows_anywhere, checks),
         _preventing([other for other in possible if _felt_there(other, finding, checks)], check, checks),
     ):
@@ -96,6 +96,13 @@ def _two_ways(one: Finding, other: Finding) -> bool:
 def _named(others: Sequence[Finding], patterns: Sequence[str], checks: Mapping[str, Check]) -> Iterator[Finding]:
     for pattern in patterns:
         yield from (other for other in others if is_meant(checks[other.check], pattern))
+
+
+def _not_its_own(finding: Finding, check: Check, other: Finding) -> bool:
+    """Whether what ``other`` blames may be why: not where ``finding`` is sure that it is its own nodes' way, which
+    they miss whatever the node at the other end does."""
+    sure = check.prevents in EACH_FOR_ITSELF and finding.blame == "all" and finding.nodes and other.nodes
+    return not sure or bool({*finding.nodes} & {*other.nodes})
 
 
 def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Check]) -> list[Finding]:

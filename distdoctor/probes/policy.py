@@ -1,8 +1,9 @@
-"""Policy routing: the rules that choose a routing table by a packet's addresses and ports (``ip rule``)."""
+"""Policy routing: the rules that choose a routing table by a packet's addresses, ports and mark (``ip rule``)."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 import struct
 from collections import defaultdict
@@ -14,12 +15,13 @@ MOST = 64
 """Rules beyond which they are left alone: a router's, and no node's."""
 _GETRULE, _NEWRULE, _GETROUTE, _NEWROUTE = 34, 32, 26, 24
 _DST, _SRC, _PRIORITY, _SUPPRESS_LENGTH, _TABLE, _PROTOCOL = 1, 2, 6, 14, 15, 21
-_IP_PROTO, _SPORT, _DPORT, _PAD = 22, 23, 24, 18
-_SELECTORS = {_DST, _SRC, _IP_PROTO, _SPORT, _DPORT}
+_IP_PROTO, _SPORT, _DPORT, _PAD, _USERS = 22, 23, 24, 18, 20
+_MARK, _MASK = 10, 16
+_SELECTORS = {_DST, _SRC, _IP_PROTO, _SPORT, _DPORT, _MARK, _USERS}
 _NOTHING = {_SUPPRESS_LENGTH: b"\xff" * 4, 28: b"\xff" * 2, 29: b"\xff" * 2}
 """What the kernel tells where no route is passed over, and where no bit of a port is (Linux 6.15's masks)."""
-_KNOWN = {*_SELECTORS, *_NOTHING, _PRIORITY, _TABLE, _PROTOCOL, _PAD}
-"""FRA_*: the attributes of a rule that says nothing of a mark, a user, an interface or a tunnel."""
+_KNOWN = {*_SELECTORS, *_NOTHING, _PRIORITY, _TABLE, _PROTOCOL, _PAD, _MASK}
+"""FRA_*: the attributes of a rule that says nothing of an interface or a tunnel."""
 _INVERT = 0x2
 _LOOKUP, _REJECTS = 1, {6: "blackhole", 7: "unreachable", 8: "prohibit"}
 """FR_ACT_*; of a route's types (RTN_*) the same numbers mean the same (linux/fib_rules.h, linux/rtnetlink.h)."""
@@ -60,6 +62,7 @@ def rules() -> tuple[PolicyRule, ...]:
             rule.target,
             rule.source_ports,
             rule.target_ports,
+            rule.mark,
             rule.reject,
             tables[rule.version, table] if table else (),
         )
@@ -70,7 +73,8 @@ def rules() -> tuple[PolicyRule, ...]:
 def _rule(
     version: int, fields: dict[int, bytes], lengths: tuple[int, int], table: int, action: int
 ) -> PolicyRule | None:
-    """One rule without its routes; None for one that does neither look up nor reject, or is for UDP and the like."""
+    """One rule without its routes; None for one that does neither look up nor reject, or is for UDP and the
+    like, or for other users than this process has."""
     if action != _LOOKUP and action not in _REJECTS:
         return None
     source, target = (_network(fields.get(kind), length) for kind, length in zip((_SRC, _DST), lengths, strict=True))
@@ -79,10 +83,19 @@ def _rule(
         return None
     ports = [struct.unpack("=HH", fields[kind]) if kind in fields else None for kind in (_SPORT, _DPORT)]
     words = [f"from {source or 'all'}", f"to {target}" if target else "", "ipproto tcp" if protocol else ""]
+    if users := fields.get(_USERS):
+        low, high = struct.unpack("=II", users)
+        if not low <= os.getuid() <= high:
+            return None
+        words.append(f"uidrange {low}-{high}")
+    mark = (_number(fields[_MARK], 0), _number(fields.get(_MASK), 0xFFFFFFFF)) if _MARK in fields else None
+    if mark is not None:
+        words.append(f"fwmark {mark[0]:#x}" + (f"/{mark[1]:#x}" if mark[1] != 0xFFFFFFFF else ""))
     for word, pair in zip(("sport", "dport"), ports, strict=True):
         words.append(f"{word} {pair[0]}" + (f"-{pair[1]}" if pair[1] != pair[0] else "") if pair else "")
     words.append(f"lookup {table}" if action == _LOOKUP else _REJECTS[action])
-    return PolicyRule(version, " ".join(filter(None, words)), source, target, ports[0], ports[1], action in _REJECTS)
+    text = " ".join(filter(None, words))
+    return PolicyRule(version, text, source, target, ports[0], ports[1], mark, action in _REJECTS)
 
 
 def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:

@@ -71,8 +71,11 @@ class NetworkStage:
         port = recorder.options.plan.master_port
         host = recorder.facts.host
         picked = host.limits.port_range if host is not None and host.limits is not None else None
+        cards = [one.name for one in host.interfaces if one.up and not one.loopback and one.addresses] if host else []
+        only = cards[0] if len(cards) == 1 else None
         rules, left = await asyncio.gather(
-            in_thread(lambda: firewall.firewall(port, picked), 10.0), in_thread(lambda: leftovers.probe(port), 10.0)
+            in_thread(lambda: firewall.firewall(port, picked, only), 10.0),
+            in_thread(lambda: leftovers.probe(port), 10.0),
         )
         recorder.update_network(firewall=rules, routes=routes.table(), policy=policy.rules(), strict=routes.strict())
         if recorder.facts.host is not None:

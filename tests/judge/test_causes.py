@@ -77,6 +77,17 @@ def test_a_nodes_own_way_keeps_no_other_node_from_meeting() -> None:
     assert causes(way, missing) == {"network/w": None, "store/s": "network/w", "store/s#2": None}
 
 
+def test_nor_is_what_another_node_lacks_why_a_node_misses_its_own_way() -> None:
+    sure = replace(on("host1"), links=(("host1", "host0"),))
+    for finding, cause in (
+        (sure, None),
+        (replace(sure, blame="one-of"), "host/a"),
+        (replace(sure, nodes=()), "host/a"),
+    ):
+        way = check("network/w", finding, prevents="store reached", symptom_of="master resolved")
+        assert causes(check("host/a", on("host0"), prevents="plan agreed"), way)["network/w"] == cause
+
+
 def test_but_all_feel_it_in_what_they_do_together() -> None:
     way = check("network/w", on("host1"), prevents="store reached")
     group = check("gloo/s", on("host2"), prevents="gloo group formed", symptom_of="gloo group formed")

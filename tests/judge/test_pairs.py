@@ -101,3 +101,13 @@ def test_what_one_host_keeps_out_is_no_reason_why_another_keeps_out_others() -> 
         ("network/port-filtered", ("host0",)),
         ("mesh/peer-ports-blocked", ("host1",)),
     }
+
+
+def test_who_knows_no_way_to_node_0_lacks_it_whatever_else_node_0_lacks() -> None:
+    """host0 has no torch, and hosts nothing; host1 has no route to it; host2 would come, and is refused."""
+    a, b, c = (with_master(f, "host0", own=n == 0, resolved=["10.77.0.10"]) for n, f in enumerate(healthy(3)))
+    found = judged(no_torch(a), outside(b, "unreachable", errno=101), outside(c, "refused")).roots
+    assert {(one.check, one.nodes) for one in found} == {
+        ("environment/torch-missing", ("host0",)),
+        ("network/no-route", ("host1",)),
+    }

@@ -18,7 +18,8 @@ ip rule add from 10.77.0.11 lookup 300 && ip route add 10.0.0.0/8 dev card0 tabl
 ip route add default via 10.77.0.99 dev card0 table 300
 ip rule add to 10.77.0.10 ipproto tcp dport 29500 prohibit
 ip rule add to 10.77.0.10 ipproto udp lookup 300
-ip rule add fwmark 1 lookup 300
+ip rule add fwmark 0x11/0xff lookup 300 priority 99
+ip rule add uidrange 0-0 to 10.77.0.9 blackhole priority 98
 ip rule add not from 10.77.0.0/24 lookup 300
 ip rule add lookup main suppress_prefixlength 0
 ip -6 rule add from fd77::/64 sport 5000-6000 lookup 300
@@ -31,13 +32,16 @@ def test_rules_are_told_with_the_table_that_they_lead_to() -> None:
     usual, told = (json.loads(line) for line in lines_of(PROGRAM, "--net", tools=("ip",)))
     assert usual == [], "the three that every host has are none"
     by_text = {one["text"]: one for one in told}
-    # What is for UDP, a mark, all others or the main table's longer routes alone is not told.
+    # What is for UDP, all others or the main table's longer routes alone is not told.
     assert list(by_text) == [
+        "from all to 10.77.0.9 uidrange 0-0 blackhole",
+        "from all fwmark 0x11/0xff lookup 300",
         "from all to 10.77.0.10 ipproto tcp dport 29500 prohibit",
         "from 10.77.0.11 lookup 300",
         "from fd77::/64 sport 5000-6000 lookup 300",
     ]
-    prohibits, leads, six = told
+    users, marked, prohibits, leads, six = told
+    assert users["reject"] and users["mark"] is None and (marked["mark"], marked["reject"]) == ([0x11, 0xFF], False)
     assert prohibits["reject"] and prohibits["target"] == "10.77.0.10" and prohibits["target_ports"] == [29500, 29500]
     assert leads["source"] == "10.77.0.11" and not leads["reject"]
     entries = [(entry["network"], entry["gateway"], entry["interface"]) for entry in leads["routes"]]

@@ -10,6 +10,7 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
+from distdoctor.model.facts.firewall import Firewall, FirewallChain, PacketMark, ShutPort
 from distdoctor.model.facts.gpu import (
     NOT_ASKED,
     AmdFacts,
@@ -47,8 +48,6 @@ from distdoctor.model.facts.network import (
     ConnectOutcome,
     Contact,
     Elsewhere,
-    Firewall,
-    FirewallChain,
     HardwareAddress,
     Neighbour,
     NeighbourState,
@@ -58,7 +57,6 @@ from distdoctor.model.facts.network import (
     PolicyRule,
     PortHolder,
     Route,
-    ShutPort,
     TableRoute,
 )
 from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
@@ -128,6 +126,7 @@ __all__ = [
     "NetworkFacts",
     "NodeFacts",
     "OtherWay",
+    "PacketMark",
     "PeerCopies",
     "PolicyRule",
     "PortHolder",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from distdoctor.model.facts.firewall import Firewall
 from distdoctor.model.facts.host import AddressChoice, HostsLine, Resolution
 from distdoctor.model.plan import Plan
 
@@ -123,13 +124,16 @@ class TableRoute:
     """Packets are not sent but refused, or dropped (``ip route add unreachable``, ``prohibit``, ``blackhole``)."""
     rule: str = ""
     """The rule of policy routing that leads to it, as ``ip rule`` takes it; empty where that is one of every host's."""
+    marked: str = ""
+    """The rule of the packet filter for whose mark that rule of policy routing is; empty where it is for none."""
 
 
 @dataclass(frozen=True)
 class PolicyRule:
     """A rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
 
-    Only what is known by a packet's addresses and ports: a rule for a mark, a user or an interface is not listed.
+    Only what is known by a packet's addresses, ports and mark: a rule for another user or for an interface is not
+    listed.
     """
 
     version: int
@@ -141,6 +145,8 @@ class PolicyRule:
     target: str = ""
     source_ports: tuple[int, int] | None = None
     target_ports: tuple[int, int] | None = None
+    mark: tuple[int, int] | None = None
+    """(value, mask): the packets with this mark (``fwmark``)."""
     reject: bool = False
     """Packets are refused or dropped by the rule itself."""
     routes: tuple[TableRoute, ...] = ()
@@ -176,48 +182,6 @@ class OtherWay:
 
     interface: str
     contact: Contact
-
-
-@dataclass(frozen=True)
-class FirewallChain:
-    """One chain on the way in or out of this host that can drop packets."""
-
-    tool: Literal["nft", "iptables", "ip6tables"]
-    family: str
-    table: str
-    name: str
-    hook: Literal["input", "output"]
-    policy: str = "accept"
-    blocking_rules: tuple[str, ...] = ()
-    """The text of its rules that drop or reject."""
-
-
-@dataclass(frozen=True)
-class ShutPort:
-    """A chain of this host that lets no new connection of another host in to a port, whichever host that is."""
-
-    port: int
-    version: int
-    """Of IP: 4 or 6."""
-    how: Literal["drop", "reject", "reset"]
-    """No answer; an ICMP error; a TCP reset, as where nobody listens."""
-    rule: str
-    """The chain, and its rule that does it."""
-
-
-@dataclass(frozen=True)
-class Firewall:
-    """The packet filter of this host, as far as this user may read it."""
-
-    readable: bool
-    why_not: str | None = None
-    chains: tuple[FirewallChain, ...] = ()
-    """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
-    shut: tuple[ShutPort, ...] = ()
-    """The chains that shut MASTER_PORT for every other host, by all that is known of their rules."""
-    open_ports: tuple[tuple[int, int], ...] = ()
-    """Where it shuts ports of net.ipv4.ip_local_port_range for every other host (IPv4): the ranges of TCP ports that
-    it does not shut. Empty where it shuts none of these, or where that is not known."""
 
 
 @dataclass(frozen=True)

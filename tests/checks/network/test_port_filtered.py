@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, Route, TableRoute
+from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, PacketMark, Route, TableRoute
 from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
@@ -39,6 +39,15 @@ def back_by_policy() -> Facts:
     a, b = two()
     table = route("0.0.0.0/0", "10.77.0.99")
     return by_policy(a, f"from all sport {PORT} lookup 100", table, source_ports=(PORT, PORT)), b
+
+
+def back_by_mark(side: str = "sport", mark: int = 0x11) -> Facts:
+    """node 0's packet filter marks what comes from MASTER_PORT, and by that it goes to a gateway that is none."""
+    a, b = two()
+    rule = f"nft chain ip m c: tcp sport {PORT} packet mark set {mark:#x}"
+    a = with_network(a, firewall=Firewall(True, marks=(PacketMark(PORT, side, 4, mark, rule),)))  # type: ignore[arg-type]
+    text = "from all fwmark 0x1/0xf lookup 100"
+    return by_policy(a, text, route("0.0.0.0/0", "10.77.0.99"), mark=(1, 0xF)), b
 
 
 def shut_third() -> Facts:
@@ -165,6 +174,9 @@ ROWS = [
     Row("node 0's netmask leaves host1 out", mask_of_node_0, ("host0",), together=True),
     Row("node 0 answers by a gateway that is none", back_by_a_gateway, ("host0",), together=True),
     Row("node 0 answers by a rule of its own to such a gateway", back_by_policy, ("host0",), together=True),
+    Row("node 0 marks its answers, and a rule for the mark leads there", back_by_mark, ("host0",), together=True),
+    Row("another mark than the rule's", lambda: back_by_mark(mark=0x12), BOTH, blame="one-of"),
+    Row("the mark is for what goes to the port", lambda: back_by_mark("dport"), BOTH, blame="one-of"),
     Row("node 0 answers into a hole", back_into_a_hole, ("host0",), together=True),
     Row("a reverse path filter on node 0", reverse_path, ("host0",), together=True),
     Row("no way back", no_way_back, ("host0",), together=True),

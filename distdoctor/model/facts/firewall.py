@@ -1,0 +1,64 @@
+"""Facts about the packet filter of a host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class FirewallChain:
+    """One chain on the way in or out of this host that can drop packets."""
+
+    tool: Literal["nft", "iptables", "ip6tables"]
+    family: str
+    table: str
+    name: str
+    hook: Literal["input", "output"]
+    policy: str = "accept"
+    blocking_rules: tuple[str, ...] = ()
+    """The text of its rules that drop or reject."""
+
+
+@dataclass(frozen=True)
+class ShutPort:
+    """A chain of this host that lets no new connection of another host in to a port, whichever host that is."""
+
+    port: int
+    version: int
+    """Of IP: 4 or 6."""
+    how: Literal["drop", "reject", "reset"]
+    """No answer; an ICMP error; a TCP reset, as where nobody listens."""
+    rule: str
+    """The chain, and its rule that does it."""
+
+
+@dataclass(frozen=True)
+class PacketMark:
+    """The mark that this host's packet filter puts on what it sends from or to a port, whichever host it is for."""
+
+    port: int
+    side: Literal["dport", "sport"]
+    """It goes to that port; it comes from it, as the answers of a store do."""
+    version: int
+    """Of IP: 4 or 6."""
+    mark: int
+    rule: str
+    """The chain, and its rule that does it."""
+
+
+@dataclass(frozen=True)
+class Firewall:
+    """The packet filter of this host, as far as this user may read it."""
+
+    readable: bool
+    why_not: str | None = None
+    chains: tuple[FirewallChain, ...] = ()
+    """Only chains that can block: a policy of drop, or a rule that drops or rejects."""
+    shut: tuple[ShutPort, ...] = ()
+    """The chains that shut MASTER_PORT for every other host, by all that is known of their rules."""
+    open_ports: tuple[tuple[int, int], ...] = ()
+    """Where it shuts ports of net.ipv4.ip_local_port_range for every other host (IPv4): the ranges of TCP ports that
+    it does not shut. Empty where it shuts none of these, or where that is not known."""
+    marks: tuple[PacketMark, ...] = ()
+    """What it marks of the packets to and from MASTER_PORT."""
