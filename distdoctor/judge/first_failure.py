@@ -121,9 +121,12 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
 
 def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
     """Whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
-    younger = [one for one in later if source.part_of in (one.name, one.part_of)]
-    failed = any(match.shows not in ("noise", "hint") for one in younger for match in by_source.get(one.name, ()))
-    return any(one.progress or one.finished for one in younger) and not failed
+    return any(
+        (one.progress or one.finished)
+        and source.part_of in (one.name, one.part_of)
+        and all(match.shows in ("noise", "hint") for match in by_source.get(one.name, ()))
+        for one in later
+    )
 
 
 def _logged(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:

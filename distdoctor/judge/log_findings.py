@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
 from distdoctor.judge.log_jobs import by_job
+from distdoctor.judge.log_tries import last_try
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
@@ -101,9 +102,11 @@ def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
     return tuple(_finding(match, reading, known, None) for match in first.values())
 
 
-def _judged(logs: LogFacts, known: dict[str, Check]) -> LogJudgement:
+def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
+    logs, earlier = last_try(every)
     reading = read(logs, known)
-    notes = _unread(logs)
+    reading = replace(reading, noise=(*reading.noise, *earlier))
+    notes = [*_of_earlier(replace(logs, matches=earlier), known), *_unread(logs)]
     if reading.root is not None:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
@@ -116,8 +119,14 @@ def _judged(logs: LogFacts, known: dict[str, Check]) -> LogJudgement:
     return replace(_without_failure(logs, notes), reading=reading)
 
 
+def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
+    """What ended the try before the last one, where there was one."""
+    root = read(replace(logs, sources=()), known).root if logs.matches else None
+    return [] if root is None else [f"an earlier try is not judged; it ended with {root.check}: {_told(root)[:300]}"]
+
+
 def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
-    read_ones = [source for source in logs.sources if source.lines]
+    read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     ended = [
         f"no failure in {source.name}; it ends at line {source.lines}, last seen "
         f"{'starting up' if source.starting else 'doing'}: {source.last}"

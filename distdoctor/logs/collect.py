@@ -9,7 +9,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import error_file, places, reader, settings, tracebacks, watchdogs
+from distdoctor.logs import error_file, places, reader, settings, tracebacks, tries, watchdogs
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches
 from distdoctor.logs.places import Places
@@ -156,4 +156,5 @@ class Collector:
 @lru_cache(maxsize=1)
 def _scanner(wordings: tuple[tuple[str, tuple[Line, ...]], ...]) -> Scanner:
     """The scanner of these wordings; it takes longer to make than to read a small log."""
-    return Scanner(dict(wordings), (*tracebacks.TRIGGERS, *settings.LITERALS, *watchdogs.LITERALS, *places.LITERALS))
+    own = (tracebacks.TRIGGERS, settings.LITERALS, watchdogs.LITERALS, places.LITERALS, tries.LITERALS)
+    return Scanner(dict(wordings), [literal for literals in own for literal in literals])

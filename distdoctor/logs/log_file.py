@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import attribution, ending, tracebacks, whose
+from distdoctor.logs.tries import Tries
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.model.facts.logs import LogSource, Match, Who
 from distdoctor.model.sanitize import encodable
@@ -40,7 +41,8 @@ class LogFile:
     ) -> None:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
-        self._scanner, self._keep, self._exceptions = scanner, keep, exceptions
+        self._scanner, self._exceptions, self._tries = scanner, exceptions, Tries()
+        self._keep = lambda match: keep(self._tries.of(match))
         self._file, self._tail, self._open = attribution.of_file(self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
         self._search = scanner.begin()
@@ -55,12 +57,14 @@ class LogFile:
             if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
                 continue
             number += block.count(b"\n", counted, start)
+            self._tries.between(block[counted:start])
             context, at = (block, start) if start > tracebacks.BACK else (tail + block, len(tail) + start)
             who, text = attribution.split(attribution.readable(block[start:end]))
             if self._since is None or self._is_since(who.time, block[counted:start]):
                 who = attribution.within(attribution.mentioned(who, text), self._file)
                 self._line(Match("", "cause", self.name, number, text, who), known, context, at)
             counted = start
+        self._tries.between(block[counted:])
         if block:
             self.lines += block.count(b"\n")
             self.size += len(block)
@@ -105,8 +109,10 @@ class LogFile:
         quoted = tracebacks.is_source(text)
         if quoted:
             known = [one for one in known if one.line.source]
-        elif self._hear is not None:
-            self._hear(line.who, text)
+        else:
+            self._tries.hear(text)
+            if self._hear is not None:
+                self._hear(line.who, text)
         for one in known:
             values = one.values(text)
             if one.line.shows == "cause" and _ADVICE.match(text):

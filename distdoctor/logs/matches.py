@@ -36,6 +36,7 @@ class Matches:
             kind,
             match.ranks,
             match.source,
+            match.values.get("try"),
         )
         known = self._known.get(key)
         if known is not None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from distdoctor.logs import json_lines
 
-Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary"]
+Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
 BLOCK = 1 << 20
 """Bytes that are read at once."""
@@ -37,6 +37,13 @@ _ROTATED = re.compile(
     r"(?P<log>.+?)(?:[.-](?P<day>\d{8}(?:[-T_]?\d{4,6})?|\d{4}-\d\d-\d\d)|\.(?P<number>\d{1,3}))(?:\.(?:gz|zst))?", re.S
 )
 """What logrotate and Python's handlers make of the names of older parts of a log."""
+_DUMPED = (b"entries", b"pg_config", b"pg_status")
+"""Names of what a flight recorder's dump holds, near its beginning."""
+_CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
+"""Bytes that no text has."""
+NOT_WRITTEN_TO = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".py", ".sbatch", ".sh", ".slurm")
+NOT_WRITTEN_TO += (".toml", ".tsv", ".yaml", ".yml")
+"""How the names of files end that lie beside a job's logs: read like these, but not asked how they end."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 
@@ -130,7 +137,11 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
             head = _peek(raw)
     except (OSError, EOFError, zlib.error) as err:
         raise Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}") from None
-    return kind_of(head), raw
+    kind = kind_of(head)
+    if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
+        kind = kind if any(name in head for name in _DUMPED) else "binary"
+    beside = not source.given and kind == "log" and source.name.endswith(NOT_WRITTEN_TO)
+    return "beside" if beside and not json_lines.is_log(head) else kind, raw
 
 
 def _raw(source: Source) -> io.BufferedReader:
@@ -180,11 +191,24 @@ class _InPieces(io.RawIOBase):
         return len(piece)
 
 
+def _is_no_text(head: bytes) -> bool:
+    """Whether these are the bytes of a program's data, as TensorBoard's events and safetensors are.
+
+    Logs have NUL bytes, too: of UTF-16, and where a file was cut while it was written to.
+    """
+    if b"\0" not in head:
+        return False
+    if head[8:10] == b'{"' and b"\0" in head[:8]:  # safetensors: the length of the text that follows
+        return True
+    text = head.replace(b"\0", b"")
+    return len(text) - len(text.translate(None, _CONTROL)) > len(text) // 20
+
+
 def kind_of(head: bytes) -> Kind:
     """What begins with these bytes."""
     if head.startswith(b"\x80") and head[1:2] in b"\x02\x03\x04\x05":
         return "flight-recorder"
-    if head.startswith(_NO_LOGS):
+    if head.startswith(_NO_LOGS) or _is_no_text(head):
         return "binary"
     start = head.lstrip()
     if start.startswith(b"{"):

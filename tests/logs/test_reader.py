@@ -222,7 +222,7 @@ def test_what_zstd_makes_of_much_is_not_held_at_once(tmp_path: Path) -> None:
 
 def test_many_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     for number in range(20):
-        (tmp_path / f"{number}.pickle").write_bytes(b"\x80\x02broken")
+        (tmp_path / f"{number}.pickle").write_bytes(b"\x80\x02X\x07\0\0\0entriesbroken")
     notes = judged(tmp_path).notes
     assert len(notes) == 4 and notes[-1] == "and 17 more files like this"
 

@@ -1,0 +1,57 @@
+"""Of a job that was tried several times, the last try: what ended an earlier one is no reason for what ended it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from distdoctor.model.facts.logs import LogFacts, Match
+
+_ATTEMPT = re.compile(r"(?P<run>.*?)(?:^|/)attempt_(?P<number>\d{1,6})/\d{1,6}/[^/]+$", re.S)
+"""The folders of torchrun's --log-dir: one for each run of a node's launcher, in it one for each start of its ranks."""
+
+
+def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
+    """``logs`` without what earlier tries left, and that."""
+    attempts = {source.name: _attempt(source.name) for source in logs.sources}
+    last: dict[str, int] = {}
+    for run, number in filter(None, attempts.values()):
+        last[run] = max(last.get(run, 0), number)
+    over = {name for name, one in attempts.items() if one is not None and one[1] < last[one[0]]}
+    tries = {name: _last_of(name, logs.matches) for name in {match.source for match in logs.matches}}
+    earlier = tuple(
+        match
+        for match in logs.matches
+        if not match.compared and (match.source in over or _number(match) < tries[match.source])
+    )
+    if not earlier and not over:
+        return logs, ()
+    gone = {match.order for match in earlier}
+    return replace(
+        logs,
+        sources=tuple(source for source in logs.sources if source.name not in over),
+        matches=tuple(match for match in logs.matches if match.order not in gone),
+    ), earlier
+
+
+def _attempt(name: str) -> tuple[str, int] | None:
+    found = _ATTEMPT.fullmatch(name)
+    return (found["run"], int(found["number"])) if found else None
+
+
+def _last_of(name: str, matches: Iterable[Match]) -> int:
+    """The number of the last try of one log that shows a failure of its own; 0 where launchers of several nodes, which
+    end one after another, speak in it."""
+    own = [match for match in matches if match.source == name]
+    if len({match.who.host for match in own} - {None}) > 1 or len({match.who.task for match in own} - {None}) > 1:
+        return 0
+    return max((_number(match) for match in own if match.shows == "cause" or match.exception or _ended(match)), default=0)
+
+
+def _ended(match: Match) -> bool:
+    return "row" in match.values or "ChildFailedError" in match.text
+
+
+def _number(match: Match) -> int:
+    return int(match.values.get("try", 0))

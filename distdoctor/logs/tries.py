@@ -1,0 +1,70 @@
+"""Tries of one job after another in one log: nohup's output that was appended to, a requeued job, torchrun's restarts.
+
+A new one is told only where the launcher of the one before had ended, and then a launcher was started, or steps of a
+job that works were written.
+"""
+
+from __future__ import annotations
+
+import re
+
+from distdoctor.logs.attribution import readable, split
+from distdoctor.logs.ending import PROGRESS
+from distdoctor.model.facts.logs import Match
+
+LITERALS = (
+    "Setting OMP_NUM_THREADS environment variable",  # torch/distributed/run.py, at every start
+    "] WORLD INFO DICT: ",  # deepspeed/launcher/launch.py
+    "values were not passed to `accelerate launch`",
+)
+STEPS = 3
+"""Different lines with steps that a job which works has written at least."""
+LOOKED_AT = 256 << 10
+"""Bytes between two known lines in which they are looked for."""
+_ENDED = re.compile(r"ChildFailedError|\bfailed \(exitcode: -?\d|\bexits with return code = -?[1-9]")
+"""The launcher of a node tells so when its processes are gone: of torchrun, of DeepSpeed."""
+_START = re.compile(
+    r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
+    r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
+)
+
+
+class Tries:
+    """``number`` is that of the try that a log is in, from 0."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._ended = self._started = False
+        self._steps: set[str] = set()
+
+    def between(self, piece: bytes) -> None:
+        """What stands between two known lines."""
+        if not self._ended or self._begun:
+            return
+        for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
+            text = split(readable(raw[:400]))[1]
+            if PROGRESS.search(text):
+                self._steps.add(text)
+                if self._begun:
+                    return
+
+    def hear(self, text: str) -> None:
+        """A line that has a literal in it."""
+        if self._ended and _START.search(text):
+            self._started = True
+
+    def of(self, match: Match) -> Match:
+        """``match`` with the number of its try."""
+        if match.shows in ("noise", "hint"):
+            return match
+        if self._ended and self._begun:
+            self.number += 1
+            self._ended = self._started = False
+            self._steps.clear()
+        self._ended = self._ended or bool(_ENDED.search(match.text))
+        values = {**match.values, "try": str(self.number)} if self.number else match.values
+        return match if values is match.values else Match(**{**match.__dict__, "values": values})
+
+    @property
+    def _begun(self) -> bool:
+        return self._started or len(self._steps) >= STEPS
