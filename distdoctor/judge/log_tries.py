@@ -1,4 +1,4 @@
-"""Of a job that was tried several times, the last try: what ended an earlier one is no reason for what ended it. Pure."""
+"""Of a job that was tried several times, the last try: what ended an earlier one did not end it. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def _last_of(name: str, matches: Iterable[Match]) -> int:
     own = [match for match in matches if match.source == name]
     if len({match.who.host for match in own} - {None}) > 1 or len({match.who.task for match in own} - {None}) > 1:
         return 0
-    return max((_number(match) for match in own if match.shows == "cause" or match.exception or _ended(match)), default=0)
+    return max(
+        (_number(match) for match in own if match.shows == "cause" or match.exception or _ended(match)), default=0
+    )
 
 
 def _ended(match: Match) -> bool:

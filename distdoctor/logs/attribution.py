@@ -26,7 +26,8 @@ _PREFIXES = tuple(
         r"(?P<host>(?!rank|step|epoch|iter|batch|layer|loss)[a-z][\w.-]{0,62}[-_]\d{1,4}) {1,60}\| ",
         # stern: pod and container, before what nothing but a job writes
         r"(?P<host>[a-z0-9][a-z0-9.-]{0,200}-[a-z0-9]{1,10}) [a-z0-9][a-z0-9-]{0,62} "
-        r"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{4} \d\d:|(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$))",
+        r"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{4} \d\d:"
+        r"|(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$))",
         r"\((?:[\w.:=/,-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",  # Ray
         r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?",
         r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] ",  # NCCL
@@ -72,9 +73,10 @@ _PATHS = tuple(
     re.compile(pattern, re.I)
     for pattern in (
         r"attempt_\d+/(?P<local_rank>\d{1,4})/(?:std(?:out|err)\.log|error\.json)$",
-        r"(?:^|[/._-])rank[._-]?(?P<rank>\d{1,6})(?:[/._-]|$)",
+        r"(?:^|[/._-])rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",
+        r"/rank[._-]?(?P<rank>\d{1,6})/",  # mpirun --output-filename
         r"(?:^|/)\d{1,12}(?:_\d{1,9})?_(?P<rank>\d{1,6})_log\.(?:out|err)$",  # submitit's
-        r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[/._-]|$)",
+        r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
         r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt|dmesg|kmsg|journal)|/)",
     )
 )

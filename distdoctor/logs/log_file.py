@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import attribution, ending, tracebacks, whose
-from distdoctor.logs.tries import Tries
 from distdoctor.logs.scanner import Known, Scanner
+from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, Who
 from distdoctor.model.sanitize import encodable
 
@@ -42,7 +42,7 @@ class LogFile:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
         self._scanner, self._exceptions, self._tries = scanner, exceptions, Tries()
-        self._keep = lambda match: keep(self._tries.of(match))
+        self._kept_by = keep
         self._file, self._tail, self._open = attribution.of_file(self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
         self._search = scanner.begin()
@@ -101,6 +101,9 @@ class LogFile:
             self._now = time
         assert self._since is not None and self._now is not None
         return self._now < 0 or not attribution.earlier(self._now, self._since)
+
+    def _keep(self, match: Match) -> None:
+        self._kept_by(self._tries.of(match))
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text, found = line.text, False

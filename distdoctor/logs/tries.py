@@ -7,6 +7,7 @@ job that works were written.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS
@@ -62,8 +63,7 @@ class Tries:
             self._ended = self._started = False
             self._steps.clear()
         self._ended = self._ended or bool(_ENDED.search(match.text))
-        values = {**match.values, "try": str(self.number)} if self.number else match.values
-        return match if values is match.values else Match(**{**match.__dict__, "values": values})
+        return replace(match, values={**match.values, "try": str(self.number)}) if self.number else match
 
     @property
     def _begun(self) -> bool:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import pickle
+import struct
 from pathlib import Path
+
+import pytest
 
 from distdoctor.judge.log_findings import LogJudgement
 from tests.logs.test_first_failure import CLOSED, raised
@@ -69,3 +73,97 @@ def test_the_kernel_log_that_is_named_for_its_host(tmp_path: Path) -> None:
     lost = "[864000.1] NVRM: Xid (PCI:0000:4e:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
     found = judged_folder(tmp_path, gpu07__dmesg=lost, job__out=raised("[rank0]: ", CLOSED))
     assert [(finding.check, finding.nodes) for finding in found.findings[:1]] == [("gpu/hardware", ("gpu07",))]
+
+
+SHAPE = "RuntimeError: The size of tensor a (512) must match the size of tensor b (513)"
+TABLE = """E0102 03:04:07.1 9 torch/distributed/elastic/x.py:8] failed (exitcode: 1) local_rank: 3 (pid: 9) of binary: p
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-01-02_03:04:06
+  host      : {}
+  rank      : 3 (local_rank: 3)
+  exitcode  : 1 (pid: 9)
+"""
+START = "W0102 03:05:00.1 9 torch/distributed/run.py:766] Setting OMP_NUM_THREADS environment variable for each\n"
+
+
+@pytest.mark.parametrize("between", [STEPS, START], ids=["steps", "a launcher"])
+def test_what_ended_an_earlier_try_is_not_blamed(tmp_path: Path, between: str) -> None:
+    text = START + raised("[rank0]: ", IN_USE) + TABLE.format("n0") + between + raised("[rank3]: ", OUT_OF_MEMORY)
+    (tmp_path / "nohup.out").write_text(text + TABLE.format("n0"))
+    found = judged_files(tmp_path)
+    assert roots(found) == ["gpu/out-of-memory"] and found.findings[0].ranks == (3,)
+    assert "network/port-in-use" not in [finding.check for finding in found.findings]
+    assert "an earlier try" in found.notes[0] and "network/port-in-use" in found.notes[0]
+
+
+def test_launchers_of_two_nodes_are_no_two_tries(tmp_path: Path) -> None:
+    """One of them was started late, and its ranks found nobody."""
+    late = START + raised("[rank8]: ", OUT_OF_MEMORY) + TABLE.format("n1")
+    (tmp_path / "job.out").write_text(START + raised("[rank0]: ", IN_USE) + TABLE.format("n0") + late)
+    assert roots(judged_files(tmp_path)) == ["network/port-in-use"]
+
+
+def test_a_launcher_that_is_only_ended_is_no_try_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text(raised("[rank3]: ", OUT_OF_MEMORY) + TABLE.format("n0") + START + CLOSED)
+    assert roots(judged_files(tmp_path)) == ["gpu/out-of-memory"]
+
+
+@pytest.mark.parametrize("ends", ["", "Training finished\n"])
+def test_only_the_last_of_torchruns_restarts_counts(tmp_path: Path, ends: str) -> None:
+    for place, text in {"0/2": raised("[rank2]: ", OUT_OF_MEMORY), "1/2": STEPS + ends, "1/0": STEPS + ends}.items():
+        folder = tmp_path / f"none_ab12/attempt_{place}"
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text(text)
+    found = judged_files(tmp_path)
+    assert (found.verdict, roots(found)) == ("pass" if ends else "warn", [])
+    assert "gpu/out-of-memory" in " ".join(found.notes)
+    (tmp_path / "none_ab12/attempt_1/2/stderr.log").write_text(STEPS + raised("", SHAPE))
+    found = judged_files(tmp_path)
+    assert roots(found) == ["process/exception"] and found.findings[0].local_ranks == (2,)
+
+
+def test_a_failure_that_a_part_of_a_log_went_on_after_is_over_though_another_came(tmp_path: Path) -> None:
+    parts = {"a__log__2": raised("", IN_USE), "a__log__1": STEPS, "a__log": STEPS + raised("", SHAPE)}
+    assert roots(judged_folder(tmp_path, **parts)) == ["process/exception"]
+
+
+def test_what_lies_beside_the_logs_of_a_job(tmp_path: Path) -> None:
+    """Checkpoints, events and settings are no logs, and none of them has to end with the end of the job."""
+    events = b"".join(struct.pack("<QI", 24, 7) + bytes(range(number % 7, 28)) for number in range(300))
+    beside = {
+        "events.out.tfevents.1.node0": events,
+        "optimizer.pkl": pickle.dumps({"state": [1, 2]}),
+        "model.safetensors": struct.pack("<Q", 60) + b'{"w":{"dtype":"F32"}}' + b" " * 60,
+        "args.json": b'{"lr": 1}',
+        "metrics.csv": b"step,loss\n1,2\n",
+    }
+    for name, content in beside.items():
+        (tmp_path / name).write_bytes(content)
+    found = judged_folder(tmp_path, train__log=STEPS + "Training finished\n")
+    assert found.verdict == "pass" and not any("tfevents" in note and "no failure" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("before", "host"),
+    [
+        ("[pod/train-worker-1/pytorch] ", "train-worker-1"),
+        ("[pod/train-worker-1/pytorch] 2025-01-02T03:04:05.123456789Z ", "train-worker-1"),
+        ("\x1b[36mtrain-worker-1\x1b[0m \x1b[96mpytorch\x1b[0m ", "train-worker-1"),
+        ("trainer-1-1  | ", "trainer-1-1"),
+        ("[1,mpirank:9,algo-2]<stderr>:", "algo-2"),
+    ],
+)
+def test_whom_what_gathers_the_logs_of_containers_names(tmp_path: Path, before: str, host: str) -> None:
+    (tmp_path / "all.log").write_text(raised(before, SHAPE))
+    (finding,) = judged_files(tmp_path).findings
+    assert (finding.check, finding.nodes) == ("process/exception", (host,)) and "raised at" in finding.evidence[-1]
+    assert finding.ranks == ((9,) if "mpirank" in before else ())
+
+
+@pytest.mark.parametrize("name", ["1/rank.5/stderr", "4711_5_log.err", "4711_12_5_log.err"])
+def test_the_rank_in_the_name_of_a_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(raised("", SHAPE))
+    assert judged_files(tmp_path).findings[0].ranks == (5,)
