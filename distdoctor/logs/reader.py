@@ -41,9 +41,8 @@ _DUMPED = (b"entries", b"pg_config", b"pg_status")
 """Names of what a flight recorder's dump holds, near its beginning."""
 _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 """Bytes that no text has."""
-NOT_WRITTEN_TO = tuple(
-    ".cfg .conf .csv .html .ini .ipynb .json .md .py .sbatch .sh .slurm .toml .tsv .yaml .yml".split()
-)
+NOT_WRITTEN_TO: tuple[str, ...] = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".py")
+NOT_WRITTEN_TO += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml")
 """How the names of files end that lie beside a job's logs: read like these, but not asked how they end."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
