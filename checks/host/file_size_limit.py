@@ -8,6 +8,7 @@ when a DataLoader passes its first batch.
 Why it happens
 --------------
 A limit on the size of files (`ulimit -f`, LimitFSIZE= of a unit, limits.conf) also counts for what lies in /dev/shm.
+Where it is 0, torchrun finds no folder for temporary files and does not start.
 
 Fix
 ---
@@ -15,7 +16,7 @@ Fix
 
 When it is harmless
 -------------------
-Where the job writes nothing of that size.
+Where the job writes nothing of that size; before a job it is a warning, unless it is 0.
 
 See also
 --------
@@ -24,9 +25,10 @@ host/disk-full, host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
-SEVERITY = "warn"
+SEVERITY = "fail"
+PREVENTS = "store used"
 MATTERS = "checkpoints, and tensors in shared memory, end at that size"
 LOOKS_AT = ("host.limits",)
 ENOUGH = 1 << 30
@@ -39,11 +41,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             bad,
             f"No file that the job writes on {names_of(list(bad))} may be larger than {min(bad.values()):,} bytes.",
+            severity="fail" if any(map(ends_torchrun, bad)) else "warn",
             evidence=(f"{node.name}: the limit on the size of files (ulimit -f) is {n:,} B" for node, n in bad.items()),
             fixes=(
                 Fix.on(bad, "Take the limit off, in the shell that starts the job.", commands=("ulimit -f unlimited",)),
             ),
         )
+
+
+def ends_torchrun(node: Node) -> bool:
+    """Whether not even a temporary file can be written, without which torchrun does not start."""
+    folder = node.system.temporary
+    return node.limits.file_size == 0 and node.plan.started == "node" and folder is not None and folder.path is None
 
 
 def limit(size: int | None) -> int:

@@ -8,11 +8,13 @@ A rank is killed while it imports torch or makes its first tensors: `exitcode: -
 Why it happens
 --------------
 The memory limit of the cgroup (docker run --memory, a pod's limits, SLURM's --mem) is for all processes in it together.
-Each rank imports torch for itself, which takes some hundred megabytes of its own before it has allocated anything.
+Each rank imports torch for itself, which takes some hundred megabytes of its own before it has allocated anything. A
+limit that each process has for itself (ulimit -d, ulimit -v; limits.conf) ends ranks with other words: a thread's
+stack is memory, too, so that `Resource temporarily unavailable` may mean this one.
 
 Fix
 ---
-Raise the limit, or start fewer ranks on the node.
+Raise the limit, or start fewer ranks on the node. Take the limits of ulimit off in the shell that starts the job.
 
 When it is harmless
 -------------------
@@ -25,7 +27,7 @@ process/killed-by-oom, environment/torch-broken
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, names_of, rank_count
 
 SEVERITY = "fail"
 MATTERS = "the ranks fit in while they only start; the model and the data come on top"
@@ -34,9 +36,25 @@ LOOKS_AT = ("host.limits",)
 AMPLE = 1.5
 """How many times the least should be there."""
 MIB = 1 << 20
+OF_A_PROCESS = (("data", "d", 1024 * MIB), ("address space", "v", 4096 * MIB))
+"""What ulimit limits, its letter, and the bytes below which it is told. A rank of torch 2.13 for CPUs has 286 MiB of
+data and 904 MiB of address space after a step of the smallest model."""
+WORDS = (
+    "Resource temporarily unavailable",
+    "Cannot allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "MemoryError",
+    "can't start new thread",
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    yield from of_cgroups(cluster)
+    yield from of_processes(cluster)
+
+
+def of_cgroups(cluster: Cluster) -> Iterator[Finding]:
     bad = [node for node in cluster.nodes if (least := need(node)) and left(node) < AMPLE * least]
     short = [node for node in bad if left(node) < (need(node) or 0)]
     blamed = short or bad
@@ -49,6 +67,41 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(seen(node) for node in blamed),
             fixes=(Fix.on(node, fix_said(node)) for node in blamed),
         )
+
+
+def of_processes(cluster: Cluster) -> Iterator[Finding]:
+    """The limits of ulimit. Where torch could not even be imported, that says it."""
+    bad = {node: found for node in cluster.nodes if node.identity.torch_failure is None and (found := low(node))}
+    if not bad:
+        return
+    said = errors_with_words(cluster, WORDS)
+    refused = [node for node in bad if node.name in said]
+    blamed = refused or list(bad)
+    yield Finding.about(
+        blamed,
+        f"A process on {names_of(blamed)} may have little memory.",
+        title="A process may have too little memory",
+        severity="fail" if refused else "warn",
+        evidence=(line for node in blamed for line in (*bad[node].values(), *said.get(node.name, ()))),
+        fixes=(
+            Fix.on(
+                node,
+                "Take the limit off, in the shell that starts the job.",
+                commands=(f"ulimit -{letter} unlimited" for letter in bad[node]),
+            )
+            for node in blamed
+        ),
+    )
+
+
+def low(node: Node) -> dict[str, str]:
+    """ulimit's letter of each limit that is low, and what was seen of it."""
+    limits = zip(OF_A_PROCESS, (node.limits.data_segment, node.limits.address_space), strict=True)
+    return {
+        letter: f"{node.name}: the limit on {what} (ulimit -{letter}) is {limit // MIB:,} MiB for each process"
+        for (what, letter, least), limit in limits
+        if limit is not None and 0 <= limit < least
+    }
 
 
 def need(node: Node) -> int | None:

@@ -59,6 +59,7 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 PREVENTS = "store used"
+FOLLOWS = ("host/duplicate-hostname",)
 FOLLOWS_ANYWHERE = ("environment/torch-missing",)
 
 

@@ -33,6 +33,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, TemporaryFolder, n
 SEVERITY = "fail"
 MATTERS = "what needs a temporary file, such as a DataLoader with workers, would fail; the ranks start without one"
 PREVENTS = "store used"
+FOLLOWS = ("host/file-size-limit",)
 LOOKS_AT = ("host.temporary",)
 
 

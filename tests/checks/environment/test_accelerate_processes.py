@@ -1,4 +1,7 @@
-"""environment/accelerate-processes: what it finds, and what it leaves alone."""
+"""environment/accelerate-processes: what it finds, and what it leaves alone.
+
+It has no case in the lab: what each machine has is told by the GPUs that torch sees there.
+"""
 
 from __future__ import annotations
 

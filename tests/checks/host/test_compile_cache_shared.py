@@ -1,4 +1,7 @@
-"""host/compile-cache-shared: what it finds, and what it leaves alone."""
+"""host/compile-cache-shared: what it finds, and what it leaves alone.
+
+It has no case in the lab: its hosts are one kernel, and the containers of one host may share a cache.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Limits
+from distdoctor.model.facts import Limits, TemporaryFolder
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, with_host
 
@@ -14,7 +14,15 @@ def limited(size: int | None) -> Facts:
     return zero, with_host(one, limits=Limits(file_size=size))
 
 
+def no_file_at_all() -> Facts:
+    """Nor a temporary one."""
+    zero, one = limited(0)
+    none = TemporaryFolder(None, "No usable temporary directory found in ['/tmp', '/']", "/root")
+    return zero, with_host(one, temporary=none)
+
+
 ROWS = [
+    Row("not even a temporary one", no_file_at_all, ("host1",), together=True),
     Row("100 kB", lambda: limited(102_400), ("host1",), "warn", together=True),
     Row("nothing", lambda: limited(0), ("host1",), "warn", together=True),
 ]

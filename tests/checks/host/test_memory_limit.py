@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.checks.row import Facts, LookAlike, Row, found, left_alone
-from tests.clusters.limits import MIB, on
-from tests.facts_builder import with_identity
+from distdoctor.model.facts import TorchFailure
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters.limits import KILLED, MIB, on
+from tests.facts_builder import failing, with_identity
 
 CHECK = "host/memory-limit"
 
@@ -16,7 +17,28 @@ def memory(limit: int | None, used: int | None = 40, torch: int | None = 180) ->
     return zero, with_identity(one, torch_memory=each)
 
 
+def of_each_process(text: str = "", **limits: int) -> Facts:
+    """The ranks of node 1 have these limits, in MiB, and say ``text`` where they make their gloo group."""
+    zero, one = on((1,), **{name: size * MIB for name, size in limits.items()})
+    if not text:
+        return zero, one
+    return failing(zero, "gloo", KILLED, killed=True), failing(one, "gloo", text)
+
+
+def without_torch() -> Facts:
+    zero, one = of_each_process(address_space=500)
+    failure = TorchFailure("OSError", "failed to map segment from shared object", address_space=500 * MIB)
+    return zero, with_identity(one, torch=None, torch_failure=failure, torch_error="failed to map segment")
+
+
+NO_STACK = "RuntimeError: Resource temporarily unavailable"
+"""What std::thread says where there is no memory for a thread's stack (pthread_create(3): EAGAIN)."""
 ROWS = [
+    Row(
+        "no memory for a thread's stack", lambda: of_each_process(NO_STACK, data_segment=195), ("host1",), together=True
+    ),
+    Row("data for the ranks alone", lambda: of_each_process(data_segment=300), ("host1",), "warn", together=True),
+    Row("little address space", lambda: of_each_process(address_space=1500), ("host1",), "warn", together=True),
     Row("less than the ranks take", lambda: memory(399), ("host1",), together=True),
     Row("little more", lambda: memory(570), ("host1",), "warn", together=True),
 ]
@@ -26,7 +48,19 @@ LOOK_ALIKES = [
     LookAlike("no limit", lambda: memory(None)),
     LookAlike("what is used is not known", lambda: memory(300, used=None)),
     LookAlike("torch was not imported", lambda: memory(300, torch=None)),
+    LookAlike("64 GiB of address space", lambda: of_each_process(address_space=65536, data_segment=32768)),
+    LookAlike("torch itself does not fit", without_torch, "environment/torch-broken"),
+]
+
+CURES = [
+    Cure(
+        "the limits of ulimit off",
+        lambda: of_each_process(address_space=1500, data_segment=300),
+        {"host1": {"commands": ("ulimit -d unlimited", "ulimit -v unlimited")}},
+        only=True,
+    ),
 ]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -1,4 +1,7 @@
-"""nccl/rdma-device-missing: what it finds, and what it leaves alone."""
+"""nccl/rdma-device-missing: what it finds, and what it leaves alone.
+
+It has no case in the lab: it is told of jobs that make an NCCL group, which a build of torch without CUDA cannot.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""nccl/topo-file-bad: what it finds, what it leaves alone, and what cures it."""
+"""nccl/topo-file-bad: what it finds, what it leaves alone, and what cures it.
+
+It has no case in the lab: it is told of jobs that make an NCCL group, which a build of torch without CUDA cannot.
+"""
 
 from __future__ import annotations
 

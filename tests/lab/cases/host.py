@@ -12,6 +12,8 @@ from tests.lab.faults.host import (
     full_folder,
     kernel_says,
     leftover,
+    logind_keeps,
+    logind_removes,
     long_temporary_folder,
     memory_limit,
     own_folder,
@@ -23,7 +25,8 @@ from tests.lab.faults.host import (
 from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, c10d, flag, one_node, shell, variable
 from tests.lab.faults.links import second_network
-from tests.lab.faults.names import name_removed, own_name_at, silent_name_server
+from tests.lab.faults.names import name_at, name_removed, own_name_at, silent_name_server
+from tests.lab.faults.storage import server_answers, stalled_folder
 from tests.lab.harness.case import Case, patient
 from tests.lab.harness.host import PRIVATE, SHARED
 
@@ -73,5 +76,9 @@ CASES = [
         Case("c10d, each host called by a card to which the other has no route", together(second_network("10.99.0.10/24", "10.99.1.11/24"), flag("--local-addr", "10.99.0.10", 0), flag("--local-addr", "10.99.1.11", 1), c10d("a", "a")), "host/rendezvous-name", ["host0"], torch="16 s, an errno, another address"),
         Case("c10d, host0 called by a card that a default route does not lead to", together(second_network("10.99.0.10/24", ""), inside(1, "ip route add default via 10.77.0.99"), flag("--local-addr", "10.99.0.10", 0), c10d("a", "a")), "host/rendezvous-name", ["host0"], torch="never"),
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
+        Case("a file server does not answer", together(stalled_folder("HF_HOME", "fs1", 1), kernel_says("nfs: server fs1 not responding, still trying", 1)), "host/filesystem-stalled", ["host1"], "warn", by_hand=together(server_answers, variable("LD_PRELOAD", None, 1), variable("HF_HOME", None, 1)), needs=["cc"], torch="never (trains)"),
+        Case("two hosts called worker", together(name_at(0, "worker", "10.77.0.10"), name_at(1, "worker", "10.77.0.11"), c10d("a", "a")), "host/duplicate-hostname", ["worker#0", "worker#1"], hosts=["worker", "worker"], master="10.77.0.10", torch="60 s, one side"),
+        Case("300 MB of data for each process", shell("ulimit -S -d 300000", 1), "host/memory-limit", ["host1"], "warn", torch="never (trains)"),
+        Case("logind removes shared memory", logind_removes(4711, 1), "host/remove-ipc", ["host1"], "info", by_hand=logind_keeps, torch="never (trains)"),
     ),
 ]  # fmt: skip

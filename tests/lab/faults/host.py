@@ -14,6 +14,7 @@ from tests.lab.harness.cgroups import MEMORY, PIDS, limited_cgroup
 from tests.lab.harness.host import PRIVATE, ROOT
 from tests.lab.harness.launch import PORT, Fault, Launch
 
+LOGIND = f"{PRIVATE}/systemd/logind.conf.d/lab.conf"
 HTTP_SERVER = """
 import http.server, sys
 server = http.server.ThreadingHTTPServer(("", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler)
@@ -175,6 +176,29 @@ def unknown_user(uid: int, *hosts: int) -> Fault:
                 start.env |= {"HOME": None, "USER": None, "LOGNAME": None}
 
     return inject
+
+
+def logind_removes(uid: int, on: int) -> Fault:
+    """Host ``on`` has logind with RemoveIPC=yes, and the job runs as a user with an entry who is in no session."""
+    entry = f"ann:x:{uid}:{uid}::{PRIVATE}/tmp:/bin/sh"
+
+    def inject(launch: Launch) -> None:
+        launch.cluster[on].open_to_users()
+        for start in launch.on(on):
+            start.uid = uid
+
+    return together(
+        inject,
+        inside(on, f"mkdir -p {PRIVATE}/systemd/users {PRIVATE}/systemd/logind.conf.d"),
+        inside(on, f"printf '[Login]\\nRemoveIPC=yes\\n' > {LOGIND}"),
+        inside(on, f"(cat /etc/passwd; echo {entry}) > {PRIVATE}/passwd; mount --bind {PRIVATE}/passwd /etc/passwd"),
+    )
+
+
+def logind_keeps(launch: Launch) -> None:
+    """RemoveIPC=no on every host that has the setting."""
+    for host in launch.cluster:
+        host.inside(f"[ ! -e {LOGIND} ] || printf '[Login]\\nRemoveIPC=no\\n' > {LOGIND}")
 
 
 def memory_limit(megabytes: int, *hosts: int) -> Fault:
