@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 
+from distdoctor.mesh.target import addresses_of
+from distdoctor.model.addresses import is_loopback
+from distdoctor.probes.connect import connect
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.participant import OWN, Participant
 
 SILENT_SECONDS = 6.0
 """Six times as long as a participant that is alive takes to show it."""
+STALLED_SECONDS = 15.0
+"""The same of one whose listener is still there: it was stopped, or gets no processor, and may go on."""
+KNOCK_SECONDS = 1.0
+"""How long its kernel may take to accept a connection."""
 
 
 class Heartbeats:
@@ -21,15 +29,30 @@ class Heartbeats:
         self._beats: dict[int, tuple[int, float]] = {}
 
     async def feel(self, participants: Sequence[Participant]) -> None:
-        """Mark those of ``participants`` as lost that have shown nothing for SILENT_SECONDS."""
+        """Mark those of ``participants`` as lost that have shown nothing for SILENT_SECONDS, where they are gone."""
         now = time.monotonic()
         if now - self._looked < 1.0:
             return
         self._looked = now
+        silent = []
         for one in participants:
             if one.number == OWN:
                 continue
             beat = await self._inbox.number(self._inbox.keys.beat(one.number))
             before, since = self._beats.get(one.number, (-1, now))
             self._beats[one.number] = (beat, now if beat != before else since)
-            one.lost = beat == before and now - since > SILENT_SECONDS
+            if beat == before and now - since > SILENT_SECONDS:
+                silent.append((one, now - since))
+        there = await asyncio.gather(*(listens(one) for one, _ in silent))
+        for (one, seconds), still in zip(silent, there, strict=True):
+            one.lost = not still or seconds > STALLED_SECONDS
+
+
+async def listens(one: Participant) -> bool:
+    """Whether the listener of a participant is still there: a kernel accepts for a process that does not run, and
+    refuses for one that has ended."""
+    address = next((address for _, address in addresses_of(one.facts, nccl=False)), None)
+    # Its facts are its own word: nobody is to learn by them what listens on this host's loopback.
+    if one.mesh_port is None or address is None or is_loopback(address):
+        return False
+    return (await connect(address, one.mesh_port, KNOCK_SECONDS)).outcome == "open"

@@ -1,4 +1,4 @@
-"""A doctor that is stopped for five seconds, at different moments: whatever it says then, no port was blocked."""
+"""A doctor that is stopped for some seconds, at different moments: whatever it says then, no port was blocked."""
 
 from __future__ import annotations
 
@@ -32,3 +32,15 @@ def test_five_seconds_of_silence_are_no_blocked_port(on: int, after: float) -> N
         found = {finding["check"] for finding in report["findings"] if finding["because_of"] is None}
         assert found <= HONEST, done.describe()
         assert report["verdict"] == "pass" if not found else report["verdict"] in ("fail", "incomplete")
+
+
+def test_eight_seconds_of_silence_are_waited_for() -> None:
+    """Its kernel still accepts for it: nobody went away, and torch would have gone on, too. A link to it may have been
+    measured in vain."""
+    with Cluster(2) as cluster:
+        launch = Launch(cluster, nproc=1, check_flags=("--wait", "30"))
+        stopped_doctor(1, 8.0, 0.0)(launch)
+        done = run(launch)
+    assert done.diagnosis is not None
+    for report in [*(one.report for one in done.ended if one.report), done.diagnosis]:
+        assert report["verdict"] in ("pass", "incomplete") and not report["findings"], done.describe()

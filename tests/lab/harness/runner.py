@@ -143,10 +143,10 @@ def _run(launch: Launch, place: str) -> tuple[list[Ended], float]:
         except subprocess.TimeoutExpired:
             process.kill()
         ended.status = process.wait()
-        ended.ended_at = min(ended.ended_at or time.monotonic(), time.monotonic()) - last
     for thread in threads:
         thread.join(timeout=5)
     for _, ended in running:
+        ended.ended_at = (ended.ended_at or time.monotonic()) - last
         ended.stderr = [(at - last, line) for at, line in ended.stderr]
         ended.reported_at = ended.reported_at - last if ended.reported_at else None
         ended.report = _parsed(ended.stdout)
