@@ -16,7 +16,7 @@ Take the node out, reset the GPU or reboot, and look at dmesg for the Xid: NVIDI
 
 When it is harmless
 -------------------
-Xid 13, 31, 43 and 45 are errors of the program.
+Xid 13, 31, 43, 45 and 137 are errors of the program; 63, 92 and 156 tell of memory that was taken out of use in time.
 
 See also
 --------
@@ -38,12 +38,26 @@ NEXT = (
 )
 ONE_LOST = ("Unable to determine the device handle", "GPU is lost", "GPU requires reset")
 """Of nvidia-smi, which then tells of no other device, either."""
+UNKNOWN = "a driver that lost its state, after a suspend or under WSL for example, shows the same"
 GPUD_GRAVE = {"REBOOT_SYSTEM", "HARDWARE_INSPECTION"}
 LOG = (
+    Line(  # NVIDIA's catalogue of Xids: those of which each is a fault by itself
+        "Xid (",
+        r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>46|48|61|62|64|74|79|94|95|109|110|119|120|123|136|140|143|14[4-9]|150"
+        r"|154|155|158)\b",
+        unless=r": 1(?:4[4-9]|50), \w+ Nonfatal\b|: 154, .{0,80} to 0x0\b",
+    ),
     Line(
         "Xid (",
-        r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>48|61|62|63|64|74|79|92|94|95|109|119|120|123|136|140|143|144|145"
-        r"|149|154|155|156)\b",
+        r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>63|92|156)\b",
+        shows="hint",
+        why="the GPU goes on after it: the rows that it gives up are few, and gone with the next reset",
+    ),
+    Line(
+        "Nonfatal",
+        r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>14[4-9]|150), \w+ Nonfatal\b",
+        shows="symptom",
+        why="the NVLink goes on after it, says the driver",
     ),
     Line(
         "uncorrectable ECC error",
@@ -66,16 +80,23 @@ LOG = (
     ),
     Line(
         ("CUDA error: unknown error", "CUDA driver error: unknown error"),
-        shows="end",
+        shows="symptom",
+        why=UNKNOWN,
     ),
     Line(
-        "Cuda failure",
+        ("Cuda failure", "cuda failure"),
         "[Cc]uda failure.{0,10}unknown error",
-        shows="end",
+        shows="symptom",
+        why=UNKNOWN,
+    ),
+    Line(
+        "Invalid access of peer GPU memory over nvlink",
+        shows="symptom",
+        why="a peer's memory that was given back already shows the same",
     ),
     Line(
         "Xid (",
-        r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>13|31|43|45|68)\b",
+        r"NVRM: .{0,20}Xid.{0,60}: (?P<xid>11|13|31|32|43|45|68|69|137)\b",
         shows="symptom",
         why="this Xid comes of an error of the program as a rule",
     ),

@@ -58,15 +58,17 @@ def model(node: Node) -> Hashable:
 
 
 def memory(node: Node) -> Hashable:
-    return ", ".join(f"{size / (1 << 30):.0f} GiB" for size in sorted({d.memory or 0 for d in gpus.used_devices(node)}))
+    """Empty where the driver does not say it of each, as of a GPU that shares the processor's memory."""
+    sizes = {device.memory for device in gpus.used_devices(node)}
+    return "" if None in sizes else ", ".join(f"{size / (1 << 30):.0f} GiB" for size in sorted(filter(None, sizes)))
 
 
 def state(field: str) -> Callable[[Node], Hashable]:
-    """Whether a mode is on, for all devices alike."""
+    """Whether a mode is on, for all devices alike; empty where it is not known of each."""
 
     def of(node: Node) -> Hashable:
         found = {getattr(device, field) for device in gpus.used_devices(node)}
-        return " and ".join(sorted({True: "on", False: "off", None: "not known"}[one] for one in found))
+        return "" if None in found else " and ".join(sorted("on" if one else "off" for one in found))
 
     return of
 
@@ -83,4 +85,4 @@ SUBJECTS: dict[str, Callable[[Node], Hashable]] = {
 
 
 def said(node: Node) -> str:
-    return ", ".join(f"{what} {value(node)}" for what, value in SUBJECTS.items())
+    return ", ".join(f"{what} {its}" for what, value in SUBJECTS.items() if (its := value(node)) not in ("", None))

@@ -26,6 +26,7 @@ See also
 gpu/fewer-than-ranks, environment/backend-not-built
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -34,6 +35,17 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_
 SEVERITY = "fail"
 MATTERS = "the job runs on processors, with gloo, beside GPUs that it could use"
 PREVENTS = "nccl group formed"
+TOLD_MPS = "CUDA's multi-process service (MPS) does not let the rank in"
+FIX_MPS = (
+    "Start nvidia-cuda-mps-control -d on the host again, or stop it (echo quit | nvidia-cuda-mps-control) and unset "
+    "CUDA_MPS_PIPE_DIRECTORY; a container needs that folder, and the host's IPC namespace (--ipc=host)."
+)
+MPS = (
+    r"MPS client failed to connect to the MPS|MPS server is not ready to accept|MPS client has been terminated by the "
+    r"server|resources required to (?:create MPS client|support device connections) have been exhausted"
+    r"|procedural call between the MPS server and the MPS client failed"
+)
+"""CUDA's words for its errors 805 to 810."""
 LOG = (
     Line(
         "ProcessGroupNCCL is only supp",
@@ -93,6 +105,17 @@ LOG = (
         "CUDA driver initialization failed",
         shows="symptom",
         why="a driver that does not work shows the same",
+    ),
+    Line(
+        "OS call failed or operation not supported on this OS",
+        shows="symptom",
+        why="a driver that lacks files or rights of the system shows the same",
+    ),
+    Line(
+        ("MPS client", "MPS server"),
+        MPS,
+        told=TOLD_MPS,
+        fix=FIX_MPS,
     ),
 )
 KFD = "/dev/kfd"
@@ -199,6 +222,8 @@ def rung(node: Node) -> tuple[str, Fix]:
             "Make MIG's instances and give one to each job, or turn MIG off where the job takes whole GPUs.",
             commands=("nvidia-smi -L", "nvidia-smi -mig 0"),
         )
+    if any(re.search(MPS, text) for text in said):
+        return TOLD_MPS, Fix.on(node, FIX_MPS)
     reason = said[0] if said else "torch does not say why"
     return reason, Fix.on(
         node,

@@ -31,6 +31,17 @@ LOG = (
         "transport/shm",
         r"(?:transport/shm\w*\.cc).{0,40}WARN.{0,20}[Cc]uda failure",
     ),
+    Line(  # a rank's description of a buffer that another takes for the name of a file: NCCL issue 2190
+        "attaching to shared memory segment /dev/shm/nccl- ",
+        shows="end",
+        why="two versions of NCCL in one job show the same",
+    ),
+    Line(
+        "attaching to shared memory segment",
+        r"shared memory segment /dev/shm/nccl-\w",
+        shows="symptom",
+        why="ranks in containers with a /dev/shm each of their own show the same",
+    ),
     Line(
         ("uda failure 'invalid argument'", "uda failure 1 'invalid argument'"),
         shows="symptom",

@@ -65,7 +65,7 @@ LOG = (
     ),
     Line(
         "NCCL WARN NET/OFI ",
-        r"NCCL WARN NET/OFI .{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]",
+        r"NCCL WARN NET/OFI (?:.{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]|Unexpected )",
         shows="symptom",
         why="libfabric tells only which call failed: FI_LOG_LEVEL=warn says why",
     ),

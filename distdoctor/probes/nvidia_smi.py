@@ -124,7 +124,8 @@ def _active(gpu: ElementTree.Element, reason: str) -> bool:
 
 
 def _yes(text: str | None) -> bool | None:
-    return None if text is None else text in ("Enabled", "Yes")
+    """None also for other words: ``ERR!``, ``Requested functionality has been deprecated``."""
+    return {"Enabled": True, "Yes": True, "Disabled": False, "No": False}.get(text or "")
 
 
 def _number(text: str | None) -> int | None:

@@ -191,6 +191,8 @@ class TestCommand:
             ("hw_slowdown>Not Active", "hw_slowdown>Active", "slowed", ("hardware",)),
             ("<product_name>NVIDIA L4", "<product_name>[GPU is lost]", "error", "GPU is lost"),
             ("<fabric><state>N/A", "<fabric><state>In Progress", "fabric", "in-progress"),
+            ("<current_ecc>Enabled", "<current_ecc>ERR!", "ecc", None),
+            ("<remapped_row_pending>No", "<remapped_row_pending>[Unknown Error]", "remap_pending", None),
         ],
     )
     def test_defects(self, was: str, now: str, field: str, value: object) -> None:

@@ -31,10 +31,14 @@ ROWS = [
     ),
 ]
 
+UNTOLD = {"devices": {n: {"memory": None, "memory_used": None} for n in range(8)}}
+"""As of a GPU that shares the processor's memory, or one that nvidia-smi has no word of."""
 A_PART = {"torch": {"visible": tuple(visible(n, 1, uuid="") for n in range(4))}}
 """Of a torch before 2.4: which of the devices these are is not known."""
 LOOK_ALIKES = [
     LookAlike("a part that is not told apart", lambda: several({}, A_PART, {})),
+    LookAlike("memory that one node is not told of", lambda: several({}, UNTOLD)),
+    LookAlike("a mode that is not told of one device", lambda: several({}, {"devices": {3: {"ecc": None}}})),
     LookAlike("all alike", lambda: several({}, {}, {})),
     LookAlike("not asked on one", lambda: several({}, {}, {"driver": {"source": "", "devices": ()}})),
 ]

@@ -75,6 +75,13 @@ LOOK_ALIKES = [
 ]
 
 
+def test_the_service_that_shares_gpus_is_named() -> None:
+    words = "Error 805: MPS client failed to connect to the MPS control daemon or the MPS server"
+    told = root(*one(torch={"visible": (), "reason": words}))
+    assert "(MPS)" in told.summary and "CUDA_MPS_PIPE_DIRECTORY" in told.fixes[0].text
+    assert any(words in line for line in told.evidence)
+
+
 def test_the_rung_is_named() -> None:
     assert "NVIDIA_DRIVER_CAPABILITIES" in root(*one(driver={"no_libcuda": NO_LIBCUDA}, torch=NONE)).fixes[0].text
     taken = {"unusable": (DriverFile("/dev/nvidiactl", "EPERM"),)}

@@ -55,6 +55,21 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("gpu/hardware", "[ 1234.567890] amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware errors detected in umc block"),
     ("gpu/hardware", "[ 1234.567890] nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
+    ("gpu/hardware", "[ 1234.567890] NVRM: Xid (PCI:0000:3b:00): 46, pid=1234, name=python3, Ch 00000008"),
+    (
+        "gpu/hardware",
+        "[ 1234.567890] NVRM: Xid (PCI:0000:3b:00): 147, TREX Fatal XC0 i0 Link 04 (0x0409a0c2 0x00000008 0x00000001)",
+    ),
+    (
+        "gpu/hardware",
+        "[ 1234.567890] NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU "
+        "Reset Required)",
+    ),
+    (
+        "gpu/none-visible",
+        "torch.AcceleratorError: CUDA error: the remote procedural call between the MPS server and the MPS client "
+        "failed",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -82,5 +97,13 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "[ 1234.567890] nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 12028, Non-fatal, Link 32 egress "
         "non-posted PRIV error (First)",
     ),
+    (
+        "gpu/hardware",
+        "[ 1234.567890] NVRM: Xid (PCI:0000:3b:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008)",
+    ),
+    ("gpu/hardware", "[ 1234.567890] NVRM: Xid (PCI:0000:3b:00): 137, RLW_RXPIPE interrupt hit on link 11: PRIV Error"),
+    ("gpu/hardware", "n1:1:2 [0] include/alloc.h:123 NCCL WARN Cuda failure 999 'unknown error'"),
+    ("gpu/hardware", "RuntimeError: CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error"),
+    ("gpu/none-visible", "CUDA failure 304: OS call failed or operation not supported on this OS ; GPU=0"),
     ("gpu/hardware", "[ 1234.567890] pcieport 0000:00:1c.0: AER: Uncorrected (Fatal) error received: 0000:00:1c.0"),
 )

@@ -58,12 +58,27 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "node1:1234:1250 [0] bootstrap.cc:80 NCCL WARN no device found matching =eth7, verify NCCL_OOB_NET_IFNAME",
     ),
     (
+        "nccl/cumem-host",
+        "node1:1234:1250 [7] misc/shmutils.cc:132 NCCL WARN Error while attaching to shared memory segment "
+        "/dev/shm/nccl- (size 0), error: No such file or directory (2)",
+    ),
+    (
         "nccl/interface-not-found",
         "node1:1234:1250 [0] bootstrap.cc:90 NCCL WARN NET/Socket : No usable listening interface found",
     ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "nccl/cumem-host",
+        "node1:1234:1250 [0] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment "
+        "/dev/shm/nccl-glnlGK (size 14156128), error: No such file or directory (2)",
+    ),
+    (
+        "nccl/init-failed",
+        "n1:1:2 [3] accept_wait_for_connection:4909 NCCL WARN NET/OFI Unexpected number of remote rails for dev 3. "
+        "Expected 4 but got 1",
+    ),
     ("nccl/rdma-device-missing", "node:1:2 [0] net.cc:512 NCCL WARN Error: network IB not found."),
     ("nccl/rdma-device-missing", "node:1:2 [0] plugin/net.cc:349 NCCL WARN Failed to initialize any NET plugin"),
     (
