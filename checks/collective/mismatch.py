@@ -99,7 +99,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
         return
     if whole and all(rank.place.call in ("recv", "irecv") for rank in inside):
-        yield found(inside, "All ranks wait to receive, and none sends.", inside)
+        round_ = each_for_the_next(inside)
+        more = "" if len(round_) == len(inside) else f" {live.called(round_)} wait for each other."
+        yield found(round_, f"All ranks wait to receive, and none sends.{more}", inside)
         return
     lonely = [rank for rank in inside if rank.place.call in PAIRS]
     if whole and lonely and len(lonely) < len(inside) and {rank.place.call for rank in lonely} in ONE_WAY:
@@ -117,6 +119,18 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         unsure = not whole and len(odd) * 2 == len(inside)
         more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
         yield found(odd, f"{summary}{more}", inside)
+
+
+def each_for_the_next(inside: list[live.LiveRank]) -> list[live.LiveRank]:
+    """Those of ranks that all wait to receive who wait for each other in a circle, and not for one that is in it; all
+    where it is not seen of each from whom it receives."""
+    by_number = {rank.number: rank for rank in inside}
+    left = {rank.number: live.places.sender_of(rank.process.main) for rank in inside}
+    if None in left or not set(left.values()) <= set(left):
+        return inside
+    while outside := set(left) - set(left.values()):  # for whom nobody waits any more
+        left = {number: sender for number, sender in left.items() if number not in outside}
+    return [by_number[number] for number in left]
 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:

@@ -3,7 +3,8 @@
 What you see
 ------------
 A rank is killed while it imports torch or makes its first tensors: `exitcode: -9`, `Killed`, `OOMKilled` in Kubernetes,
-`slurmstepd: error: Detected 1 oom_kill event`. The other ranks wait for it.
+`slurmstepd: error: Detected 1 oom_kill event`. The other ranks wait for it. Where the group may not kill
+(`--oom-kill-disable`), or slows down first (`memory.high`), the rank stands still in state D, and the job hangs.
 
 Why it happens
 --------------
@@ -27,7 +28,7 @@ process/killed-by-oom, environment/torch-broken
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, names_of, rank_count
+from distdoctor.check_api import Cluster, Finding, Fix, Node, errors_with_words, live, names_of, rank_count
 
 SEVERITY = "fail"
 MATTERS = "the ranks fit in while they only start; the model and the data come on top"
@@ -102,6 +103,25 @@ def low(node: Node) -> dict[str, str]:
         for (what, letter, least), limit in limits
         if limit is not None and 0 <= limit < least
     }
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    """Ranks that the kernel keeps waiting for memory: their control group has none left, and none is killed for it."""
+    job = live.job_of(cluster)
+    inside = [rank for rank in job.ranks if rank.place.kind == live.places.MEMORY] if job else []
+    stuck = [rank for rank in inside if not rank.works and not rank.pauses]
+    if job is None or not stuck:
+        return
+    nodes = list(dict.fromkeys(rank.node for rank in stuck))
+    waits = "waits" if len(stuck) == 1 else "wait"
+    yield live.rank_finding(
+        stuck,
+        f"{live.called(stuck)} on {names_of(nodes)} {waits} in the kernel for memory: the control group has none left.",
+        evidence=(*live.where_ranks_are(stuck), *live.others_wait(job, stuck)),
+        fixes=(
+            Fix.on(nodes, "Raise the group's limit (memory.high, memory.max; --memory), or end what else is in it."),
+        ),
+    )
 
 
 def need(node: Node) -> int | None:

@@ -36,7 +36,7 @@ PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    held = [rank for rank in job.ranks if is_held(rank)] if job else []
+    held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
     if not job or not held or job.world == 1:
         return
     nodes = list(dict.fromkeys(rank.node for rank in held))
@@ -61,6 +61,13 @@ def is_held(rank: live.LiveRank) -> bool:
         return False
     moved = rank.process.moved
     return moved is not None and moved.seconds > 0
+
+
+def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:
+    """The ranks that wait for a key of the store, where all are seen to wait, so that none will write it."""
+    if len(job.numbers) < (job.world or 0) or len(job.waiting) < len(job.ranks):
+        return []
+    return [rank for rank in job.waiting if rank.place.kind == live.places.KEY]
 
 
 def asleep(held: list[live.LiveRank]) -> Iterator[str]:

@@ -131,7 +131,30 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
     for pid in [pid for pid, role in roles.items() if role == "rank" and not scan.candidates[pid].is_distributed]:
         if any(role == "rank" and pid in scan.above(other) for other, role in roles.items()):
             roles[pid] = "launcher"
-    return roles
+    return {pid: role for pid, role in roles.items() if role != "rank" or not _left_behind(pid, roles, scan)}
+
+
+def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:
+    """Whether it has its number from a rank that started it and is not above it any more, as of a service that put
+    itself into the background: it runs another program, later, and has no group."""
+    one, name = scan.candidates[pid], RANK.variables[0]
+    if one.is_distributed or any(above in roles for above in scan.above(pid)):
+        return False
+    places = (name, WORLD_SIZE.variables[0], MASTER_ADDR.variables[0], MASTER_PORT.variables[0])
+    told = [one.variables.get(word) for word in places]
+    for other in (scan.candidates[rank] for rank, role in roles.items() if role == "rank" and rank != pid):
+        same = other.netns == one.netns and told == [other.variables.get(word) for word in places]
+        if same and other.is_distributed and other.started <= one.started and not _one_program(one, other):
+            return True
+    return False
+
+
+def _one_program(one: Candidate, other: Candidate) -> bool:
+    """Whether both run the same script or module, whatever they are told."""
+    mine, others = ({word for word in of.command if word.endswith(".py")} for of in (one, other))
+    if mine or others:
+        return not mine.isdisjoint(others)
+    return one.command[1:4] == other.command[1:4]
 
 
 def inherited(found: Found, scan: Scan) -> set[int]:

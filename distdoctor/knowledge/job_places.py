@@ -20,19 +20,21 @@ STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
 MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the store"
 PEERS, GROUP = "connecting to peers", "making a group"
 COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
+KEY = "waiting for a key of the store"
+"""In the job's own code, for what another rank writes there: ``store.wait()``, ``store.get()``."""
 REMOTE = "in a remote call"
 """Where it waits for what it has called on another rank, or for all remote calls to be done (torch.distributed.rpc)."""
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
-FILE_LOCK = "waiting for a file lock"
+FILE_LOCK, MEMORY = "waiting for a file lock", "waiting for memory"
 UNSEEN = "where this user may not see it"
 """It sleeps, and of none of its threads is shown in what: for want of rights, or in a sandbox as gVisor."""
-OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE)
+OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
 """Where a rank is by itself."""
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
 MESSAGE = "wait() for a message, or for a lock"
 """Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
-TOGETHER = (MASTER, HOSTING, STORE, PEERS, GROUP, COLLECTIVE, REMOTE)
+TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
 """Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
@@ -65,6 +67,8 @@ class Place:
     """What it waits for there, as far as it is seen: ``reads /mnt/x``, ``sleeps``."""
     sure: bool = True
     """False where only /proc told, and other places look the same."""
+    child: int | None = None
+    """The process of its own that waits there, and it for that one."""
 
     def said(self) -> str:
         """In words."""
@@ -105,7 +109,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     outer = _call_of(main)
     names = {frame.function for frame in frames if "torch/distributed" in frame.file}
     if main.state == "D":
-        return Place(DEVICE, frame=own, why=waiting(main))
+        return _in_kernel(main, own)
     if names & _STORE:
         kind = _in_rendezvous(one, ports)
         tcp = "_tcp_rendezvous_handler" in names
@@ -127,7 +131,9 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     imports = max((i for i, frame in enumerate(frames) if frame.file.startswith("<frozen importlib")), default=-1)
     for kind, pieces in _PIECES.items():
         if any(piece in frame.file for frame in frames[imports + 1 :] for piece in pieces):
-            return Place(kind, frame=own, why=waiting(main))
+            return (kind == LOADER and _child_in_kernel(below, own)) or Place(kind, frame=own, why=waiting(main))
+    if main.call in ("wait4", "waitid") and (inside := _child_in_kernel(below, own)):
+        return inside
     if imports >= 0:
         kind = CODE if threads_of(one, "pt_gloo_runloop") else STARTING
         return Place(kind, frame=own, why="imports modules")
@@ -144,6 +150,8 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop"):
         # gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``).
         return Place(COLLECTIVE, MESSAGE, own)
+    if main.call in ("poll", "ppoll") and _waits_for_work(frames) and _connected(one, ports):
+        return Place(KEY, frame=own)
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):
         # Python ends once all threads have that are no daemons (Lib/threading.py).
         left = next((t for t in one.threads[1:] if own_frame(t)), None)
@@ -152,6 +160,19 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(CODE, frame=own, why="looks up the name of a host")
     # Who sleeps for a moment again and again may wait for something, or work a little each time.
     return Place(CODE, frame=own, why=waiting(main), sure=not (sleeps(main) and switches_of(one) > 1))
+
+
+def _in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:
+    """Where a thread is that the kernel does not let be interrupted: for a device, or for a control group that has no
+    memory left (mm/memcontrol.c: ``mem_cgroup_oom_synchronize``, ``__mem_cgroup_handle_over_high``)."""
+    kind = MEMORY if thread.waits_in.lstrip("_").startswith("mem_cgroup") else DEVICE
+    return Place(kind, frame=own, why=waiting(thread), child=child)
+
+
+def _child_in_kernel(below: list[JobProcess], own: Frame | None) -> Place | None:
+    """The same, where it is a process below it for which it waits; None where none is there."""
+    inside = ((one.pid, one.main) for one in below if one.main and one.main.state == "D")
+    return next((_in_kernel(main, own_frame(main) or own, pid) for pid, main in inside), None)
 
 
 def _looks_after_threads(one: JobProcess, main: JobThread) -> bool:
@@ -168,18 +189,21 @@ def _call_of(thread: JobThread) -> str:
 
 def _whom(thread: JobThread) -> str:
     """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
-    named = _naming(thread)
-    if named is None:
-        return ""
-    call, peer = named
+    call, peer = _naming(thread) or ("", None)
     how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
-    return f"{how} {peer}"
+    return f"{how} {peer}" if call else ""
 
 
 def root_of(thread: JobThread | None) -> tuple[str, int] | None:
     """The call with a root in which a thread is, and the root that it names; None where it names none."""
     named = _naming(thread) if thread is not None else None
     return None if named is None or "recv" in named[0] or "send" in named[0] else named
+
+
+def sender_of(thread: JobThread | None) -> int | None:
+    """The rank from which a thread waits to receive; None where it names none."""
+    named = _naming(thread) if thread is not None else None
+    return named[1] if named is not None and "recv" in named[0] else None
 
 
 def _naming(thread: JobThread) -> tuple[str, int] | None:
@@ -214,8 +238,12 @@ def _waits_for_work(frames: tuple[Frame, ...]) -> bool:
 def _in_rendezvous(one: JobProcess, ports: set[int]) -> str:
     if hosts_store(one):
         return HOSTING
-    connected = any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in one.sockets or ())
-    return STORE if connected and not any(s.state == "SYN_SENT" for s in one.sockets or ()) else MASTER
+    return STORE if _connected(one, ports) and not any(s.state == "SYN_SENT" for s in one.sockets or ()) else MASTER
+
+
+def _connected(one: JobProcess, ports: set[int]) -> bool:
+    """Whether it has a connection to a store of the job."""
+    return any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in one.sockets or ())
 
 
 # -- by the system alone ---------------------------------------------------------------------------------------------
@@ -223,7 +251,7 @@ def _in_rendezvous(one: JobProcess, ports: set[int]) -> str:
 
 def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
     if main.state == "D":
-        return Place(DEVICE, why=waiting(main))
+        return _in_kernel(main)
     if main.state == "S" and not any(thread.call or thread.waits_in for thread in one.threads):
         return Place(UNSEEN, sure=False)
     if one.torch is None:
@@ -236,8 +264,7 @@ def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports:
         return Place(PEERS)
     if compiles(below):
         return Place(COMPILING)
-    connected = any(s.state in ("ESTABLISHED", "CLOSE_WAIT") and s.remote_port in ports for s in sockets)
-    if _polls_store(main, ports) and connected:
+    if _polls_store(main, ports) and _connected(one, ports):
         return Place(GROUP, sure=bool(begun))
     if whole:
         if is_futex(main) and in_flight(one):

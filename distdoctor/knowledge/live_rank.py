@@ -82,13 +82,15 @@ class LiveRank:
         its own is as still as the one that ran last."""
         mine = job_movement.still_for(self.process)
         told = [seconds for one in self._watched if (seconds := job_movement.still_for(one)) is not None]
-        if self.place.kind == job_places.LOADER and told:
+        if told and (self.place.kind == job_places.LOADER or self.place.child is not None):
             return min(told)
         return min([mine, *told]) if mine is not None else None
 
     @property
     def _watched(self) -> list[JobProcess]:
         """The processes below it for which it waits, as far as that is seen."""
+        if self.place.child is not None:
+            return [one for one in self.below if one.pid == self.place.child]
         main = self.process.main
         if main is not None and main.call in ("wait4", "waitid"):
             return list(self.below)
@@ -129,7 +131,7 @@ class LiveRank:
             return True
         if self.asleep is not None:
             return self.asleep < SLEEP
-        longest = DEVICE_PAUSE if self.place.kind == job_places.DEVICE else PAUSE
+        longest = DEVICE_PAUSE if self.place.kind in (job_places.DEVICE, job_places.MEMORY) else PAUSE
         return self.still is not None and self.still < longest
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 
@@ -24,7 +26,7 @@ def holders(port: int) -> tuple[PortHolder, ...]:
         if not one.laddr or one.laddr.port != port:
             continue
         if one.status == psutil.CONN_LISTEN:
-            listeners.append(_holder(one.laddr.ip, one.pid))
+            listeners.append(replace(_holder(one.laddr.ip, one.pid), hosts_store=_hosts_store(one.pid)))
         elif one.raddr and one.status in _OF_A_PROCESS:
             peer = endpoint(one.raddr.ip, one.raddr.port)
             connections.append(replace(_holder(one.laddr.ip, one.pid), peer=peer))
@@ -60,6 +62,14 @@ def refused_bind(port: int) -> int:
         except OSError as err:
             number = err.errno or 0
     return number
+
+
+def _hosts_store(pid: int | None) -> bool:
+    """Whether a thread of the process serves a TCPStore: since 2.6 torch names it (TCPStoreBackend.cpp)."""
+    names = [] if pid is None else Path(f"/proc/{pid}/task").glob("*/comm")
+    with contextlib.suppress(OSError):
+        return any(one.read_bytes().startswith(b"pt_tcpstore") for one in names)
+    return False
 
 
 def free_port(above: int) -> int | None:

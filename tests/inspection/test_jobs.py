@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,24 @@ def test_ranks_of_their_own_keep_their_numbers() -> None:
     seen = scan(candidate(1, 0, told(0), "2.13.0", True), candidate(2, 0, told(0), "2.13.0", True))
     (job,) = jobs.find(seen)
     assert len(job.ranks) == 2 and jobs.inherited(job, seen) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "torch", "ranks"),
+    [
+        (("python", "-c", "serve()"), None, [1]),
+        (("python", "-m", "metrics.service"), "2.13.0", [1]),
+        (("python", "-u", "train.py", "--lr", "1"), None, [1, 5]),
+    ],
+)
+def test_what_a_rank_left_in_the_background_is_none_itself(
+    command: tuple[str, ...], torch: str | None, ranks: list[int]
+) -> None:
+    """It has the rank's variables, and is below it no more; who runs the same script is the rank a second time."""
+    other = replace(candidate(5, 0, told(1), torch, False), command=command, started=9.0)
+    other.__dict__["thread_names"] = ("python",)
+    (job,) = jobs.find(scan(candidate(1, 0, told(1), "2.13.0", True), other))
+    assert [one.pid - FIRST for one in job.ranks] == ranks
 
 
 def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -48,6 +49,32 @@ def test_a_holder_of_the_port_is_told_by_name_pid_and_user() -> None:
         text = encode(NetworkFacts(bind=Bind(False, port, holders=(found,)))).decode()
         assert "s3cret" not in text and str(pid) in text
         assert process_state(pid) in ("S", "R")
+
+
+_SERVER = """
+import ctypes, socket, sys, threading, time
+def serve():
+    ctypes.CDLL(None).prctl(15, sys.argv[2].encode())  # PR_SET_NAME
+    print("ready", flush=True)
+    time.sleep(60)
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))):
+    threading.Thread(target=serve).start()
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("thread", "serves"), [("pt_tcpstore_uv", True), ("pt_tcpstore", True), ("server", False)])
+def test_a_holder_that_serves_a_store_of_torch_is_told_by_its_thread(thread: str, serves: bool) -> None:
+    """A store that is stopped answers nothing, and has its thread all the same."""
+    port = unused_port()
+    with subprocess.Popen([sys.executable, "-c", _SERVER, str(port), thread], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            process.send_signal(signal.SIGSTOP)
+            (found,) = ports.holders(port)
+            assert found.hosts_store is serves
+        finally:
+            process.kill()
 
 
 _CALLER = """

@@ -69,6 +69,8 @@ class PortHolder:
     user: str | None = None
     peer: str = ""
     """Where nobody listens there: the other end (``address:port``) of a connection whose own end has the port."""
+    hosts_store: bool = False
+    """It listens there, and has a thread that serves a TCPStore: it is of a job, whether or not that store answers."""
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,17 @@ def test_what_another_users_process_hides_is_said() -> None:
     assert root.evidence == ("host0: 0.0.0.0:29500 is held by another user's process: not visible without root",)
 
 
+def test_a_job_that_has_the_port_and_says_nothing_is_looked_into_with_hang() -> None:
+    job = PortHolder("::", 4711, "python", "ann", hosts_store=True)
+    (root,) = judged(*held(Answer("silent"), job)).roots
+    assert (root.check, root.evidence[-1]) == (
+        CHECK,
+        "host0: what that job waits for, if it hangs, says `distdoctor hang --pid 4711`",
+    )
+    (root,) = judged(*held(Answer("silent"), SSHD)).roots
+    assert not any("distdoctor hang" in line for line in root.evidence)
+
+
 def test_a_connection_that_has_the_port_is_told_with_its_other_end() -> None:
     holder = PortHolder("10.77.0.10", 4711, "curl", "ann", "10.77.0.11:8888")
     (root,) = judged(*held(None, holder)).roots

@@ -20,15 +20,17 @@ import torch.distributed as dist
 
 from tests.lab.hang.alone import ALONE
 from tests.lab.hang.holds import FOLDER, HOLDS
+from tests.lab.hang.kernel_waits import KERNEL_WAITS, slow_server
+from tests.lab.hang.libraries import LIBRARIES, LIBRARY_STEPS
 from tests.lab.hang.reports import pause_in_steps
 from tests.lab.hang.slow_programs import STEPS
 from tests.lab.hang.slow_trainers import LONG, LONG_STEPS
 from tests.lab.hang.together import TOGETHER, expect, reduce
 from tests.lab.hang.trainers import TRAINERS
 
-EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE}
+EVERYWHERE = {**TOGETHER, **TRAINERS, **ALONE, **KERNEL_WAITS, **LIBRARIES}
 """What all ranks call, with whether they are named."""
-HOLD, IN_STEPS = {**HOLDS, **LONG}, {**STEPS, **LONG_STEPS}
+HOLD, IN_STEPS = {**HOLDS, **LONG, "slow-server": slow_server}, {**STEPS, **LONG_STEPS, **LIBRARY_STEPS}
 """What those ranks call that are named, and what all call that train meanwhile, until a key lets them go on."""
 
 
@@ -115,7 +117,12 @@ def forked(rank: int, world: int, steps: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[2] == "fork":
+    if sys.argv[2] == "spawn":
+        from torch.multiprocessing import spawn
+
+        shape = int(sys.argv[3])
+        spawn(forked, (shape, sys.argv[4:]), nprocs=shape)
+    elif sys.argv[2] == "fork":
         first, count, world = map(int, sys.argv[3].split(","))
         children = []
         for number in range(first, first + count):

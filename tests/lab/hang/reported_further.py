@@ -58,7 +58,11 @@ FURTHER = (
         hosts=1,
         nproc=3,
     ),
-    held("a key that nobody sets", "key@1", 1),
+    Job(
+        "reported: a key that nobody sets",
+        ("init", Row("reported: a key that nobody sets", "key@1", (Look(1, ask=("host0",)), Look(0, ask=("host1",))), together=Look(0, USER_CODE, (1,), ("host1",)), last=True)),
+        nproc=1,
+    ),
     held("a pool that was forked with a lock held", "pool@1", 1),
     held("a breakpoint that was left", "pdb@1", 1),
     held("a server that says nothing", "upload@0", 0),

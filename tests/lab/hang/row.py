@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 Act = Callable[["Running"], None]
 """Something done to a job that runs: its rank is stopped, a host of it is started, a filter is taken away."""
-Launcher = Literal["env", "static", "c10d", "fork"]
+Launcher = Literal["env", "static", "c10d", "fork", "spawn", "accelerate"]
 """env: each rank by its own command with RANK and the like. static, c10d: torchrun. fork: one command per host, which
-forks its ranks and gives them their numbers without any variable."""
+forks its ranks and gives them their numbers without any variable. spawn: one command that starts them by
+torch.multiprocessing.spawn; accelerate: ``accelerate launch``; both on one host."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,13 @@ class Running:
         if job.launcher == "fork":
             shape = f"{host * job.nproc},{job.nproc},{job.world}"
             return [([*plain, "fork", shape, *job.steps], threads)]
+        if job.launcher == "spawn":
+            meet = {"MASTER_ADDR": master, "MASTER_PORT": str(PORT)}
+            return [([*plain, "spawn", str(job.world), *job.steps], threads | meet)]
+        if job.launcher == "accelerate":
+            flags = ["--multi_gpu", "--num_processes", str(job.world), "--num_machines", "1", "--mixed_precision", "no"]
+            flags += ["--dynamo_backend", "no", "--main_process_port", str(PORT)]
+            return [([sys.executable, "-m", "accelerate.commands.launch", *flags, *plain[1:], *job.steps], threads)]
         if job.launcher == "env":
             worlds, numbers = job.worlds or [job.world] * job.hosts, job.numbers or range(job.world)
             told = [
