@@ -20,19 +20,6 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.lab.hang.holds import read_configuration
 
 
-def join_of_one(mine: bool) -> None:
-    """Only these ranks say that their data may end sooner, which costs a collective in each step."""
-    from torch.distributed.algorithms.join import Join
-
-    model = DistributedDataParallel(torch.nn.Linear(4, 4))
-    if mine:
-        with Join([model]):
-            model(torch.ones(2, 4)).sum().backward()
-    else:
-        model(torch.ones(2, 4)).sum().backward()
-    dist.barrier()
-
-
 def whole_of_one(mine: bool) -> None:
     """Only these ranks put a tensor together that lies in pieces on all."""
     from torch.distributed.device_mesh import init_device_mesh
@@ -222,7 +209,6 @@ def saves_together(mine: bool, key: str) -> None:
 
 
 LIBRARIES: dict[str, Callable[[bool], None]] = {
-    "join-of-one": join_of_one,
     "whole": whole_of_one,
     "crossed": schedule_crossed,
     "save-without": save_without_one,

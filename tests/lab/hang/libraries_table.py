@@ -26,7 +26,6 @@ def stalled(what: str, step: str) -> Job:
 
 
 LIBRARIES = (
-    one_host("rank 1 alone has a context of uneven data", "join-of-one@1", 1),
     one_host("rank 0 alone puts a tensor together", "whole@0", 0),
     one_host("rank 1 makes a group of all, locally", "local-group@1", 1),
     one_host("rank 1 skips a step that failed", "caught@1", 1),
