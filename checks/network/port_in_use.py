@@ -38,7 +38,6 @@ from distdoctor.check_api import (
     Line,
     Node,
     end_leftover_fix,
-    job_on_port,
     met_other_run,
     other_master_port_fixes,
     port_holder_seen,
@@ -117,7 +116,7 @@ def finding(cluster: Cluster, node: Node) -> Finding:
     return Finding.about(
         [node],
         f"Port {bind.port} is in use on {node.name}, so that node 0 cannot host the store.",
-        evidence=(*(f"{node.name}: {line}" for line in seen), *job_on_port(node.name, bind)),
+        evidence=(f"{node.name}: {line}" for line in seen),
         fixes=(*other_master_port_fixes(cluster, bind.free_port), end_leftover_fix(bind.holders, node, option=2)),
     )
 

@@ -114,7 +114,6 @@ Who does not get to the store:
     master_known_up          whether the host they tried is known to be up
     master_port_owner        node 0 and its name, for nodes that looked for it
     taken_port_finding       the finding about something else on its port
-    job_on_port              how to see what the job waits for that has it
     links_to                 the links from nodes to one that is known by its name
     lacks_route              whether a node's own kernel knows no way there
     route_obstacles          what routing tables say of their ways
@@ -242,7 +241,7 @@ from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, ro
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
 from distdoctor.check_api.text import shorten_error, some_of, together
-from distdoctor.check_api.taken_port import job_on_port, master_port_owner, taken_port_finding
+from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
 from distdoctor.check_api.torch_import import (
     TorchImportCause, fixes_by_command, install_torch_command, install_torch_version, missing_library_name,
     nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
@@ -283,19 +282,18 @@ __all__ = [
     "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
     "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
     "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "install_torch_command",
-    "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "job_on_port", "lacks_route", "link_arrows",
-    "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity",
-    "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group",
-    "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner",
-    "master_targets", "measured_links", "met_other_run", "misrouted_finding", "missing_library_name",
-    "missing_node_ranks", "missing_ranks", "misspellings_of", "must_be_alike", "names_leading_apart", "names_of",
-    "node0_name", "nodes_by_torch_cause", "nodes_of_failed", "open_firewall_fix", "open_links_fixes",
-    "other_master_port_fixes", "own_addresses_filtered", "own_host_names", "parse", "parse_address", "pip_command",
-    "planned_rank_count", "plans_nccl_group", "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said",
-    "ranks_of_failed", "ranks_said", "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file",
-    "repair_route_fix", "rightful_master_target", "route_obstacle", "route_obstacle_seen", "route_obstacles",
-    "same_rendezvous", "set_launch_fix", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error",
-    "slow_links", "some_of", "source_addresses", "still_importing_torch", "stopped_ranks", "store_host",
-    "store_host_tried", "taken_port_finding", "together", "torch_error_seen", "torch_remedies", "two_jobs_fixes",
-    "usual_link_speed", "variable_meant", "wrongly_picked",
+    "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route", "link_arrows", "link_culprits",
+    "link_finding", "link_finding_by_need", "link_graph", "link_needed", "link_severity", "links_blocked_by_rules",
+    "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group", "master_address_owner", "master_known_up",
+    "master_means_itself", "master_port_findings", "master_port_owner", "master_targets", "measured_links",
+    "met_other_run", "misrouted_finding", "missing_library_name", "missing_node_ranks", "missing_ranks",
+    "misspellings_of", "must_be_alike", "names_leading_apart", "names_of", "node0_name", "nodes_by_torch_cause",
+    "nodes_of_failed", "open_firewall_fix", "open_links_fixes", "other_master_port_fixes", "own_addresses_filtered",
+    "own_host_names", "parse", "parse_address", "pip_command", "planned_rank_count", "plans_nccl_group",
+    "port_holder_seen", "primary_interface", "rank_count", "rank_errors_said", "ranks_of_failed", "ranks_said",
+    "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
+    "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
+    "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
+    "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
+    "torch_error_seen", "torch_remedies", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from distdoctor.check_api.fixes import end_leftover_fix, other_master_port_fixes
 from distdoctor.check_api.nodes import claims_node0, node0_name
 from distdoctor.check_api.text import port_holder_seen
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import Bind
 from distdoctor.model.findings import Finding
 
 
@@ -19,14 +19,6 @@ def master_port_owner(cluster: Cluster, seen: Sequence[Node]) -> tuple[Node | No
     return owner, owner.name if owner else node0_name(cluster, seen[0])
 
 
-def job_on_port(name: str, bind: Bind) -> Iterator[str]:
-    """How to see what the job waits for that has the port of this node, where it is one of torch's."""
-    serves = bind.answer is not None and bind.answer.kind == "tcpstore"
-    pids = [holder.pid for holder in bind.holders if holder.pid is not None and (serves or holder.hosts_store)]
-    if pids:
-        yield f"{name}: what that job waits for, if it hangs, says `distdoctor hang --pid {pids[0]}`"
-
-
 def taken_port_finding(
     cluster: Cluster, seen: Sequence[Node], what: str, evidence: Iterable[str], rest: str = ""
 ) -> Finding:
@@ -34,13 +26,13 @@ def taken_port_finding(
     owner, name = master_port_owner(cluster, seen)
     bind = owner.network.bind if owner else None
     port, holders = seen[0].plan.master_port, bind.holders if bind else ()
+    serves = bool(bind and bind.answer and bind.answer.kind == "tcpstore")
     return Finding.about(
         [name],
         f"{what} on port {port} of {name}{rest}.",
         evidence=(
             *evidence,
-            *(f"{name}: {port_holder_seen(holder, port)}" for holder in holders),
-            *(job_on_port(name, bind) if bind else ()),
+            *(f"{name}: {port_holder_seen(replace(one, hosts_store=serves), port)}" for one in holders),
         ),
         fixes=(
             *other_master_port_fixes(cluster, bind.free_port if bind else None),

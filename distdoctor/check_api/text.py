@@ -52,12 +52,14 @@ def lookup_failed(look: Resolution, source: str | None = None) -> str:
 
 
 def port_holder_seen(holder: PortHolder, port: int) -> str:
-    """Who has the port, for the evidence."""
+    """Who has the port, for the evidence; where that is a job's store, with how to look into the job."""
     held = f"{endpoint(holder.address, port)} is "
     held += f"the own end of a connection to {holder.peer}, " if holder.peer else ""
     if holder.pid is None:
         return f"{held}held by another user's process: not visible without root"
-    return f"{held}held by {holder.name or 'a process'}, pid {holder.pid}, user {holder.user or '?'}"
+    job = f"; what that job waits for, if it hangs, says `distdoctor hang --pid {holder.pid}`"
+    who = f"{held}held by {holder.name or 'a process'}, pid {holder.pid}, user {holder.user or '?'}"
+    return f"{who}{job if holder.hosts_store else ''}"
 
 
 SHOWN = 300

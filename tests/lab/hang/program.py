@@ -121,7 +121,7 @@ if __name__ == "__main__":
         from torch.multiprocessing import spawn
 
         shape = int(sys.argv[3])
-        spawn(forked, (shape, sys.argv[4:]), nprocs=shape)
+        spawn(forked, (shape, sys.argv[4:]), nprocs=shape)  # type: ignore[no-untyped-call]
     elif sys.argv[2] == "fork":
         first, count, world = map(int, sys.argv[3].split(","))
         children = []
