@@ -110,7 +110,7 @@ def _networks(interface: Interface) -> set[str]:
     for address, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
         parsed = parse_address(address)
         if parsed is not None and not parsed.is_link_local:
-            kept = parsed.max_prefixlen - length
+            kept = max(0, parsed.max_prefixlen - length)  # a file may say anything
             found.add(f"{parsed.version} {int(parsed) >> kept} {length}" if length else address)
     return found
 
