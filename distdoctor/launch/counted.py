@@ -4,7 +4,7 @@ AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunP
 "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
 api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
 Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
-NSML (also its guide, "Using multiple nodes"). Metaflow: metaflow/plugins/parallel_decorator.py.
+NSML (also its guide, "Using multiple nodes"). DLRover: dlrover/python/common/constants.py, NodeEnv. Metaflow: metaflow/plugins/parallel_decorator.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
-from distdoctor.model.launch_settings import MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK, STANDALONE
+from distdoctor.model.launch_settings import (
+    LOCAL_RANK,
+    MASTER_ADDR,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    STANDALONE,
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,8 @@ PLATFORMS = (
     Counted("NSML", "NSML_WORLD_SIZE", "NSML_RANK", "NSML_HOST_RANK0"),
     Counted("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
 )
+DLROVER = Counted("DLRover", "NODE_NUM", NODE_RANK.variables[0], sign="DLROVER_MASTER_ADDR")
+"""Its RANK and WORLD_SIZE count nodes, too, until dlrover-run has started ranks."""
 COUNT, RANKS = "NNODES", "NPROC_PER_NODE"
 OTHER = Counted("NUM_NODES", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
 """What start scripts read and hand to torchrun as flags, as NODE_RANK; torchrun itself reads neither. LLaMA-Factory
@@ -80,6 +90,11 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     return next((found for platform in PLATFORMS if (found := _told(platform, env))), None)
 
 
+def dlrover(env: Mapping[str, str]) -> Launched | None:
+    """A node of several, in which dlrover-run has not started ranks."""
+    return None if any(name in env for name in LOCAL_RANK.variables) else _told(DLROVER, env)
+
+
 def by_script(env: Mapping[str, str]) -> Launched | None:
     """One node of several by the variables that start scripts share; its number, where it has one, is in NODE_RANK."""
     count, ranks = number_of(env.get(COUNT)), number_of(env.get(RANKS))
@@ -89,6 +104,17 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
         return None if COUNT in env else _told(OTHER, env)
     found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
+
+
+def number_note(env: Mapping[str, str]) -> str:
+    """What is to be said where this node has a number other than the first one's, and nothing tells how many there are."""
+    number = number_of(env.get(NODE_RANK.variables[0]))
+    if not number:
+        return ""
+    return (
+        f"{NODE_RANK.variables[0]} is {number}, and nothing says how many nodes there are: this machine alone was checked; "
+        f"for a job of several: `distdoctor check {NNODES.flag} N {NODE_RANK.flag} {number} {MASTER_ADDR.flag} HOST`"
+    )
 
 
 def _told(platform: Counted, env: Mapping[str, str]) -> Launched | None:

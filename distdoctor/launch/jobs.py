@@ -68,6 +68,18 @@ def first_node(env: Mapping[str, str]) -> Found | None:
     return Found(names[0], source) if names else Found(address, AZURE) if address else None
 
 
+def unread_note(env: Mapping[str, str]) -> str:
+    """What is to be said where the scheduler's list of the job's nodes is named and cannot be read, as in a container
+    that does not have its folder; empty where it can, or there is none."""
+    name = next((one for one in (PBS_FILE, OAR_FILE, LSF_FILE, SGE_FILE) if env.get(one)), None)
+    if name is None or nodes(env)[0]:
+        return ""
+    return (
+        f"the list of the job's nodes cannot be read here ({name}={env[name]}), as in a container that does not have the "
+        "folder: this machine alone was checked; if the job has more, hand the file on"
+    )
+
+
 def _lines(env: Mapping[str, str], name: str) -> list[str]:
     return [line for line in text_of(env.get(name, ""), MAX_BYTES).splitlines() if line.strip()]
 

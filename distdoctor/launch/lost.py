@@ -11,43 +11,65 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from distdoctor.launch import horovod, hydra, mvapich, openmpi, slurm
+from distdoctor.launch import deepspeed, horovod, hydra, mvapich, openmpi, slurm, submitit, torchrun
 from distdoctor.launch.launched import Launched
+from distdoctor.launch.nodes import number_of
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import RANK, STANDALONE
+from distdoctor.model.launch_settings import RANK, STANDALONE, WORLD_SIZE
 
-LAUNCHERS = (openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect)
+
+def _rank(env: Mapping[str, str]) -> Launched | None:
+    """One rank of several that torchrun's agent or DeepSpeed's launcher started."""
+    several = (number_of(env.get(WORLD_SIZE.variables[0])) or 0) > 1
+    return (torchrun.detect(env) or deepspeed.detect(env)) if several else None
+
+
+LAUNCHERS = (
+    _rank, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect,
+    submitit.detect,
+)  # fmt: skip
 """Those that start each process themselves: what a pod or a batch script has says nothing of a shell below it."""
+CGROUPS = Path("/proc/self/cgroup")
 ANCESTORS = 12
 """Shells, wrappers and container runtimes between a launcher and this process, at most."""
 
 
-def refuse_lost_variables(env: Mapping[str, str]) -> None:
-    """Raises UsageError where a process above this one is one of several that a launcher started, and this one is told
-    nothing of it."""
-    launched, _ = _above() if RANK.variables[0] not in env else (None, {})
-    if launched is not None:
+def refuse_lost_variables(env: Mapping[str, str], cgroups: Path = CGROUPS) -> None:
+    """Raises UsageError where a process above this one is one of several that a launcher started, or the control group
+    says so, and this one is told nothing of it."""
+    if RANK.variables[0] in env:
+        return
+    launched, _ = _above()
+    step = _step(env, cgroups)
+    name = launched.launcher if launched is not None else slurm.NAME if step and step[3] not in (None, "0") else ""
+    if name:
         raise UsageError(
-            f"{launched.launcher} started this as one of several, and its variables were lost on the way here (sudo, "
-            f"env -i, a container without the environment): hand them on, or add {STANDALONE.flag} for this machine "
-            "alone"
+            f"{name} started this as one of several, and its variables were lost on the way here (sudo, env -i, a "
+            f"container without the environment): hand them on, or add {STANDALONE.flag} for this machine alone"
         )
 
 
-def step_note(env: Mapping[str, str], cgroups: Path = Path("/proc/self/cgroup")) -> str:
+def step_note(env: Mapping[str, str], cgroups: Path = CGROUPS) -> str:
     """What is to be said where this runs in a step of SLURM by its control group, and has no variable of it: a
     container with processes of its own, whose parents are not seen; empty elsewhere."""
-    if any(name in env for name in (slurm.JOB, RANK.slurm)):
-        return ""
-    try:
-        step = re.search(r"/job_(\d+)/step_(\d+)(?:/|$)", cgroups.read_text(errors="replace"), re.M)
-    except OSError:
-        return ""
+    step = _step(env, cgroups)
     told = (
         "by its control group this is in step {1} of SLURM job {0}, and none of SLURM's variables came through: this "
         "machine alone was checked; hand them on to the container if the step has several tasks"
     )
     return told.format(*step.groups()) if step else ""
+
+
+def _step(env: Mapping[str, str], cgroups: Path) -> re.Match[str] | None:
+    """Job, step and task on this node by the control group, where no variable says them. The first task may be the only
+    one; a second one is not."""
+    if any(name in env for name in (slurm.JOB, RANK.slurm)):
+        return None
+    try:
+        text = cgroups.read_text(errors="replace")
+    except OSError:
+        return None
+    return re.search(r"/job_(\d+)/step_(\d+)(?:/(?:user/)?task_(\d+))?(?:/|$)", text, re.M)
 
 
 def lost() -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.launch import (
     accelerate,
@@ -20,40 +21,52 @@ from distdoctor.launch import (
     env_variables,
     horovod,
     hydra,
+    jobs,
     lost,
     lsf,
     mvapich,
     oar,
     openmpi,
     pbs,
+    pjm,
     pods,
     ray,
     sge,
     sizeless,
     slurm,
+    submitit,
     torchrun,
 )
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Launched
 from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
+from distdoctor.launch.nodes import number_of
 from distdoctor.launch.once_per_rank import plan_of_rank
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import BACKEND, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
+from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
     lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect,
     pbs.detect, slurm.prolog, deepspeed.detect, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job,
-    pods.counted_with_ranks, each_node.detect,
+    pods.counted_with_ranks, counted.dlrover, each_node.detect, submitit.detect,
 )  # fmt: skip
 """In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
 `srun --mpi=pmi2` sets PMI_RANK."""
 REFUSALS = (
     slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
-    accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset, pods.refuse_mpi_job,
+    pjm.refuse_outside,    accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset, pods.refuse_mpi_job,
     lost.refuse_lost_variables, sizeless.refuse_numbered,
 )  # fmt: skip
+
+AROUND = (
+    slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
+    pjm.refuse_outside, pods.refuse_volcano, pods.refuse_mpi_job,
+)  # fmt: skip
+"""Those of the refusals that say of a job, whoever starts torchrun in it, that it has several nodes."""
+NOTES = (lost.step_note, sizeless.shell_note, pods.index_note, jobs.unread_note, counted.number_note)
+"""What is said of a machine that is checked alone, and may be one of several."""
 
 
 def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int], count_cpus: Callable[[], int]) -> Plan:
@@ -70,8 +83,33 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     else:
         plan = plan_of_node(values, backend, count_gpus, count_cpus, launched)
     if launched is None and plan.nnodes == 1 and not flags.standalone:
-        plan = replace(plan, note=lost.step_note(env) or sizeless.shell_note(env) or pods.index_note(env))
+        notes = (note(env) for note in NOTES)
+        plan = replace(plan, note=next(filter(None, notes), ""))
+    if launched is not None and plan.one_node and torchrun.of_one_node(env):
+        plan = replace(plan, **_around(env))
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
+
+
+def _around(env: Mapping[str, str]) -> dict[str, Any]:
+    """``beside`` and ``together`` of a plan: what started several such agents, each of which takes itself for the whole
+    job, and torchrun's flags for one job of all of them."""
+    outside = torchrun.without_agent(env)
+    try:
+        found = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or counted.by_script(outside)
+        for refuse in AROUND:
+            refuse(outside)
+    except UsageError as err:
+        return {"beside": str(err).partition(", and")[0]}
+    count = number_of(outside.get(NNODES.pet))
+    if found is None:
+        return {"beside": f"{NNODES.pet} is {count}"} if count and count > 1 else {}
+    fields = {NNODES.flag: "nnodes", NODE_RANK.flag: "node_rank", MASTER_ADDR.flag: "master_addr"}
+    together = {flag: str(found.found[name].value) for flag, name in fields.items() if name in found.found}
+    if here := next((outside[name] for name in found.variables.get("node_rank", ()) if name in outside), None):
+        together[NODE_RANK.flag] = here
+    if together.get(NNODES.flag) == "1":
+        together = {}
+    return {"beside": f"{found.launcher} started it as one of several", "together": together}
 
 
 def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:

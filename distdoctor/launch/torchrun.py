@@ -9,7 +9,10 @@ from distdoctor.launch import env_variables, slurm
 from distdoctor.launch.launched import Launched
 from distdoctor.launch.nodes import number_of, repeated
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import NPROC_PER_NODE, RANK
+from distdoctor.model.launch_settings import LAUNCH_VARIABLES, LOCAL_RANK, NPROC_PER_NODE, RANK
+
+_OF_AGENT = ("TORCHELASTIC_", "GROUP_", "ROLE_")
+_OF_A_RANK = (*LAUNCH_VARIABLES, *LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
@@ -21,6 +24,18 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     told = env_variables.told(env, "torchrun")
     # The agents of srun's tasks share its output.
     return replace(told, task=rank) if slurm.in_step(env) else told
+
+
+def of_one_node(env: Mapping[str, str]) -> bool:
+    """Whether an agent started this rank for a job of one node, and was not told to be alone: with --standalone the run
+    has a name of its own (torch/distributed/run.py)."""
+    return env.get(env_variables.RUN_ID) == "none" and env.get("GROUP_WORLD_SIZE", "1") == "1"
+
+
+def without_agent(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables but for those that the agent sets for a rank (torch/distributed/elastic/agent/server/
+    local_elastic_agent.py)."""
+    return {name: value for name, value in env.items() if name not in _OF_A_RANK and not name.startswith(_OF_AGENT)}
 
 
 def _refuse_agents_too_many(env: Mapping[str, str]) -> None:

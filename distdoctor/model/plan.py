@@ -67,6 +67,10 @@ class Plan:
     """What to put before the line, where this is a batch script and the line starts something on this node alone."""
     note: str = ""
     """What is to be known of how the launcher's variables were read."""
+    beside: str = ""
+    """What says that several torchruns were started, of which this one takes itself for the whole job."""
+    together: dict[str, str] = field(default_factory=dict)
+    """The flags, as far as they are known, with which all of those would be one job."""
     roster: tuple[str, ...] = ()
     """The launcher's names of the nodes, in the order of their ranks; kept by rank 0's process."""
     tasks: tuple[int, ...] = ()

@@ -1,0 +1,40 @@
+"""environment/agents-apart: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+from distdoctor.model.facts import NodeFacts
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.facts_builder import met, node, rank_node, with_plan
+
+CHECK = "environment/agents-apart"
+BELOW_SRUN = "SLURM started it as one of several"
+ONE_JOB = {"--nnodes": "2", "--node-rank": "1", "--master-addr": "host0"}
+
+
+def apart(beside: str = BELOW_SRUN, **flags: str) -> NodeFacts:
+    """A node whose torchrun was started beside another one."""
+    one = rank_node("host1", 0)
+    return with_plan(one, nnodes=1, launcher="torchrun", beside=beside, together=flags)
+
+
+def whole() -> Facts:
+    return met(*(with_plan(node(f"host{n}", n, of=2), launcher="torchrun") for n in range(2)))
+
+
+ROWS = [
+    Row("below srun", lambda: (apart(**ONE_JOB),), ("host1",), "warn"),
+    Row("in a batch script", lambda: (apart("this is the batch script of SLURM job 7, which has 2 nodes"),), ("host1",), "warn"),
+]  # fmt: skip
+
+LOOK_ALIKES = [
+    LookAlike("one job of all", whole),
+    LookAlike("one torchrun", lambda: (apart(""),)),
+]
+
+CURES = [
+    Cure("below srun", lambda: (apart(**ONE_JOB),), {"host1": {"flags": ONE_JOB}}, only=True),
+]
+
+test_found = found(CHECK, ROWS)
+test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
