@@ -7,14 +7,14 @@ over the other. The job is no faster than on one node. Of a batch script's nodes
 
 Why it happens
 --------------
-torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one node,
-and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each. In a batch script without srun it runs on
+torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one
+node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each. In a batch script without srun it runs on
 the first node alone.
 
 Fix
 ---
-`srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29500
-train.py`, HOST being one of the nodes.
+`srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint
+HOST:29500 train.py`, HOST being one of the nodes.
 
 When it is harmless
 -------------------
@@ -50,6 +50,6 @@ def fix(node: Node) -> Fix:
         return Fix.on(node, "Give torchrun the number of nodes, and where they meet.", flags=flags)
     return Fix.on(
         node,
-        "Start torchrun once on every node, with --nnodes N, --node-rank and --master-addr, or with --rdzv-backend c10d "
-        "and --rdzv-endpoint HOST:29500; or, where it is to be alone, with --standalone.",
+        "Start torchrun once on every node, with --nnodes N, --node-rank and --master-addr, or with --rdzv-backend "
+        "c10d and --rdzv-endpoint HOST:29500; or, where it is to be alone, with --standalone.",
     )

@@ -98,6 +98,7 @@ def plan_summary(cluster: Cluster) -> dict[str, Any]:
         "backends": list(plan.backends(gpus)),
         "started": plan.started,
         "launcher": plan.launcher,
+        **({"alone": True} if plan.nnodes == 1 and plan.sources.get("nnodes") == "default" else {}),
         **({"everywhere": plan.everywhere} if plan.everywhere else {}),
         **({"ranks_per_node": list(plan.tasks)} if len(set(plan.tasks)) > 1 else {}),
         "sources": dict(plan.sources),

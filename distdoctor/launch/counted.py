@@ -4,7 +4,8 @@ AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunP
 "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
 api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
 Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
-NSML (also its guide, "Using multiple nodes"). DLRover: dlrover/python/common/constants.py, NodeEnv. Metaflow: metaflow/plugins/parallel_decorator.py.
+NSML (also its guide, "Using multiple nodes"). DLRover: dlrover/python/common/constants.py, NodeEnv. Metaflow:
+metaflow/plugins/parallel_decorator.py.
 """
 
 from __future__ import annotations
@@ -107,13 +108,13 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
 
 
 def number_note(env: Mapping[str, str]) -> str:
-    """What is to be said where this node has a number other than the first one's, and nothing tells how many there are."""
+    """What is to be said where this node has a number, not the first one's, and nothing tells how many there are."""
     number = number_of(env.get(NODE_RANK.variables[0]))
     if not number:
         return ""
     return (
-        f"{NODE_RANK.variables[0]} is {number}, and nothing says how many nodes there are: this machine alone was checked; "
-        f"for a job of several: `distdoctor check {NNODES.flag} N {NODE_RANK.flag} {number} {MASTER_ADDR.flag} HOST`"
+        f"{NODE_RANK.variables[0]} is {number}, and nothing says how many nodes there are: this machine alone was "
+        f"checked; for a job of several: `distdoctor check {NNODES.flag} N {NODE_RANK.flag} {number} {MASTER_ADDR.flag} HOST`"
     )
 
 

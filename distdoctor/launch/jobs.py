@@ -75,8 +75,8 @@ def unread_note(env: Mapping[str, str]) -> str:
     if name is None or nodes(env)[0]:
         return ""
     return (
-        f"the list of the job's nodes cannot be read here ({name}={env[name]}), as in a container that does not have the "
-        "folder: this machine alone was checked; if the job has more, hand the file on"
+        f"the list of the job's nodes cannot be read here ({name}={env[name]}), as in a container that does not have "
+        "the folder: this machine alone was checked; if the job has more, hand the file on"
     )
 
 

@@ -39,8 +39,8 @@ from distdoctor.launch import (
 )
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Launched
-from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
 from distdoctor.launch.nodes import number_of
+from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
 from distdoctor.launch.once_per_rank import plan_of_rank
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
@@ -56,10 +56,9 @@ LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
 `srun --mpi=pmi2` sets PMI_RANK."""
 REFUSALS = (
     slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
-    pjm.refuse_outside,    accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset, pods.refuse_mpi_job,
-    lost.refuse_lost_variables, sizeless.refuse_numbered,
+    pjm.refuse_outside, accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset,
+    pods.refuse_mpi_job, lost.refuse_lost_variables, sizeless.refuse_numbered,
 )  # fmt: skip
-
 AROUND = (
     slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
     pjm.refuse_outside, pods.refuse_volcano, pods.refuse_mpi_job,

@@ -1,4 +1,5 @@
-"""submitit's local executor: as many processes on this host as it is told, each with a number (submitit/local/local.py).
+"""submitit's local executor: as many processes on this host as it is told, each with a number
+(submitit/local/local.py).
 
 Its executor for SLURM starts them with srun.
 """

@@ -116,6 +116,8 @@ class _Writer:
             said = "the job would run as planned"
         elif report.verdict == "pass":
             said = "nothing keeps the job from starting as planned" if self._whole() else "nothing is wrong so far"
+            if _taken_for_alone(report):
+                said += f", {ALONE}: of other nodes nothing was said"
             if report.apart:
                 said += f" on {fold([node.name for node in report.nodes])}, which is all that is known here"
         else:
@@ -209,7 +211,8 @@ class _Writer:
         planned = 0 if self.on_logs or self.on_job else report.plan.get("nnodes") or 0
         whole = max(len(report.nodes), planned)
         if report.nodes or not self.on_logs:
-            parts.append(count(whole, "node") if arrived == whole else f"{arrived} of {count(whole, 'node')}")
+            told = count(whole, "node") if arrived == whole else f"{arrived} of {count(whole, 'node')}"
+            parts.append(told + (f" ({ALONE})" if _taken_for_alone(report) else ""))
         if report.ignored:
             parts.append(f"{len(report.ignored)} ignored")
         parts.append(f"{report.seconds:.1f} s")
@@ -243,7 +246,7 @@ def _shape(report: Report) -> str:
 
 def _taken_for_alone(report: Report) -> bool:
     """Whether nothing said of other nodes: what was taken for granted is told, as it may be wrong."""
-    return report.plan.get("nnodes") == 1 and report.plan.get("sources", {}).get("nnodes") == "default"
+    return bool(report.plan.get("alone"))
 
 
 def _nodes_and_ranks(report: Report, launcher: str) -> str:

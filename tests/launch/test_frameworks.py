@@ -63,6 +63,8 @@ OPENPAI = env_of(
 SCRIPT = env_of("NNODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NPROC_PER_NODE=8")
 HOROVOD = env_of("HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2 HOROVOD_CROSS_RANK=1")
 
+SUBMITIT = env_of("SUBMITIT_LOCAL_NTASKS=2 SUBMITIT_LOCAL_GLOBALID=1 SUBMITIT_LOCAL_LOCALID=1")
+DLROVER = env_of("DLROVER_MASTER_ADDR=10.0.0.9:50001 NODE_NUM=2 NODE_RANK=1 RANK=1 WORLD_SIZE=2")
 METAFLOW = env_of("MF_PARALLEL_MAIN_IP=10.0.0.1 MF_PARALLEL_NUM_NODES=2 MF_PARALLEL_NODE_INDEX=1")
 PAI_DLC = POD | env_of("NPROC_PER_NODE=8 KUBERNETES_SERVICE_HOST=10.96.0.1")
 
@@ -121,6 +123,15 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (LEPTON, {"master_addr": "n0"}, "Lepton", ("node", 2, 2, 1, None, 4)),
         (NGC, {}, "NGC", ("node", 2, 8, 1, None, 16)),
         (NSML, {}, "NSML", ("node", 2, 2, 1, None, 4)),
+        (SUBMITIT, {}, "submitit", ("rank", 1, 2, None, 1, 2)),
+        (SUBMITIT | {"SUBMITIT_LOCAL_NTASKS": "1", "SUBMITIT_LOCAL_GLOBALID": "0"}, {}, "", ALONE),
+        (DLROVER, {"master_addr": "n0"}, "DLRover", ("node", 2, 2, 1, None, 4)),
+        (
+            DLROVER | env_of("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=n0 MASTER_PORT=1"),
+            {},
+            "env",
+            ("rank", None, None, 1, 3, 4),
+        ),
         (METAFLOW, {}, "Metaflow", ("node", 2, 2, 1, None, 4)),
         (PAI_DLC, {}, "NPROC_PER_NODE", ("node", 2, 8, 1, None, 16)),
         # by hand, as before every process
@@ -169,6 +180,7 @@ def test_a_pod_of_an_indexed_job_is_checked_alone_and_told_so() -> None:
     pod = env_of("JOB_COMPLETION_INDEX=1 KUBERNETES_SERVICE_HOST=10.96.0.1")
     plan = plan_in(pod)
     assert values(plan, *SHAPE) == ALONE and "--node-rank $JOB_COMPLETION_INDEX" in plan.note
+    assert "--node-rank 1" in plan_in({"NODE_RANK": "1"}).note and plan_in({"NODE_RANK": "0"}).note == ""
     assert plan_in(pod | SCRIPT).note == plan_in(pod, standalone=True).note == ""
 
 

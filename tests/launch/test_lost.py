@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.launch.lost import step_note
+from distdoctor.launch.lost import refuse_lost_variables, step_note
+from distdoctor.model.errors import UsageError
 from tests.launch.recorded import env_of
 from tests.launch.test_mpi import OPEN_MPI
 from tests.launch.test_slurm import STEP
@@ -36,14 +37,23 @@ def below(env: dict[str, str], *words: str) -> str:
     return subprocess.check_output(command, env={**kept, **env}, text=True, timeout=60)
 
 
-@pytest.mark.parametrize(("env", "launcher"), [(STEP, "SLURM"), (OPEN_MPI, "Open MPI")])
+AGENT = env_of(
+    "RANK=1 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 GROUP_RANK=0 MASTER_ADDR=n0 MASTER_PORT=29500 "
+    "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_USE_AGENT_STORE=True"
+)
+SUBMITIT = env_of("SUBMITIT_LOCAL_NTASKS=2 SUBMITIT_LOCAL_GLOBALID=1 SUBMITIT_LOCAL_LOCALID=1")
+
+
+@pytest.mark.parametrize(
+    ("env", "launcher"), [(STEP, "SLURM"), (OPEN_MPI, "Open MPI"), (AGENT, "torchrun"), (SUBMITIT, "submitit")]
+)
 def test_one_of_several_does_not_take_itself_for_the_only_one(env: dict[str, str], launcher: str) -> None:
     told = below(env)
     assert told.startswith(f"{launcher} started this as one of several, and its variables were lost on the way here")
     assert below(env, "alone") == "1\n"
 
 
-@pytest.mark.parametrize("env", [{}, ONE_TASK])
+@pytest.mark.parametrize("env", [{}, ONE_TASK, AGENT | env_of("RANK=0 WORLD_SIZE=1")])
 def test_what_is_the_only_one_is_one_machine(env: dict[str, str]) -> None:
     assert below(env) == "1\n"
 
@@ -65,3 +75,14 @@ def test_the_control_group_tells_of_the_step(tmp_path: Path, cgroups: str, env: 
     note = step_note(env, path)
     assert (step in note) if step else note == ""
     assert step_note(env, tmp_path / "none") == ""
+
+
+def test_the_second_task_of_a_node_is_one_of_several(tmp_path: Path) -> None:
+    """The first may be the only one, and is told so by a note."""
+    path = tmp_path / "cgroup"
+    path.write_text("0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_1\n")
+    with pytest.raises(UsageError, match="SLURM started this as one of several"):
+        refuse_lost_variables({}, path)
+    refuse_lost_variables({"SLURM_JOB_ID": "12"}, path)
+    path.write_text("9:pids:/slurm/uid_0/job_7/step_3/task_0\n")
+    refuse_lost_variables({}, path)

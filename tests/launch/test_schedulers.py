@@ -59,15 +59,18 @@ def test_mpirun_in_a_job_takes_its_first_host(tmp_path: Path) -> None:
     assert values(plan, *SHAPE) == ("rank", "hydra", 1, 2, 0, None, "n0", 10077)
 
 
-@pytest.mark.parametrize("scheduler", ["PBS", "LSF", "SGE", "OAR"])
+@pytest.mark.parametrize("scheduler", ["PBS", "LSF", "SGE", "SGE, no file", "OAR", "PJM"])
 def test_a_batch_script_of_several_nodes_is_refused(tmp_path: Path, scheduler: str) -> None:
     env = {
         "PBS": pbs(tmp_path, 1, 0, "n0", "n0", "n1"),
         "LSF": {"LSB_JOBID": "5", "LSB_MCPU_HOSTS": "n0 2 n1 2"},
         "SGE": {"PE_HOSTFILE": file(tmp_path, "n0 2 all.q@n0 UNDEFINED", "n1 2 all.q@n1 UNDEFINED")},
+        "SGE, no file": env_of("JOB_ID=7 NHOSTS=2 NSLOTS=16 PE_HOSTFILE=/gone"),
+        "PJM": env_of("PJM_JOBID=7 PJM_NODE=2"),
         "OAR": {"OAR_JOB_ID": "5", "OAR_NODEFILE": file(tmp_path, "n0", "n0", "n1")},
     }[scheduler]
-    with pytest.raises(UsageError, match=rf"this {scheduler} job has 2 nodes, .* `mpirun .*distdoctor check`"):
+    name = scheduler.partition(",")[0]
+    with pytest.raises(UsageError, match=rf"this {name} job has 2 nodes, .* `mpi\w+ .*distdoctor check`"):
         plan_in(env)
     assert plan_in(env, standalone=True).nnodes == 1
     assert plan_in(env, nnodes="2", master_addr="n0", node_rank=0).nnodes == 2
@@ -90,6 +93,13 @@ def test_a_file_that_is_none_is_not_waited_for(tmp_path: Path) -> None:
     finally:
         timer.cancel()
         timer.join()
+
+
+@pytest.mark.parametrize("name", ["PBS_NODEFILE", "OAR_NODEFILE", "LSB_DJOB_RANKFILE", "PE_HOSTFILE"])
+def test_a_list_of_nodes_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
+    """As in a container that does not have the scheduler's folder."""
+    assert f"cannot be read here ({name}=/gone)" in plan_in({name: "/gone"}).note
+    assert plan_in({name: file(tmp_path, "n0", "n0")}).note == plan_in({name: "/gone"}, standalone=True).note == ""
 
 
 def test_a_job_of_one_node_is_one_machine(tmp_path: Path) -> None:

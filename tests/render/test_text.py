@@ -341,8 +341,8 @@ UNEVEN = {"world_size": 6, "nproc_per_node": 4, "nnodes": 3}
     [
         ({"launcher": "SLURM"}, (2, 2), "2 nodes x 2 ranks (SLURM)"),
         ({"launcher": "env"}, (2, 2), "2 nodes x 2 ranks"),
-        ({"nnodes": 1, "sources": {"nnodes": "default"}}, (2,), "1 node x 2 ranks (this machine alone)"),
-        ({"nnodes": 1, "sources": {"nnodes": "--nnodes"}}, (2,), "1 node x 2 ranks"),
+        ({"nnodes": 1, "alone": True}, (2,), "1 node x 2 ranks (this machine alone)"),
+        ({"nnodes": 1}, (2,), "1 node x 2 ranks"),
         ({"launcher": "SLURM", **UNEVEN}, (4, 1, 1), "3 nodes, 6 ranks (4 + 1 + 1) (SLURM)"),
         # one of the three did not come: what the launcher says of it
         ({**UNEVEN, "ranks_per_node": [4, 1, 1]}, (4, 1), "3 nodes, 6 ranks (4 + 1 + 1)"),

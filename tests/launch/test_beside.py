@@ -1,0 +1,62 @@
+"""torchruns that take themselves for the whole job, each, below what started several of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.recorded import env_of, plan_in, without
+from tests.launch.test_frameworks import SKYPILOT
+from tests.launch.test_mpi import OPEN_MPI
+from tests.launch.test_slurm import STEP
+
+OF_ONE_NODE = env_of(
+    "RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 GROUP_RANK=0 GROUP_WORLD_SIZE=1 MASTER_ADDR=n1 MASTER_PORT=4000"
+    " ROLE_RANK=0 ROLE_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0"
+)
+ONE_EACH = env_of("SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2) SLURM_STEP_NODELIST=sn[0-1] SLURM_NODEID=1")
+BATCH = env_of("SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST=sn[0-1]")
+
+
+@pytest.mark.parametrize(
+    ("env", "said", "together"),
+    [
+        (
+            STEP | ONE_EACH,
+            "SLURM started it as one of several",
+            {"--nnodes": "2", "--node-rank": "1", "--master-addr": "sn0"},
+        ),
+        (BATCH, "this is the batch script of SLURM job 7, which has 2 nodes", {}),
+        (env_of("LSB_JOBID=5") | {"LSB_MCPU_HOSTS": "n0 2 n1 2"}, "this LSF job has 2 nodes", {}),
+        (env_of("PET_NNODES=2 PET_NODE_RANK=1"), "PET_NNODES is 2", {}),
+        (env_of("NNODES=2 NODE_RANK=1"), "NNODES started it as one of several", {"--nnodes": "2"}),
+    ],
+)
+def test_it_is_told(env: dict[str, str], said: str, together: dict[str, str]) -> None:
+    plan = plan_in(env | OF_ONE_NODE)
+    assert (plan.launcher, plan.nnodes, plan.beside) == ("torchrun", 1, said)
+    assert plan.together == together
+
+
+@pytest.mark.parametrize("env", [OPEN_MPI, SKYPILOT])
+def test_of_other_launchers_too(env: dict[str, str]) -> None:
+    assert "started it as one of several" in plan_in(env | OF_ONE_NODE).beside
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {},
+        STEP | ONE_EACH | env_of("TORCHELASTIC_RUN_ID=6f1c-uuid"),  # --standalone
+        STEP | ONE_EACH | env_of("GROUP_WORLD_SIZE=2 WORLD_SIZE=4"),
+        STEP
+        | env_of("SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_NODELIST=sn0 SLURM_JOB_NUM_NODES=2"),
+        env_of("SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=sn0"),
+        env_of("PET_NNODES=1:2"),
+    ],
+)
+def test_one_torchrun_and_one_job_of_all_are_left_alone(env: dict[str, str]) -> None:
+    assert plan_in(OF_ONE_NODE | env).beside == ""
+
+
+def test_ranks_by_hand_are_no_agent() -> None:
+    assert plan_in(BATCH | without(OF_ONE_NODE, "TORCHELASTIC_RUN_ID")).beside == ""
