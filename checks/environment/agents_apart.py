@@ -8,8 +8,8 @@ over the other. The job is no faster than on one node. Of a batch script's nodes
 Why it happens
 --------------
 torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one
-node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each. In a batch script without srun it runs on
-the first node alone.
+node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each. In a batch script
+without srun it runs on the first node alone.
 
 Fix
 ---

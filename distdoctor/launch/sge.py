@@ -1,5 +1,6 @@
 """SGE: it starts the batch script and leaves the ranks to mpirun; PE_HOSTFILE has the hosts (sge_pe(5)), and NHOSTS
-their number where the file cannot be read, as in a container or below `qrsh -inherit` (qsub(1), ENVIRONMENTAL VARIABLES)."""
+their number where the file cannot be read, as in a container or below `qrsh -inherit` (qsub(1), ENVIRONMENTAL
+VARIABLES)."""
 
 from __future__ import annotations
 

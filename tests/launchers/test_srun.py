@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.report_schema import report_in
-from tests.launchers.harness.site import Site, python_module
+from tests.launchers.harness.site import JOB, Site, python_module
 
 CHECK = ("check", "--json", "--wait", "60", "--timeout", "60")
 
@@ -107,6 +107,17 @@ def test_every_task_takes_the_host_that_srun_was_typed_on_for_the_master(with_sl
     done = with_slurm.run(["srun", "-N2", "/mnt/job", "sh", "-c", own, "sh", *waiting])
     report = json.loads(done.stdout)
     assert [(f["check"], f["nodes"]) for f in report["findings"]] == [("network/master-not-node0", ["host0"])]
+
+
+@pytest.mark.scoreboard
+def test_torchruns_that_take_themselves_for_the_whole_job(with_slurm: Site) -> None:
+    """``srun torchrun`` without --nnodes: one on each node, which trains alone. The flags of the fix make it one job."""
+    agent = [JOB, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1"]
+    done = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *agent, *check("--until", "network")[2:]])
+    report, _ = json.JSONDecoder().raw_decode(done.stdout)
+    (finding,) = [one for one in report["findings"] if one["check"] == "environment/agents-apart"]
+    assert (done.returncode, report["verdict"]) == (0, "warn")
+    assert finding["fixes"][0]["flags"]["--nnodes"] == "2" and finding["fixes"][0]["flags"]["--master-addr"] == "host0"
 
 
 @pytest.mark.scoreboard
