@@ -112,10 +112,10 @@ def number_note(env: Mapping[str, str]) -> str:
     number = number_of(env.get(NODE_RANK.variables[0]))
     if not number:
         return ""
+    line = f"distdoctor check {NNODES.flag} N {NODE_RANK.flag} {number} {MASTER_ADDR.flag} HOST"
     return (
         f"{NODE_RANK.variables[0]} is {number}, and nothing says how many nodes there are: this machine alone was "
-        f"checked; for a job of several: `distdoctor check {NNODES.flag} N {NODE_RANK.flag} {number} {MASTER_ADDR.flag} "
-        "HOST`"
+        f"checked; for a job of several: `{line}`"
     )
 
 

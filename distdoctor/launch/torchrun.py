@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
-from distdoctor.launch import env_variables, slurm
+from distdoctor.launch import env_variables, slurm, torchrun_line
 from distdoctor.launch.launched import Launched
 from distdoctor.launch.nodes import number_of, repeated
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import LAUNCH_VARIABLES, LOCAL_RANK, NPROC_PER_NODE, RANK
+from distdoctor.model.launch_settings import (
+    LAUNCH_VARIABLES,
+    LOCAL_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    RDZV_ENDPOINT,
+    STANDALONE,
+)
 
+AGENTS = ("torch.distributed.run", "torch.distributed.launch")
+"""The modules that are its agent."""
+ANCESTORS = 5
+"""Shells and wrappers between the agent and this process, at most."""
 _OF_AGENT = ("TORCHELASTIC_", "GROUP_", "ROLE_")
 _OF_A_RANK = (*LAUNCH_VARIABLES, *LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
 
@@ -27,9 +41,33 @@ def detect(env: Mapping[str, str]) -> Launched | None:
 
 
 def of_one_node(env: Mapping[str, str]) -> bool:
-    """Whether an agent started this rank for a job of one node, and was not told to be alone: with --standalone the run
-    has a name of its own (torch/distributed/run.py)."""
-    return env.get(env_variables.RUN_ID) == "none" and env.get("GROUP_WORLD_SIZE", "1") == "1"
+    """Whether an agent started this rank for a job of one node, and was not told to be alone.
+
+    By the agent's own line; where that cannot be read, by the name of the run: --standalone makes one up, as does no
+    --nnodes since torch 2.13 (torch/distributed/run.py).
+    """
+    if env_variables.RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
+        return False
+    given = _agent(os.getppid())
+    if given is None:
+        return env[env_variables.RUN_ID] == "none"
+    here = given.get(RDZV_ENDPOINT.flag, "").startswith(("localhost", "127."))
+    return STANDALONE.flag not in given and not here
+
+
+def _agent(pid: int) -> dict[str, str] | None:
+    """The options of the nearest torchrun above; None where there is none, or it cannot be read."""
+    for _ in range(ANCESTORS):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
+        except OSError:
+            return None
+        for place, word in enumerate(words[:12]):
+            if Path(word).name == "torchrun" or word in AGENTS:
+                return torchrun_line.options(words[place + 1 :])
+        pid = int(parent[1]) if parent else 0
+    return None
 
 
 def without_agent(env: Mapping[str, str]) -> dict[str, str]:

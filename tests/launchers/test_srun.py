@@ -111,13 +111,18 @@ def test_every_task_takes_the_host_that_srun_was_typed_on_for_the_master(with_sl
 
 @pytest.mark.scoreboard
 def test_torchruns_that_take_themselves_for_the_whole_job(with_slurm: Site) -> None:
-    """``srun torchrun`` without --nnodes: one on each node, which trains alone. The flags of the fix make it one job."""
+    """``srun torchrun`` without --nnodes: each trains alone. With the flags of the fix it is one job."""
     agent = [JOB, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1"]
     done = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *agent, *check("--until", "network")[2:]])
     report, _ = json.JSONDecoder().raw_decode(done.stdout)
     (finding,) = [one for one in report["findings"] if one["check"] == "environment/agents-apart"]
+    assert "takes itself for the whole job" in finding["summary"]
     assert (done.returncode, report["verdict"]) == (0, "warn")
-    assert finding["fixes"][0]["flags"]["--nnodes"] == "2" and finding["fixes"][0]["flags"]["--master-addr"] == "host0"
+    flags = finding["fixes"][0]["flags"]
+    assert (flags["--nnodes"], flags["--master-addr"]) == ("2", "host0")
+    told = ["--standalone", *check("--until", "network")[2:]]
+    alone = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *agent, *told])
+    assert "takes itself for the whole job" not in alone.stdout and '"schema_version": 1' in alone.stdout
 
 
 @pytest.mark.scoreboard
