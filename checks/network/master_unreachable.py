@@ -158,15 +158,22 @@ def finding(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     clients = [one.node for one in shut]
     contact = shut[0].contact
+    of_zero = none_gets_there(cluster, zero, clients)
     return Finding.about(
-        dict.fromkeys((*(client.name for client in clients), name)),
+        (name,) if of_zero else dict.fromkeys((*(client.name for client in clients), name)),
         f"There is no way from {names_of(clients)} to {contact.address} ({name}): errno {contact.errno}.",
         links=links_to(clients, name),
-        unsure=True,
+        unsure=not of_zero,
         evidence=(line for one in shut for line in evidence(one)),
         fixes=fixes(cluster, shut, name),
         because_of=None if zero else "all met",
     )
+
+
+def none_gets_there(cluster: Cluster, zero: Node | None, clients: list[Node]) -> bool:
+    """Whether these are all other hosts, and several: what they have in common is node 0 and its own link."""
+    others = {node.host for node in cluster.nodes if zero is not None and node.host != zero.host}
+    return len(others) > 1 and others == {client.host for client in clients}
 
 
 def evidence(one: FailedContact) -> Iterator[str]:
@@ -184,6 +191,12 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
     if zero is not None and other is not None and other != shut[0].contact.address:
         return set_master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
     clients, address = [one.node for one in shut], shut[0].contact.address
+    if zero is not None and none_gets_there(cluster, zero, clients):
+        text = (
+            f"{name} is up, and no other host gets to {address}: look at its own interface, its link, and whether it "
+            "answers ARP there (ip -d link; sysctl net.ipv4.conf.all.arp_ignore; the switch's port)."
+        )
+        return (Fix.on(zero, text),)
     if master_known_up(cluster, shut):
         text = (
             f"{name} is up: look at the way from {names_of(clients)} to {address} (ip route get {address}; ip neigh), "

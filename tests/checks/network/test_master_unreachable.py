@@ -30,6 +30,17 @@ def host_down() -> Facts:
     return waited_in_vain(a), outside(b, "unreachable", errno=113)
 
 
+def none_gets_there() -> Facts:
+    a, b, c = healthy(3)
+    return waited_in_vain(a, 3), outside(b, "unreachable", errno=113), outside(c, "unreachable", errno=113)
+
+
+def one_of_two_gets_there() -> Facts:
+    a, b, c = healthy(3)
+    c = outside(c, "unreachable", errno=113)
+    return (*met(a, b, c, expected=3)[:2], c)
+
+
 def there_by_a_gateway() -> Facts:
     a, b = two("unreachable", errno=113)
     return a, routed(b, route(LAN), route("10.77.0.10/32", "10.77.0.99"))
@@ -98,6 +109,8 @@ ROWS = [
     Row("nobody is at the address", nobody, ("host1", "node0"), blame="one-of"),
     Row("nobody is at the gateway", lambda: nobody("10.77.0.99", "10.88.0.10"), ("host1",)),
     Row("host down", host_down, ("host1", "host0"), blame="one-of"),
+    Row("several hosts, and none gets to node 0", none_gets_there, ("host0",)),
+    Row("one of two does", one_of_two_gets_there, ("host2", "host0"), blame="one-of"),
     Row("host1 sends by a gateway that is none", there_by_a_gateway, ("host1",), together=True),
     Row("host1 sends by a rule of its own to such a gateway", there_by_policy, ("host1",), together=True),
     Row(

@@ -26,6 +26,7 @@ from tests.lab.faults.names import name_at, name_removed, named_late, own_name_a
 from tests.lab.faults.packet_filter import (
     deaf_to,
     iptables,
+    marked,
     master_port,
     nft,
     published_for_another,
@@ -43,6 +44,7 @@ STRICT = (
 """Answers to host 1 leave by eth1; what it sends to eth0 is dropped for that."""
 SOURCE = "ip address add 10.99.9.9/32 dev lo && ip route replace 10.77.0.0/24 dev eth0 src 10.99.9.9"
 TABLE = "ip route add default via 10.77.0.99 dev eth0 table 100"
+BY_MARK = f"{TABLE} && ip rule add fwmark 0x1 lookup 100"
 DOCKER_TAKES_LAN = inside(
     1,
     "ip link add br-3f2a9c1b7d04 type bridge && ip link set br-3f2a9c1b7d04 up && ip address add 10.77.0.1/24 dev br-3f2a9c1b7d04 && ip route del 10.77.0.0/24 dev eth0 && ip route add 10.77.0.0/24 dev eth0 src {host1} metric 100",
@@ -93,6 +95,8 @@ CASES = [
         Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True),
         Case("node 1's rule for its own address leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add from {{host1}} lookup 100"), "network/master-unreachable", ["host1"], curable=True, live=False),
         Case("node 0's rule for the port leads to a gateway that is none", inside(0, f"{TABLE} && ip rule add to {{host1}} ipproto tcp sport 29500 lookup 100"), "network/port-filtered", ["host0"], curable=True),
+        Case("node 0 marks its answers, and a rule for the mark leads to a gateway that is none", together(marked(0, "tcp sport 29500 meta mark set 0x1"), inside(0, BY_MARK)), "network/port-filtered", ["host0"], curable=True),
+        Case("node 1 marks what goes to the port, and a rule for the mark leads to a gateway that is none", together(iptables(1, "-t mangle -A OUTPUT -p tcp --dport 29500 -j MARK --set-mark 1"), inside(1, BY_MARK)), "network/master-unreachable", ["host1"], curable=True, live=False),
         Case("a rule of node 1 prohibits what goes to node 0", inside(1, "ip rule add to {host0} prohibit"), "network/no-route", ["host1"], curable=True),
         Case("node 0 has no route back", together(other_subnet(1, "10.88.0.11/24"), own_name_at("10.88.0.11", 1), inside(1, "ip route add 10.77.0.0/24 dev eth0")), "network/port-filtered", ["host0"], curable=True),
         Case("a strict rp_filter, and another way back", together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(0, STRICT)), "network/master-unreachable", ["host0"], curable=True),

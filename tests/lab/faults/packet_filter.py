@@ -40,6 +40,13 @@ def nft(on: int, *rules: str, hook: str = "input", policy: str = "accept", famil
     return inject
 
 
+def marked(on: int, *rules: str) -> Fault:
+    """These rules, which mark what host ``on`` sends, in a chain of nft after which its way is looked for anew."""
+    chain = "type route hook output priority -150;\n" + "\n".join(rules)
+    text = f"table ip marks {{\nchain output {{\n{chain}\n}}\n}}"
+    return lambda launch: [launch.cluster[on].inside(f"nft -f - <<'END'\n{text}\nEND")].clear()
+
+
 def iptables(on: int, *arguments: str) -> Fault:
     """iptables rules on host ``on``, one command each."""
     return lambda launch: [launch.cluster[on].inside(f"iptables {a}") for a in arguments].clear()
