@@ -151,13 +151,9 @@ class Running:
         return {rank: (_cpu(pid) - before[rank]) / (time.monotonic() - began) for rank, pid in pids.items()}
 
     def would_run(self, ranks: set[int]) -> set[int]:
-        """Those of these ranks that run, or would if others left them a processor."""
-        found = set()
-        for rank in ranks:
-            with contextlib.suppress(OSError):
-                if (Path(f"/proc/{self._pid(rank)}/stat").read_text().rpartition(")")[2].split() or [""])[0] == "R":
-                    found.add(rank)
-        return found
+        """Those of these ranks that run, or would if others left them a processor, themselves or in a child."""
+        pids = {rank: pid for rank in ranks if (pid := self._pid(rank)) is not None}
+        return {rank for rank, pid in pids.items() if any(_state(one) == "R" for one in (pid, *children(pid)))}
 
     def output(self) -> str:
         """The end of what each process has said."""
@@ -233,6 +229,14 @@ class Running:
         wrong = [f"status {p.poll()}" for p in self.processes if p.poll() not in (0, -signal.SIGKILL)]
         wrong += [f"rank {rank} is at {step}" for rank, (_, _, step) in self.marks().items() if step != "done"]
         return [*wrong, self.output()] if wrong else []
+
+
+def _state(pid: int) -> str:
+    """The state of a process, as of /proc/PID/stat; empty where it is gone."""
+    try:
+        return (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() or [""])[0]
+    except OSError:
+        return ""
 
 
 def _cpu(pid: int) -> float:
