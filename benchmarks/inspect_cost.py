@@ -9,6 +9,7 @@ nobody looks and while one inspection after the other looks. Figures are medians
 
 from __future__ import annotations
 
+import json
 import statistics
 import subprocess
 import sys
@@ -19,25 +20,30 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.lab.hang.row import Job
 from tests.lab.hang.running import Running
+from tests.lab.hang.table_words import USER_CODE
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.launch import DISTDOCTOR
 from tests.lab.harness.namespaces import why_not
+from tests.lab.harness.runner import roots
 
 RANKS = 8
 WITHIN = {"off": 3.0, "auto": 3.0, "on": 10.0}
 """What ``--stacks`` is given, and the seconds within which the verdict is to be there."""
 WINDOW = 5.0
 """Seconds for which steps are counted at a time."""
-JOB = Job("8 ranks", ("init", "sleep@5:s", "count:t"), hosts=1, nproc=RANKS)
+HELD = 5
+JOB = Job("8 ranks", ("init", f"sleep@{HELD}:s", "count:t"), hosts=1, nproc=RANKS)
 
 
 def verdict_time(running: Running, stacks: str) -> float:
-    """Seconds that one inspection takes. Raises RuntimeError where it says nothing."""
+    """Seconds that one inspection takes. Raises RuntimeError where it does not name the rank that is held."""
     began = time.perf_counter()
     done = running.cluster[0].run([*DISTDOCTOR, "hang", "--json", "--stacks", stacks], timeout=60)
-    if not done.stdout:
-        raise RuntimeError(f"status {done.returncode}: {done.stderr}")
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    named = [(found["check"], found["ranks"]) for found in roots(json.loads(done.stdout or '{"findings": []}'))]
+    if named != [(USER_CODE, [HELD])]:
+        raise RuntimeError(f"status {done.returncode}, {named or 'nothing'} is named: {done.stderr}")
+    return seconds
 
 
 def steps_per_second(running: Running, stacks: str | None) -> tuple[float, int]:
@@ -81,13 +87,13 @@ def main(rounds: int) -> int:
         running.release(JOB.steps[1])
         running.wait_for(2, set(range(RANKS)), 60)
         time.sleep(2)
-        measured: dict[str | None, list[tuple[float, int]]] = {None: [], "off": [], "on": []}
+        measured: dict[str | None, list[tuple[float, int]]] = {None: [], **{stacks: [] for stacks in WITHIN}}
         for _ in range(rounds):
             for kind, found in measured.items():
                 found.append(steps_per_second(running, kind))
         alone = statistics.median(speed for speed, _ in measured[None])
         say(f"{RANKS} ranks that train: {alone:.1f} steps/s while nobody looks")
-        for kind in ("off", "on"):
+        for kind in WITHIN:
             speed = statistics.median(speed for speed, _ in measured[kind])
             looks = sum(looks for _, looks in measured[kind])
             say(
