@@ -22,6 +22,7 @@ Give each node a name of its own, or each agent the address of its node: torchru
 When it is harmless
 -------------------
 With the static rendezvous (--node-rank and --master-addr) nobody asks for these names; nothing is found there.
+Nor where the name has the addresses of all of these nodes on each of them: the ranks try one after the other.
 
 See also
 --------
@@ -30,7 +31,7 @@ host/rendezvous-name, network/duplicate-address
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, reachable_address
+from distdoctor.check_api import Cluster, Finding, Fix, Node, is_loopback, names_of, reachable_address
 
 SEVERITY = "fail"
 PREVENTS = "store used"
@@ -46,7 +47,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if announced is not None and asks_for_names(node):
             named.setdefault(announced.name, []).append(node)
     for name, nodes in named.items():
-        if len({node.host for node in nodes}) > 1:
+        if len({node.host for node in nodes}) > 1 and any(lost(nodes, host) for host in nodes):
             yield finding(cluster, name, nodes)
 
 
@@ -58,11 +59,10 @@ def asks_for_names(node: Node) -> bool:
 
 
 def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
-    itself = [node for node in nodes if means_itself(node)]
     return Finding.about(
         nodes,
         f"{names_of(nodes)} have the same name, {name}, by which torchrun's ranks look for their store.",
-        severity="fail" if len(itself) > 1 else "warn",
+        severity="fail" if all(lost(nodes, host) for host in nodes) else "warn",
         evidence=(f"{node.name}: its name is {name}, which is {meaning(node)} there" for node in nodes),
         fixes=(
             *(fix for node in nodes for fix in own_address(cluster, node)),
@@ -71,11 +71,17 @@ def finding(cluster: Cluster, name: str, nodes: list[Node]) -> Finding:
     )
 
 
-def means_itself(node: Node) -> bool:
-    """Whether the name leads to this very host, seen from itself."""
+def lost(nodes: list[Node], host: Node) -> bool:
+    """Whether one of the nodes does not find ``host``, were the store there: by none of the addresses that the name has
+    on it, which torch tries one after the other (TCPStore's socket.cpp)."""
+    others = (node for node in nodes if node.host != host.host)
+    return any(not {*addresses(node)} & {*host.addresses} for node in others)
+
+
+def addresses(node: Node) -> list[str]:
+    """Those of its name, seen from itself, by which another host can be meant."""
     announced = node.system.announced
-    addresses = announced.addresses if announced is not None else ()
-    return any(address in node.addresses or address.startswith("127.") for address in addresses)
+    return [address for address in announced.addresses if not is_loopback(address)] if announced is not None else []
 
 
 def meaning(node: Node) -> str:

@@ -24,6 +24,12 @@ def cloned(*addresses: str, names: tuple[str, str] = ("worker", "worker"), **pla
     )
 
 
+def all_known() -> Facts:
+    """The name has both addresses on both: torch's ranks try one after the other."""
+    both = Resolution("worker", ("10.77.0.10", "10.77.0.11"))
+    return tuple(with_host(one, announced=both) for one in cloned())
+
+
 def on_one_host() -> Facts:
     zero, one = cloned("127.0.0.1", "127.0.0.1")
     return zero, replace(one, identity=replace(zero.identity, pid=zero.identity.pid + 1))
@@ -54,6 +60,7 @@ LOOK_ALIKES = [
     LookAlike("names of their own", lambda: cloned(names=("worker-0", "worker-1"))),
     LookAlike("the static rendezvous", lambda: cloned(rdzv_backend="static")),
     LookAlike("two nodes on one host", on_one_host),
+    LookAlike("each has the addresses of both in /etc/hosts", all_known),
     LookAlike("each agent has its address", with_addresses),
 ]
 
