@@ -181,7 +181,12 @@ LOG = (
         why="what became of the process that had it is in its own log",
     ),
     Line(
-        ("EngineDeadError", "Engine core initialization failed", "EngineCore failed"),
+        (
+            "EngineDeadError",
+            "Engine core initialization failed",
+            "EngineCore failed",
+            "WorkerProc initialization failed",
+        ),
         shows="symptom",
         why="the reason is above it",
     ),

@@ -135,16 +135,31 @@ class LogFile:
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
             self._keep(replace(match, ranks=ranks, text=named))
+        if self._exceptions and tracebacks.HEAD in text and (end := tracebacks.odd_end(context, at)) is not None:
+            start, own, *raised = end
+            if not self._is_known(own):
+                number = line.line + context.count(b"\n", at, start)
+                self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
         if found or quoted or not self._exceptions:
             return
-        raised = tracebacks.exception(text)
-        if raised is not None:
-            stack = tracebacks.before(context, at)
-            if stack.ignored:
-                return
-            self._logged = stack.logged or (stack.chained and self._logged)
-            shown = {"traced": stack.traced, "logged": self._logged}
-            values = {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
-            who, _ = whose.about(line.who, text, {}, context, at)
-            line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
-            self._keep(replace(line, frame=stack.frame, chained=stack.chained))
+        told_so = tracebacks.exception(text)
+        if told_so is not None:
+            self._raised(line, told_so, context, at)
+
+    def _is_known(self, text: str) -> bool:
+        """Whether a wording knows this line."""
+        line = text.encode()
+        found = self._scanner.lines(line, self._scanner.begin())
+        return any(one.values(text) is not None for _, _, known in found for one in known)
+
+    def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
+        """An exception that no wording knows."""
+        stack = tracebacks.before(context, at)
+        if stack.ignored:
+            return
+        self._logged = stack.logged or (stack.chained and self._logged)
+        shown = {"traced": stack.traced, "logged": self._logged}
+        values = {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
+        who, _ = whose.about(line.who, line.text, {}, context, at)
+        line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
+        self._keep(replace(line, frame=stack.frame, chained=stack.chained))

@@ -33,7 +33,8 @@ TRIGGERS = (
 """What the own line of an exception holds, whatever its type."""
 _LINE = re.compile(
     r"(?!(?:org|com|javax?|scala|akka|kotlin)\.|LustreError: \d)"  # Java's; a file system's, in the kernel's log
-    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory))"
+    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}"
+    r"(?:[A-Z_]\w{0,80}(?:Error|Exception|Interrupt|Exited|Empty|Iteration|OutOfMemory)|Exception(?=$|: \S)))"
     r"(?:\([\w. ]{0,80}\))?(?:: ?(?P<text>.*))?$"
 )
 _DOTTED = re.compile(
@@ -41,6 +42,11 @@ _DOTTED = re.compile(
     r"(?:OutOfResources|Timeout|Expired|Invalid|NotFound|Unavailable|Refused|Failure)): (?P<text>.*)$"
 )
 """Of names that do not end as those of exceptions do, only with the module they are from."""
+_ANY = re.compile(
+    r"(?!(?:org|com|javax?|scala|akka|kotlin)\.)(?P<type>(?:[A-Za-z_]\w{0,80}\.){1,8}[A-Z]\w{0,80}|Error)"
+    r"(?:: (?P<text>.*))?$"
+)
+"""Of any name, where it stands at the end of a traceback; one without a module may be a word of the next line."""
 _QUOTED = re.compile(
     r"(?:\"message\": \"|(?=[\w.]{1,80}Error: Caught ))(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): "
     r"(?P<text>[^\"]{0,400})"
@@ -62,6 +68,9 @@ _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 """Lines that were pasted as one: after what a frame quotes, the own line of the exception."""
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
+HEAD = "Traceback (most recent call last)"
+FRAMES = 120
+"""Lines after the head of a traceback in which its end is looked for."""
 
 
 def exception(text: str) -> tuple[str, str] | None:
@@ -71,6 +80,24 @@ def exception(text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return match["type"], (match["text"] or "").strip()
+
+
+def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:
+    """Of a traceback that begins at ``start`` and ends with an exception whose name is none that :func:`exception`
+    knows: where its line begins, the line, the type and the text. Lines of other ranks between its own are passed over.
+    """
+    speaker, at, framed = split(readable(block[start : start + 400].partition(b"\n")[0]))[0], start, False
+    for raw in block[start : start + BACK].splitlines(keepends=True)[1:FRAMES]:
+        at = block.index(b"\n", at) + 1
+        who, line = split(readable(raw))
+        if (who.rank, who.local_rank, who.host) != (speaker.rank, speaker.local_rank, speaker.host):
+            continue
+        if line[:1].isspace():
+            framed = framed or bool(_FRAME.search(line))
+            continue
+        found = _ANY.match(line) if framed and raw.endswith(b"\n") and exception(line) is None else None
+        return (at, line, found["type"], (found["text"] or "").strip()) if found else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -97,7 +124,7 @@ def before(block: bytes, start: int) -> Before:
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
-        if "Traceback (most recent call last)" in line:
+        if HEAD in line:
             traced = True
             if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
                 chained = True

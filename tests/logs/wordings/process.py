@@ -333,6 +333,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ),
     ("process/peer-died", "RuntimeError: One of the subprocesses has abruptly died during map operation."),
     ("process/peer-died", "TimeoutError: RPC call to sample_tokens timed out."),
+    (
+        "process/peer-died",
+        "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for "
+        "root cause.",
+    ),
     ("process/crashed", "x3006c0s1b1n0.hsn.cm.polaris.alcf.anl.gov: rank 2 died from signal 6 and dumped core"),
     ("process/exception", "x3006c0s1b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 exited with code 2"),
     ("process/terminated", "x3103c0s7b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 died from signal 15"),

@@ -1,0 +1,59 @@
+"""How a traceback ends: with an exception of whatever name, or with what only a parent says of its child."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.test_wordings import judged
+
+FRAMES = ("Traceback (most recent call last):", '  File "/x/train.py", line 8, in <module>', "    main()")
+
+
+def traced(end: str, before: str = "") -> str:
+    return "".join(f"{before}{line}\n" for line in (*FRAMES, *end.split("\n")))
+
+
+@pytest.mark.parametrize("before", ["", "[rank3]: ", "2026-01-31 12:00:00,123 - "])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Exception: expected value at line 1 column 1",
+        "Exception",
+        "sqlite3.Error: no such table",
+        "Error: the settings do not fit",
+        "zmq.error.Again: Resource temporarily unavailable",
+        "torch._dynamo.exc.Unsupported: call_function",
+        "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
+        "bdb.BdbQuit",
+    ],
+)
+def test_an_exception_of_any_name(tmp_path: Path, end: str, before: str) -> None:
+    (finding,) = judged(tmp_path, "start\n" + traced(end, before) + "more\n").findings
+    assert finding.check == "process/exception" and finding.ranks == ((3,) if "rank" in before else ())
+    assert finding.evidence[0].startswith(f"{tmp_path}/part0.log:5: ") and finding.evidence[0].endswith(end)
+    assert finding.evidence[-1] == "raised at /x/train.py:8 in <module>"
+
+
+def test_lines_of_other_ranks_between_those_of_a_traceback(tmp_path: Path) -> None:
+    mine, other = traced("zmq.error.Again: busy", "[rank3]: ").splitlines(), "[rank0]: step 3"
+    (finding,) = judged(tmp_path, "".join(f"{line}\n{other}\n" for line in mine)).findings
+    assert (finding.check, finding.ranks) == ("process/exception", (3,))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Epoch: 3",
+        "srun: error: gpu07: task 3: Exited with exit code 1",
+        "Loading: 30%",
+        "org.apache.spark.SparkException: no",
+        "Exception:\n\n-- Process 2 terminated with the following error:",
+        "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for",
+        "asyncio.exceptions.CancelledError",
+    ],
+)
+def test_what_says_nothing_of_the_reason(tmp_path: Path, end: str) -> None:
+    found = judged(tmp_path, traced(end))
+    assert (found.verdict, found.findings) == ("incomplete", ())
