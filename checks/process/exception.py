@@ -69,6 +69,7 @@ LOG = (
     Line(
         "CalledProcessError: ",
         r"returned non-zero exit status (?!255)\d+|died with <Signals\.SIG(?:TERM|ABRT|INT|HUP|PIPE|USR[12]|QUIT)",
+        unless=r"^[\w.]{1,200}(?:Error|Exception): [\w.]{0,80}CalledProcessError: ",  # the program's own, which says so
         shows="symptom",
         why="the launcher tells only that its child failed",
     ),

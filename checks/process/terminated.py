@@ -43,6 +43,11 @@ LOG = (
         shows="end",
     ),
     Line(
+        "SIGTERMException",  # Lightning's, at the next step after the signal
+        r"^(?P<outside>(?:[\w.]{1,200}\.)?SIGTERMException)\b",
+        shows="end",
+    ),
+    Line(
         "closing signal",
         r"closing signal (?:Signals\.)?SIGTERM",
         shows="symptom",

@@ -27,6 +27,7 @@ def traced(end: str, before: str = "") -> str:
         "torch._dynamo.exc.Unsupported: call_function",
         "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
         "bdb.BdbQuit",
+        "torch._inductor.exc.InductorError: CalledProcessError: Command '['gcc']' returned non-zero exit status 1.",
     ],
 )
 def test_an_exception_of_any_name(tmp_path: Path, end: str, before: str) -> None:

@@ -14,7 +14,7 @@ from tests.facts_builder import CHECKS
 from tests.logs.wordings import CAUSES, SYMPTOMS
 
 LOGS = {check.id: check.log for check in CHECKS}
-OUTSIDE = ("15 death signal", "got signal: 15", "tasks 0-7: Killed", "KILLED BY SIGNAL: 9")
+OUTSIDE = ("15 death signal", "SIGTERMException", "got signal: 15", "tasks 0-7: Killed", "KILLED BY SIGNAL: 9")
 """Who was ended from outside after something had failed was ended because of it."""
 
 

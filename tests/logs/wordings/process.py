@@ -40,6 +40,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "process/terminated",
         "WARNING:torch.distributed.elastic.agent.server.api:Received 15 death signal, shutting down workers",
     ),
+    ("process/terminated", "lightning.pytorch.utilities.exceptions.SIGTERMException"),
     (
         "process/cuda-in-fork",
         "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
