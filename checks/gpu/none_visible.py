@@ -42,10 +42,14 @@ FIX_MPS = (
 )
 MPS = (
     r"MPS client failed to connect to the MPS|MPS server is not ready to accept|MPS client has been terminated by the "
-    r"server|resources required to (?:create MPS client|support device connections) have been exhausted"
+    r"server|resources required to (?:create MPS client|(?:support )?device connections) have been exhausted"
     r"|procedural call between the MPS server and the MPS client failed"
 )
 """CUDA's words for its errors 805 to 810."""
+FIX_NVML = (
+    "Give the container the driver's tools beside what computes: NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all); "
+    "on a host, install libnvidia-ml.so.1 of the driver's own version and run ldconfig."
+)
 LOG = (
     Line(
         "ProcessGroupNCCL is only supp",
@@ -112,10 +116,16 @@ LOG = (
         why="a driver that lacks files or rights of the system shows the same",
     ),
     Line(
-        ("MPS client", "MPS server"),
+        ("MPS client", "MPS server", "resources required to "),
         MPS,
         told=TOLD_MPS,
         fix=FIX_MPS,
+    ),
+    Line(  # NCCL from 2.8 on ends with it (src/misc/nvmlwrap.cc), also where torch computes
+        "Failed to open libnvidia-ml.so",
+        r"NCCL WARN Failed to open libnvidia-ml\.so",
+        told="NCCL cannot load the driver's management library (libnvidia-ml.so.1)",
+        fix=FIX_NVML,
     ),
 )
 KFD = "/dev/kfd"

@@ -83,6 +83,12 @@ LOG = (
         why="whether the job used that disk is not said",
     ),
     Line(
+        "This client was evicted by",
+        r"LustreError: .{1,200}This client was evicted by",
+        shows="symptom",
+        why="whether the job had files open there is not said",
+    ),
+    Line(
         ("Transport endpoint is not connected", "Host is down"),
         r"\[Errno (?:107|112)\].{0,60}: ['\"]/",
         shows="symptom",

@@ -32,10 +32,11 @@ def findings(cluster: Cluster, checks: Iterable[Check]) -> Iterator[tuple[Check,
         causes = [line for line in check.log if line.shows == "cause"]
         shown = [entry for entry in said if any(_is(line, entry[2]) for line in causes)]
         if shown:
-            yield check, _finding(check, shown)
+            line = next(line for line in causes if _is(line, shown[0][2]))
+            yield check, _finding(check, line, shown)
 
 
-def _finding(check: Check, shown: list[tuple[Node, RankFacts, str]]) -> Finding:
+def _finding(check: Check, line: Line, shown: list[tuple[Node, RankFacts, str]]) -> Finding:
     nodes = list(dict.fromkeys(node for node, _, _ in shown))
     words = shown[0][2].partition("NCCL WARN ")[2]
     evidence = [f"{node.name}: rank {rank.rank}: {text}" for node, rank, text in shown]
@@ -44,7 +45,8 @@ def _finding(check: Check, shown: list[tuple[Node, RankFacts, str]]) -> Finding:
         f"NCCL says so where its group fails: {words.rstrip('.')}.",
         ranks=sorted({rank.rank for _, rank, _ in shown if rank.rank is not None}),
         evidence=evidence[:LINES],
-        fixes=[Fix.on(nodes, first_fix(check))],
+        fixes=[Fix.on(nodes, line.fix or first_fix(check))],
+        title=line.told,
     )
 
 

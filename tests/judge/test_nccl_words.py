@@ -42,6 +42,12 @@ def test_it_is_the_root_and_that_the_group_failed_follows(warning: str, check: s
     assert {finding.because_of for finding in result.findings if finding.check == "nccl/init-failed"} == {check}
 
 
+def test_what_the_line_itself_shows_is_told_and_its_own_remedy() -> None:
+    (root,) = judged(*said("misc/nvmlwrap.cc:74 NCCL WARN Failed to open libnvidia-ml.so.1")).roots
+    assert (root.check, root.nodes) == ("gpu/none-visible", ("host1",))
+    assert "management library" in root.title and "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in root.fixes[0].text
+
+
 def test_of_a_group_that_was_made_a_warning_says_nothing() -> None:
     assert judged(*said(WARNINGS[0][0], failed=False)).findings == ()
 

@@ -70,6 +70,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "torch.AcceleratorError: CUDA error: the remote procedural call between the MPS server and the MPS client "
         "failed",
     ),
+    ("gpu/none-visible", "gpu0301:842624:842643 [0] misc/nvmlwrap.cc:74 NCCL WARN Failed to open libnvidia-ml.so.1"),
+    (
+        "gpu/none-visible",
+        "RuntimeError: CUDA error: the hardware resources required to support device connections have been exhausted",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

@@ -95,6 +95,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "[ 1234.567890] Lustre: lustre-OST0001: Connection to lustre-OST0001 (at 10.0.0.1@o2ib) was lost; in "
         "progress operations using this service will wait for recovery to complete",
     ),
+    (
+        "host/filesystem-stalled",
+        "Nov 22 10:00:00 n3 kernel: LustreError: 167-0: scratch-MDT0000-mdc-ffff: This client was evicted by "
+        "scratch-MDT0000; in progress operations using this service will fail.",
+    ),
     ("host/filesystem-stalled", "[ 1234.567890] blk_update_request: I/O error, dev sda, sector 12345"),
     ("host/filesystem-stalled", "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data'"),
 )
