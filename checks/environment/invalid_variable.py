@@ -10,6 +10,9 @@ Depends on the value. `ValueError: invalid literal for int() with base 10` witho
 torchrun ends at once with `Unknown level: 'debug'`, `argument --max-restarts: invalid int value: ''` or `The rendezvous
 configuration option 'timeout' must have a value specified`; with an empty --rdzv-id each node makes one up and waits.
 
+torch itself ends with `Invalid value for environment variable: TORCH_GLOO_LAZY_INIT`, or by signal 6 and with no Python
+error where it is TORCH_FR_BUFFER_SIZE;
+
 and for a RANK that is negative or not below WORLD_SIZE nothing at all: a silent hang.
 
 Why it happens
@@ -47,6 +50,7 @@ from distdoctor.check_api import (
     missing_ranks,
     names_of,
     reachable_address,
+    unreadable,
 )
 
 SEVERITY = "fail"
@@ -123,7 +127,7 @@ def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> t
 
 def invalid(node: Node) -> list[PlanProblem]:
     """The node's problems with a value. Without the number of nodes its node rank cannot be wrong."""
-    problems = [p for p in node.plan.problems if p.value is not None]
+    problems = [*(p for p in node.plan.problems if p.value is not None), *unreadable(node)]
     if any(p.variable == "PET_NNODES" for p in problems):
         return [p for p in problems if p.variable not in NUMBERS["node_rank"]]
     return problems

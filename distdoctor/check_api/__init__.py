@@ -1,12 +1,11 @@
 """All that a check may import: the facts it reads, the findings it gives, and what checks share to judge them.
 
-A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. It looks at nodes
-through their views (``node.network``, ``node.system``, ``node.meeting``, ``node.mesh``), empty where nothing was
-seen. Above it stand SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.milestones``), and FOLLOWS.
+A check is ``judge(cluster)``, which yields a Finding for each time its failure is in the facts. Above it stand
+SEVERITY, MATTERS, PREVENTS and SYMPTOM_OF (``distdoctor.model.milestones``), and FOLLOWS. What was not seen is empty.
 
 The facts, and what a check makes of them:
     Cluster                  the nodes of the job, node 0 first: nodes, node0, plan, met, multi_host, peers(node)
-    Node                     one of them: name, plan, ranks, addresses, host, its views, and saw(part)
+    Node                     one: name, plan, ranks, addresses, host; views network, system, meeting, mesh; saw(part)
     Finding                  a failure that was found; Finding.about(nodes, summary, evidence=, fixes=) writes one down
     Fix                      a remedy; Fix.on(nodes, text, env=, flags=, commands=) writes one down
     Line                     one wording by which a log shows the failure, for LOG: literal, expression, what it shows
@@ -81,6 +80,7 @@ Values that must be alike, and variables:
     DEPRECATED_VARIABLES     old names of variables, and the new ones
     variable_meant           the known variable that a name is probably a misspelling of
     misspellings_of          the variables of a node that look like one misspelled
+    unreadable               those that torch would end on
 
 Addresses and interfaces:
     parse_address            an address as a number that compares whatever its spelling (parse: its name in 0.1.0)
@@ -246,7 +246,7 @@ from distdoctor.check_api.torch_import import (
     TorchImportCause, fixes_by_command, install_torch_command, install_torch_version, missing_library_name,
     nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
 )
-from distdoctor.check_api.variables import misspellings_of
+from distdoctor.check_api.variables import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.knowledge.ruleset import FilterHook
@@ -254,7 +254,6 @@ from distdoctor.knowledge.shared_settings import (
     FATAL_SETTINGS, GLOO_INTERFACES, GLOO_SETTINGS, gloo_device_names, must_be_alike, setting_effect,
 )
 from distdoctor.knowledge.torchrun import announcing_node
-from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import (
@@ -295,5 +294,6 @@ __all__ = [
     "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
     "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
     "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
-    "torch_error_seen", "torch_remedies", "two_jobs_fixes", "usual_link_speed", "variable_meant", "wrongly_picked",
+    "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed", "variable_meant",
+    "wrongly_picked",
 ]

@@ -18,6 +18,7 @@ from distdoctor.model.launch_settings import (
     RDZV_BACKEND,
     RDZV_CONF,
     RDZV_ENDPOINT,
+    STANDALONE,
 )
 from distdoctor.model.plan import RDZV_BACKENDS
 
@@ -29,9 +30,9 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     """The master's address and port. ``alone``: nobody else has to know the port, so that it may be 0 for any.
     ``pet``: whether PET_* count; what a rank of torchrun is given comes later. Raises UsageError."""
     values = replace(values, flags=_with_init_method(values.flags))
-    flags, env, lowest = values.flags, values.env, 0 if alone else 1
+    flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _told_to_ranks(values)) else 1
     if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
-        raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all nodes know: 1 to 65535")
+        raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all ranks know: 1 to 65535")
     endpoint, source = values.given(RDZV_ENDPOINT, pet=pet)
     if pet and meets_in_file(values):
         return None, None
@@ -64,6 +65,13 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     if port == 0:
         values.sources["master_port"] = "any free port"
     return address, port
+
+
+def _told_to_ranks(values: Values) -> bool:
+    """Whether torchrun hands its ranks the port as it was given, so that 0 leads them nowhere, as with the static
+    rendezvous (torch 2.13: they wait until their time is over)."""
+    alone = values.flags.standalone or values.env.get(STANDALONE.pet) == "1"
+    return values.flags.init_method is None and not alone and rdzv_backend(values) == "static"
 
 
 def found_master(
@@ -151,7 +159,7 @@ def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str 
         values.bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")
         return None, None
     if port is not None and not lowest <= port <= 65535:
-        values.bad(source, text, f"{port} is not a port that all nodes know: 1 to 65535")
+        values.bad(source, text, f"{port} is not a port that all ranks know: 1 to 65535")
         port = None
     elif port is None and rdzv_backend(values) == "c10d":
         port, values.sources["master_port"] = DEFAULT_C10D_PORT, "default of c10d"

@@ -239,8 +239,19 @@ def test_a_bad_port_is_not_said_to_be_where_the_port_came_from() -> None:
 
 def test_one_process_may_leave_the_port_to_the_system() -> None:
     assert plan_of({**RANK_ENV, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_PORT": "0"}).master_port == 0
-    for plan in (plan_of(), plan_of(master_port=0), plan_of(standalone=True)):
+    endpoint: dict[str, Any] = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
+    for plan in (plan_of(), plan_of(standalone=True), plan_of(standalone=True, master_port=0), plan_of(**endpoint)):
         assert (plan.master_port, plan.sources["master_port"]) == (0, "any free port")
+
+
+def test_port_0_is_none_that_torchrun_could_tell_its_ranks() -> None:
+    """With the static rendezvous it hosts its store on a free port, and its ranks look for it at port 0."""
+    given: list[dict[str, Any]] = [{"master_port": 0}, {"rdzv_endpoint": "localhost:0"}]
+    for flags in given:
+        with pytest.raises(UsageError, match="all ranks know"):
+            plan_of(nnodes="1", **flags)
+    (problem,) = plan_of({"PET_MASTER_PORT": "0"}).problems
+    assert (problem.variable, problem.why) == ("PET_MASTER_PORT", "must be 1 to 65535")
 
 
 def test_left_over_node_rank_does_not_touch_one_node() -> None:
@@ -288,7 +299,7 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"init_method": "file://shared"}, "--init-method"),
         ({"init_method": "tcp://a:1", "master_addr": "b"}, "--master-addr"),
         ({"nnodes": "2", "master_addr": "a", "master_port": 0}, "--master-port 0"),
-        ({"nnodes": "2", "rdzv_endpoint": "a:0"}, "0 is not a port that all nodes know"),
+        ({"nnodes": "2", "rdzv_endpoint": "a:0"}, "0 is not a port that all ranks know"),
         ({"nnodes": "2", "rdzv_endpoint": "a", "rdzv_backend": "c10"}, "no rendezvous backend"),
         ({"backend": "glo"}, "--backend 'glo'"),
         ({"backend": "gloo,nccl"}, "--backend 'gloo,nccl'"),

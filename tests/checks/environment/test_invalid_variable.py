@@ -18,9 +18,12 @@ from tests.facts_builder import (
     node,
     outside,
     waited_in_vain,
+    with_gpus,
+    with_identity,
     with_master,
     with_network,
     with_plan,
+    with_variables,
 )
 
 CHECK = "environment/invalid-variable"
@@ -58,6 +61,25 @@ def rank_beyond() -> Facts:
     return met(a, replace(b, ranks=(replace(b.ranks[0], rank=None),)))
 
 
+def of_torch(torch: str = "2.13.0+cpu", backend: str = "gloo", gpus: int = 0, **values: str) -> Facts:
+    """host1 has these variables, which torch reads as it makes a group."""
+    facts = tuple(with_plan(with_identity(one, torch=torch), backend=backend) for one in healthy(2))
+    a, b = (with_gpus(one, gpus) for one in facts) if gpus else facts
+    return met(a, with_variables(b, **values))
+
+
+UNREADABLE = [
+    *((name, value) for name in ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+      for value in ("abc", "", "99999999999", "-")),
+    *((name, value) for name in ("TORCH_FR_CPP_STACK", "TORCH_NCCL_TRACE_CPP_STACK", "TORCH_GLOO_LAZY_INIT")
+      for value in ("abc", "", "-1", "1.5", " 1", "on")),
+]  # fmt: skip
+READABLE = [
+    *(("TORCH_FR_BUFFER_SIZE", value) for value in ("0", "-1", "1.5", " 2000", "2000x", "+7", "2147483647")),
+    *((name, value) for name in ("TORCH_FR_CPP_STACK", "TORCH_GLOO_LAZY_INIT") for value in ("Yes", "f", "TRUE", "0")),
+]
+"""What each is was tried with torch 2.13 and gloo, one rank."""
+
 ROWS = [
     Row("MASTER_ADDR is a URL", url_master, ("host1",), together=True),
     Row("MASTER_ADDR has brackets, nobody's address", bracketed_master_elsewhere, BOTH),
@@ -66,7 +88,23 @@ ROWS = [
     Row("RANK beyond WORLD_SIZE", rank_beyond, ("host1",), together=True),
 ]
 
+ROWS += [
+    Row(f"{name}={value!r}", lambda n=name, v=value: of_torch(**{n: v}), ("host1",), together=True)  # type: ignore[misc]
+    for name, value in UNREADABLE
+]
+ROWS += [
+    Row(
+        "NCCL's, with a GPU",
+        lambda: of_torch(backend="nccl", gpus=2, TORCH_NCCL_BLOCKING_WAIT="on"),
+        ("host1",),
+        together=True,
+    ),
+]
+
 LOOK_ALIKES = [
+    LookAlike("NCCL's, and gloo alone", lambda: of_torch(gpus=2, TORCH_NCCL_ASYNC_ERROR_HANDLING="x")),
+    LookAlike("of gloo, before torch had it", lambda: of_torch("2.7.1", TORCH_GLOO_LAZY_INIT="x")),
+    LookAlike("of a torch that is not known", lambda: of_torch("", TORCH_FR_BUFFER_SIZE="x")),
     LookAlike("not set at all", no_rank, "environment/missing-variable"),
 ]
 
@@ -88,6 +126,11 @@ def node_ranks_from_one() -> Facts:
 
 
 CURES = [
+    Cure(
+        "what torch cannot read",
+        lambda: of_torch(TORCH_FR_BUFFER_SIZE="abc"),
+        {"host1": {"env": {"TORCH_FR_BUFFER_SIZE": None}}},
+    ),
     Cure("ranks from 1", ranks_from_one, {f"host{n}": {"env": {"RANK": str(n)}} for n in range(2)}),
     Cure("node ranks from 1", node_ranks_from_one, {f"host{n}": {"env": {"PET_NODE_RANK": str(n)}} for n in range(3)}),
     Cure("URL", url_master, {"host1": {"env": {"MASTER_ADDR": "host0"}}}),
@@ -97,6 +140,13 @@ CURES = [
 ]
 
 test_found = found(CHECK, ROWS)
+
+
+def test_what_torch_reads_is_no_invalid_value() -> None:
+    for name, value in READABLE:
+        assert CHECK not in [finding.check for finding in judged(*of_torch(**{name: value})).findings]  # type: ignore[arg-type]
+
+
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
 
