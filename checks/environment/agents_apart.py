@@ -8,7 +8,8 @@ over the other. The job is no faster than on one node. Of a batch script's nodes
 Why it happens
 --------------
 torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one
-node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each. In a batch script
+node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each; so does accelerate launch without
+--num_machines. In a batch script
 without srun it runs on the first node alone.
 
 Fix
@@ -39,7 +40,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             apart,
             f"torchrun on {names_of(apart)} takes itself for the whole job, and there are more nodes.",
-            evidence=(f"{node.name}: {node.plan.beside}; torchrun has started a job of one node" for node in apart),
+            evidence=(f"{node.name}: {node.plan.beside}; its agent has started a job of one node" for node in apart),
             fixes=map(fix, apart),
         )
 
@@ -51,5 +52,6 @@ def fix(node: Node) -> Fix:
     return Fix.on(
         node,
         "Start torchrun once on every node, with --nnodes N, --node-rank and --master-addr, or with --rdzv-backend "
-        "c10d and --rdzv-endpoint HOST:29500; or, where it is to be alone, with --standalone.",
+        "c10d and --rdzv-endpoint HOST:29500 (accelerate launch with --num_machines N, --machine_rank and "
+        "--main_process_ip); or, where torchrun is to be alone, with --standalone.",
     )

@@ -84,14 +84,14 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     if launched is None and plan.nnodes == 1 and not flags.standalone:
         notes = (note(env) for note in NOTES)
         plan = replace(plan, note=next(filter(None, notes), ""))
-    if launched is not None and plan.one_node and torchrun.of_one_node(env):
-        plan = replace(plan, **_around(env))
+    if launched is not None and plan.one_node and (agent := torchrun.agent_of_one_node(env)):
+        plan = replace(plan, **_around(env, agent))
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
 
 
-def _around(env: Mapping[str, str]) -> dict[str, Any]:
+def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
     """``beside`` and ``together`` of a plan: what started several such agents, each of which takes itself for the whole
-    job, and torchrun's flags for one job of all of them."""
+    job, and torchrun's flags for one job of all of them, where ``agent`` is torchrun."""
     outside = torchrun.without_agent(env)
     try:
         found = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or counted.by_script(outside)
@@ -106,7 +106,7 @@ def _around(env: Mapping[str, str]) -> dict[str, Any]:
     together = {flag: str(found.found[name].value) for flag, name in fields.items() if name in found.found}
     if here := next((outside[name] for name in found.variables.get("node_rank", ()) if name in outside), None):
         together[NODE_RANK.flag] = here
-    if together.get(NNODES.flag) == "1":
+    if together.get(NNODES.flag) == "1" or agent != torchrun.TORCHRUN:
         together = {}
     return {"beside": f"{found.launcher} started it as one of several", "together": together}
 

@@ -23,6 +23,9 @@ from distdoctor.model.launch_settings import (
 
 AGENTS = ("torch.distributed.run", "torch.distributed.launch")
 """The modules that are its agent."""
+TORCHRUN, ACCELERATE = "torchrun", "accelerate launch"
+OF_ACCELERATE = ("accelerate", "accelerate-launch", "accelerate.commands.launch")
+"""It runs that agent in its own process."""
 ANCESTORS = 5
 """Shells and wrappers between the agent and this process, at most."""
 _OF_AGENT = ("TORCHELASTIC_", "GROUP_", "ROLE_")
@@ -40,34 +43,37 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     return replace(told, task=rank) if slurm.in_step(env) else told
 
 
-def of_one_node(env: Mapping[str, str]) -> bool:
-    """Whether an agent started this rank for a job of one node, and was not told to be alone.
+def agent_of_one_node(env: Mapping[str, str]) -> str:
+    """What started the agent of this rank, where its job is one node and it was not told to be alone; else empty.
 
     By the agent's own line; where that cannot be read, by the name of the run: --standalone makes one up, as does no
     --nnodes since torch 2.13 (torch/distributed/run.py).
     """
     if env_variables.RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
-        return False
-    given = _agent(os.getppid())
-    if given is None:
-        return env[env_variables.RUN_ID] == "none"
+        return ""
+    name, given = _agent(os.getppid())
     here = given.get(RDZV_ENDPOINT.flag, "").startswith(("localhost", "127."))
-    return STANDALONE.flag not in given and not here
+    if name:
+        return "" if STANDALONE.flag in given or here else name
+    return TORCHRUN if env[env_variables.RUN_ID] == "none" else ""
 
 
-def _agent(pid: int) -> dict[str, str] | None:
-    """The options of the nearest torchrun above; None where there is none, or it cannot be read."""
+def _agent(pid: int) -> tuple[str, dict[str, str]]:
+    """The nearest torchrun or ``accelerate launch`` above, and torchrun's options; empty where there is none, or it
+    cannot be read."""
     for _ in range(ANCESTORS):
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
             parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
         except OSError:
-            return None
+            break
         for place, word in enumerate(words[:12]):
-            if Path(word).name == "torchrun" or word in AGENTS:
-                return torchrun_line.options(words[place + 1 :])
+            if Path(word).name == TORCHRUN or word in AGENTS:
+                return TORCHRUN, torchrun_line.options(words[place + 1 :])
+            if Path(word).name in OF_ACCELERATE:
+                return ACCELERATE, {}
         pid = int(parent[1]) if parent else 0
-    return None
+    return "", {}
 
 
 def without_agent(env: Mapping[str, str]) -> dict[str, str]:

@@ -120,6 +120,9 @@ def test_torchruns_that_take_themselves_for_the_whole_job(with_slurm: Site) -> N
     assert (done.returncode, report["verdict"]) == (0, "warn")
     flags = finding["fixes"][0]["flags"]
     assert (flags["--nnodes"], flags["--master-addr"]) == ("2", "host0")
+    launch = [JOB, sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "-m"]
+    accelerated = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *launch, *check("--until", "network")[3:]])
+    assert "takes itself for the whole job" in accelerated.stdout and "--num_machines N" in accelerated.stdout
     told = ["--standalone", *check("--until", "network")[2:]]
     alone = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *agent, *told])
     assert "takes itself for the whole job" not in alone.stdout and '"schema_version": 1' in alone.stdout
