@@ -9,8 +9,7 @@ Why it happens
 --------------
 torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one
 node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each; so does accelerate launch without
---num_machines. In a batch script
-without srun it runs on the first node alone.
+--num_machines. In a batch script without srun it runs on the first node alone.
 
 Fix
 ---
