@@ -109,9 +109,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     gone = {name: text for name, text in silent.items() if name not in {node.name for node in apart}}
     if gone:
         yield went(cluster, gone)
-    alone = [node for node in left if node not in apart and not node.meeting.store_there]
+    alone = [node for node in left if node not in apart and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
+
+
+def late(node: Node) -> bool:
+    """Whether it got no processor: then node 0 had come to its end before it did."""
+    return any(entry.detail.get("starved") for rank in node.facts.ranks for entry in rank.stages)
 
 
 def went(cluster: Cluster, lost: dict[str, str]) -> Finding:

@@ -46,14 +46,19 @@ class FailedRank:
 
 
 def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
-    """The ranks for which ``stage`` failed."""
-    return [
+    """The ranks for which ``stage`` failed; where one of them was kept waiting for a processor all the time, those with
+    wrong results only: of the others it says that they waited, and torch waits for 30 minutes. It cannot be told then.
+    """
+    failed = [
         FailedRank(node, rank, entry)
         for node in cluster.nodes
         for rank in node.facts.ranks
         for entry in rank.stages
         if entry.stage == stage and entry.status in ("failed", "error")
     ]
+    if any(one.stage.detail.get("starved") for one in failed):
+        return [one for one in failed if one.stage.detail.get("wrong")]
+    return failed
 
 
 def stopped_ranks(cluster: Cluster) -> list[FailedRank]:

@@ -23,6 +23,20 @@ def process_state(pid: int) -> str | None:
         return None
 
 
+def waited(pid: int) -> float:
+    """For how many seconds the thread of a process that waited longest was ready to run and had no processor: others
+    had them, or a limit of its cgroup (cpu.max) kept it from them (the kernel's sched-stats.rst). 0 where it is gone.
+    """
+    most = 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/schedstat") as stat:
+                most = max(most, int(stat.read().split()[1]))
+    except (OSError, IndexError, ValueError):
+        pass
+    return most / 1e9
+
+
 def listening(pid: int | str) -> list[tuple[str, int]]:
     """(address, port) of every TCP socket that process ``pid`` (or ``self``) listens on; [] where it cannot be read."""
     mine = inodes(pid)

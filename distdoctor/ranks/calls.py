@@ -9,7 +9,7 @@ from typing import Any
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import RankStage
-from distdoctor.probes.proc import STOPPED, listening, process_state
+from distdoctor.probes.proc import STOPPED, listening, process_state, waited
 from distdoctor.ranks.supervisor import Child
 
 GRACE_SECONDS = 1.0
@@ -18,6 +18,8 @@ LATE_SECONDS = 2.0
 """Beyond a stage's own seconds, until a call that did not return is killed."""
 STOPPED_SECONDS = 1.5
 """How long a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
+STARVED = 0.5
+"""The part of a stage's whole time for which a rank that had no processor is one that failed for want of it."""
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -43,6 +45,7 @@ class RankCalls:
         self.entries: dict[int, RankStage] = {}
         self.troubled = False
         self.stopped_since: dict[int, float] = {}
+        self.waited = [waited(child.pid) if child.pid is not None else 0.0 for child in children]
 
     async def run(self, arguments: Callable[[int], dict[str, Any]]) -> dict[int, RankStage]:
         """How the stage ended for each rank, by its place among the children."""
@@ -61,7 +64,7 @@ class RankCalls:
             ending.cancel()
             for task in pending:
                 place = calls[task]
-                self.entries[place] = self._killed(self.children[place])
+                self.entries[place] = self._killed(place)
                 task.cancel()
                 self.children[place].kill()
         return self.entries
@@ -79,7 +82,7 @@ class RankCalls:
             self.stopped_since.clear()
         for task in done & pending:
             pending.discard(task)
-            entry = self.entries[calls[task]] = self._ended(task)
+            entry = self.entries[calls[task]] = self._ended(task, calls[task])
             if entry.status != "ok":
                 await self._tell()
 
@@ -91,7 +94,7 @@ class RankCalls:
             self.troubled = True
             await self.trouble()
 
-    def _ended(self, task: Call) -> RankStage:
+    def _ended(self, task: Call, place: int) -> RankStage:
         seconds, error = time.monotonic() - self.started, task.exception()
         if error is not None:
             return RankStage(self.op, "error", round(seconds, 3), str(error), {"died": True})
@@ -100,9 +103,11 @@ class RankCalls:
         spent = round(float(answer.get("seconds", seconds)), 4)
         if answer["ok"]:
             return RankStage(self.op, "ok", spent, None, detail)
+        detail.update(self._starved(place))
         return RankStage(self.op, "failed", spent, shortened(str(answer.get("error")), MAX_ERROR), detail)
 
-    def _killed(self, child: Child) -> RankStage:
+    def _killed(self, place: int) -> RankStage:
+        child = self.children[place]
         seconds = time.monotonic() - self.started
         detail: dict[str, Any] = {"killed": True}
         if self.op == "gloo" and child.pid is not None:
@@ -115,7 +120,19 @@ class RankCalls:
         because = "another rank failed" if self.abort.is_set() else "it did not return"
         if state in STOPPED:
             because = "the process is stopped"
+        elif starved := self._starved(place):
+            detail.update(starved)
+            because = f"it was kept waiting for a processor for {starved['starved']:.1f} s of them"
         return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
+
+    def _starved(self, place: int) -> dict[str, float]:
+        """``starved``: for how many seconds the rank had no processor, where it had all the time and that was most of
+        it; nothing where it was not for that."""
+        pid, seconds = self.children[place].pid, time.monotonic() - self.started
+        if pid is None or seconds < self.seconds:
+            return {}
+        kept = waited(pid) - self.waited[place]
+        return {"starved": round(kept, 1)} if kept >= STARVED * seconds else {}
 
     def _stopped_for(self, places: Sequence[int]) -> float:
         """For how long the longest-stopped of the ranks at these places has been stopped, in seconds."""

@@ -92,7 +92,7 @@ class Leader:
             arrived=tuple(one.facts.key for one in self._roll.arrived()),
             expected=self._roll.expected,
             counts="ranks" if self._plan.started == "rank" else "nodes",
-            lost=tuple(one.facts.key for one in everyone if one.lost),
+            lost=tuple(one.facts.key for one in everyone if one.lost and one.stalled is None),
             token="agreed" if self._inbox.seal.keyed else "",
             forged=(*(own.forged if own else ()), *self._inbox.notes),
         )
@@ -112,6 +112,9 @@ class Leader:
     def _with_skipped(self, one: Participant) -> NodeFacts:
         """Its facts with the stages left out since it wrote last: it has no reason to write for them."""
         facts = one.facts
+        if one.stalled is not None:
+            before = (entry for entry in facts.stages if entry.stage != one.stalled.stage)
+            return replace(facts, stages=(*before, one.stalled))
         if one.left or one.lost:
             return facts
         known = {entry.stage for entry in facts.stages}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from distdoctor.model.facts import NodeFacts
+from distdoctor.model.facts import NodeFacts, StageFacts
 from distdoctor.session.protocol import Event
 
 OWN = 0
@@ -27,6 +27,8 @@ class Participant:
     """It was interrupted and said so."""
     lost: bool = False
     """It stopped answering."""
+    stalled: StageFacts | None = None
+    """But its process is there: the stage that it did not come through in time."""
 
     @property
     def gpus(self) -> int:

@@ -245,7 +245,9 @@ class RankStages:
         self._recorder.note_rank_stages(entries)
         failed = [entry for entry in entries.values() if entry.status != "ok"]
         if failed:
-            return "failed", f"{len(failed)} of {count(len(children), 'rank')} failed"
+            starved = max(float(entry.detail.get("starved", 0)) for entry in failed)
+            why = f": one waited {starved:.0f} s of {command.seconds:.0f} s for a processor" if starved else ""
+            return "failed", f"{len(failed)} of {count(len(children), 'rank')} failed{why}"
         return "ok", ""
 
 

@@ -6,8 +6,9 @@ import asyncio
 import time
 from typing import Any
 
-from distdoctor.model.stages import Stage
-from distdoctor.session.heartbeats import Heartbeats
+from distdoctor.model.facts import StageFacts
+from distdoctor.model.stages import STAGES, Stage
+from distdoctor.session.heartbeats import Heartbeats, listens
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.protocol import Command
 from distdoctor.session.rank_assignment import Numbering
@@ -17,6 +18,7 @@ LEAST_SECONDS = 2.0
 """
 LATE_SECONDS = 4.0
 """How long after its seconds a stage's results may still come in."""
+STALLED = "it did not come to its end in time, and its process is there: it was stopped, or gets no processor"
 
 
 class StageOpener:
@@ -47,7 +49,8 @@ class StageOpener:
 
     async def _ended(self, stage: Stage, command: Command) -> bool:
         mark = (command.stage, command.attempt)
-        end, aborted = time.monotonic() + command.seconds + LATE_SECONDS, False
+        began = time.monotonic()
+        end, aborted = began + command.seconds + LATE_SECONDS, False
         everyone = self._inbox.participants.values()
         waiting = [one for one in everyone if str(one.number) in command.ranks and not one.lost]
         heartbeats = Heartbeats(self._inbox)
@@ -67,6 +70,9 @@ class StageOpener:
             if not open_ or time.monotonic() > end:
                 break
             await asyncio.sleep(0.01)
-        for one in open_:
+        there = await asyncio.gather(*(listens(one) for one in open_))
+        for one, still in zip(open_, there, strict=True):
             one.lost = True
+            if still and stage.name in STAGES:
+                one.stalled = StageFacts(stage.name, "error", round(time.monotonic() - began, 3), STALLED)
         return not failed and not open_

@@ -24,6 +24,11 @@ def host_lost() -> Facts:
     return (with_network(with_meeting(b, host_lost=True, ended=True), master_name="host0"),)
 
 
+def late() -> Facts:
+    (b,) = host_lost()
+    return (failing(b, "collective", "ended after 17.0 s: it was kept waiting", killed=True, starved=15.2),)
+
+
 def found_lost(*facts: NodeFacts) -> list[Finding]:
     return [f for f in judged(*facts).findings if f.check == CHECK]
 
@@ -47,6 +52,7 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
+    LookAlike("it got no processor, and came after node 0's end", late),
     LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
 ]
 

@@ -1,0 +1,76 @@
+"""A rank that failed for want of a processor is told from one that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from distdoctor.model.facts import RankStage
+from distdoctor.probes.proc import waited
+from distdoctor.ranks import calls
+from distdoctor.ranks.calls import RankCalls
+from distdoctor.ranks.supervisor import Child
+
+SECONDS = 0.2
+
+
+def test_who_shares_a_processor_waits_for_it() -> None:
+    core = str(min(os.sched_getaffinity(0)))
+    spin = ["taskset", "-c", core, sys.executable, "-c", "while True: pass"]
+    sharing = [subprocess.Popen(spin) for _ in range(2)]
+    try:
+        end = time.monotonic() + 30
+        while min(waited(one.pid) for one in sharing) < 0.2 and time.monotonic() < end:
+            time.sleep(0.1)
+        assert all(waited(one.pid) >= 0.2 for one in sharing)
+    finally:
+        for one in sharing:
+            one.kill()
+            one.wait()
+    assert waited(sharing[0].pid) == 0.0
+
+
+def never_returns(monkeypatch: pytest.MonkeyPatch, kept: float, *, aborted: bool = False) -> RankStage:
+    """How the stage ends for a rank that does not return, and waited so much of the stage for a processor."""
+    began = time.monotonic()
+    monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "waited", lambda _pid: 100 + kept * (time.monotonic() - began))
+
+    async def call(_op: str, **_arguments: Any) -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def run() -> dict[int, RankStage]:
+        child = SimpleNamespace(pid=os.getpid(), call=call, kill=lambda: None)
+        abort = asyncio.Event()
+        if aborted:
+            abort.set()
+        ended = RankCalls(
+            "collective", [cast(Child, child)], 30.0 if aborted else SECONDS, abort, lambda: asyncio.sleep(0)
+        )
+        return await ended.run(lambda _place: {})
+
+    return asyncio.run(run())[0]
+
+
+def test_a_rank_that_had_no_processor_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = never_returns(monkeypatch, 0.9)
+    assert entry.detail["starved"] >= 0.1 and "kept waiting for a processor" in (entry.error or "")
+
+
+def test_a_rank_that_waited_for_another_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = never_returns(monkeypatch, 0.2)
+    assert "starved" not in entry.detail and "it did not return" in (entry.error or "")
+
+
+def test_a_stage_that_ended_early_says_nothing_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = never_returns(monkeypatch, 0.9, aborted=True)
+    assert "starved" not in entry.detail and "another rank failed" in (entry.error or "")

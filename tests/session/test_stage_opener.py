@@ -1,0 +1,55 @@
+"""A participant that does not come through a stage in time: gone, or there and late."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import cast
+
+import pytest
+
+from distdoctor.model.stages import COLLECTIVE, TRIAL, Stage
+from distdoctor.session import stage_opener
+from distdoctor.session.inbox import Inbox
+from distdoctor.session.participant import Participant
+from distdoctor.session.protocol import Command, Keys
+from distdoctor.session.rank_assignment import Numbering
+from distdoctor.session.stage_opener import StageOpener
+from tests.facts_builder import node
+
+
+class Quiet:
+    """An inbox in which nobody writes but for the signs of life."""
+
+    def __init__(self, one: Participant) -> None:
+        self.participants, self.keys, self.beats = {one.number: one}, Keys("run"), 0
+
+    async def send(self, _command: Command) -> None:
+        pass
+
+    async def poll(self) -> bool:
+        return False
+
+    async def number(self, _key: str) -> int:
+        self.beats += 1
+        return self.beats
+
+
+@pytest.mark.parametrize(
+    ("stage", "there", "stalled"), [(COLLECTIVE, True, True), (COLLECTIVE, False, False), (TRIAL, True, False)]
+)
+def test_who_is_there_and_late_did_not_go_away(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage, there: bool, stalled: bool
+) -> None:
+    async def listens(_one: Participant) -> bool:
+        return there
+
+    monkeypatch.setattr(stage_opener, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(stage_opener, "listens", listens)
+    one = Participant(1, node("host1", 1), 40000)
+    opener = StageOpener(cast(Inbox, Quiet(one)), time.monotonic() + 60)
+    passed = asyncio.run(opener.open(stage, Numbering({"1": (0,)}, {"1": (0,)}, {"1": 1}, 1), 0.1))
+    assert not passed and one.lost
+    assert (one.stalled is not None) is stalled
+    if one.stalled is not None:
+        assert (one.stalled.stage, one.stalled.status) == (stage.name, "error")
