@@ -36,8 +36,10 @@ _NCCL = {
     "TORCH_NCCL_DUMP_ON_TIMEOUT": _SWITCH,
     "TORCH_NCCL_ENABLE_MONITORING": _SWITCH,
 }
-_LAZY_SINCE, _RECORDED_SINCE = (2, 8), (2, 13)
-"""torch, from which gloo has the one; the version with which its use of the recorder was seen."""
+_BARRIER = "TORCH_DIST_INIT_BARRIER"
+"""Read by distributed_c10d.py, with Python's int()."""
+_LAZY_SINCE, _SEEN = (2, 8), (2, 13)
+"""torch, from which gloo has the one; the version with which the others were seen."""
 _SWITCHES = ("y", "yes", "1", "t", "true", "n", "no", "0", "f", "false")
 
 
@@ -49,7 +51,7 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
     read: dict[str, str] = {}
     if "gloo" in backends and version >= _LAZY_SINCE:
         read.update(_LAZY)
-    if "gloo" in backends and version >= _RECORDED_SINCE:
+    if "gloo" in backends and version >= _SEEN:
         read.update(_RECORDER)
     if "nccl" in backends and node.gpus and match:
         read.update(_NCCL)
@@ -57,6 +59,9 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
         value = node.variables.get(name)
         if value is not None and not (_is_number(value) if kind == _NUMBER else value.lower() in _SWITCHES):
             yield PlanProblem(name, value, f"{kind}: torch ends on it", unset=True)
+    value = node.variables.get(_BARRIER)
+    if value is not None and version >= _SEEN and not re.fullmatch(r"\s*[+-]?\d+(_\d+)*\s*", value):
+        yield PlanProblem(_BARRIER, value, f"{_NUMBER}: torch ends on it", unset=True)
 
 
 def _is_number(text: str) -> bool:

@@ -60,7 +60,7 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
         ("PET_MAX_RESTARTS", _count, "is not a number of restarts (0 or more)"),
         ("PET_SHUTDOWN_TIMEOUT", _count, "is not a whole number of seconds"),
         ("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _whole, "is not a whole number of seconds"),
-        ("PET_MONITOR_INTERVAL", _seconds, "is not a number of seconds"),
+        ("PET_MONITOR_INTERVAL", _interval, "is not a number of seconds above 0"),
         *((name, _whole, "is not 0 or 1, which torchrun wants of a switch") for name in _SWITCHES),
         ("PET_REDIRECTS", _STREAMS.fullmatch, "does not say which streams (0 to 3, or 0:1,1:2 for some ranks)"),
         ("PET_TEE", _STREAMS.fullmatch, "does not say which streams (0 to 3, or 0:1,1:2 for some ranks)"),
@@ -179,6 +179,10 @@ def _accepted(convert: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 _whole, _seconds = _accepted(int), _accepted(float)
+
+
+def _interval(text: str) -> bool:
+    return _seconds(text) and float(text) > 0
 
 
 def _count(text: str) -> bool:

@@ -82,6 +82,8 @@ TAKEN: list[tuple[Line, Line]] = [
 LATER: list[tuple[Line, Line]] = [
     (STATIC, {"PET_EVENT_LOG_HANDLER": "stdout"}),
     (STATIC, {"PET_SIGNALS_TO_HANDLE": "SIGTERM,SIGKILL"}),
+    (STATIC, {"PET_MONITOR_INTERVAL": "0"}),
+    (STATIC, {"PET_MONITOR_INTERVAL": "-0.5"}),
     (C10D, {"PET_RDZV_CONF": "keep_alive_interval=0"}),
     (C10D, {"PET_RDZV_CONF": "keep_alive_max_attempt=0"}),
     (STATIC, {"PYTHON_EXEC": "no-such-python"}),

@@ -69,12 +69,14 @@ def of_torch(torch: str = "2.13.0+cpu", backend: str = "gloo", gpus: int = 0, **
 
 
 UNREADABLE = [
+    *(("TORCH_DIST_INIT_BARRIER", value) for value in ("abc", "", "1.5")),
     *((name, value) for name in ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
       for value in ("abc", "", "99999999999", "-")),
     *((name, value) for name in ("TORCH_FR_CPP_STACK", "TORCH_NCCL_TRACE_CPP_STACK", "TORCH_GLOO_LAZY_INIT")
       for value in ("abc", "", "-1", "1.5", " 1", "on")),
 ]  # fmt: skip
 READABLE = [
+    *(("TORCH_DIST_INIT_BARRIER", value) for value in ("0", " 1 ", "-1")),
     *(("TORCH_FR_BUFFER_SIZE", value) for value in ("0", "-1", "1.5", " 2000", "2000x", "+7", "2147483647")),
     *((name, value) for name in ("TORCH_FR_CPP_STACK", "TORCH_GLOO_LAZY_INIT") for value in ("Yes", "f", "TRUE", "0")),
 ]
