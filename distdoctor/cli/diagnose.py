@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from distdoctor import interrupts
 from distdoctor.cli.catalog import known_ids, load_checks
+from distdoctor.cli.fanout_progress import observer_of
 from distdoctor.cli.flags import LogFlags, ReportFlags
 from distdoctor.cli.report_output import Telling
 from distdoctor.model.errors import UsageError
@@ -15,6 +16,7 @@ from distdoctor.model.errors import UsageError
 if TYPE_CHECKING:
     from distdoctor.judge.catalog import Check
     from distdoctor.logs.reader import Source
+    from distdoctor.model.observer import Observer
     from distdoctor.model.report import Report
 
 
@@ -23,7 +25,11 @@ def diagnose_files(files: Iterable[Path], which: LogFlags, flags: ReportFlags) -
     telling = Telling.from_flags(flags)
     checks = load_checks(flags.checks or ())
     patterns = known_ids(flags.ignore or (), checks)
-    report, number = judged([*files], checks, patterns, which, whole=telling.lines)
+    observer = observer_of(flags.quiet)
+    try:
+        report, number = judged([*files], checks, patterns, which, whole=telling.lines, observer=observer)
+    finally:
+        observer.close()
     interrupts.hold()  # half a report helps nobody
     telling.show(report)
     return telling.status(report, number)
@@ -37,10 +43,11 @@ def judged(
     *,
     whole: bool,
     sources: Sequence[Source] | None = None,
+    observer: Observer | None = None,
 ) -> tuple[Report, int | None]:
     """The report on what is in these paths, and the signal that ended the run where one did. Raises UsageError.
 
-    ``sources``: the files in them, where they are to be told of by other names.
+    ``sources``: the files in them, where they are to be told of by other names; ``observer`` is told which is read.
     """
     from distdoctor.cli.check import read_baseline
     from distdoctor.cli.saved import of_facts
@@ -52,7 +59,7 @@ def judged(
             raise UsageError("--baseline is compared with facts (check --save), and there are logs among the files")
         from distdoctor.cli.logs import LogCommand
 
-        return LogCommand(paths, checks, ignore, which, whole, sources).run()
+        return LogCommand(paths, checks, ignore, which, whole, sources, observer).run()
     try:
         facts, earlier = read(paths), read_baseline(which.baseline)
         return with_changes(of_facts(facts, checks, ignore), facts, earlier), None

@@ -24,6 +24,7 @@ from distdoctor.logs.last_time import last_time
 from distdoctor.model.errors import UsageError
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Finding
+from distdoctor.model.observer import Observer, Silent
 from distdoctor.model.report import Report, ReportNode
 from distdoctor.model.sanitize import clean
 
@@ -35,7 +36,7 @@ MATCHES = 2000
 
 class LogCommand:
     """One ``diagnose`` with logs among the files. ``whole``: the report has all lines that are known; ``sources``: the
-    files in ``paths``, where they are to be told of by other names."""
+    files in ``paths``, where they are to be told of by other names. ``observer`` is told which is read."""
 
     def __init__(
         self,
@@ -45,9 +46,10 @@ class LogCommand:
         which: LogFlags,
         whole: bool,
         sources: Sequence[reader.Source] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._paths, self._checks, self._ignore, self._whole = paths, checks, ignore, whole
-        self._sources = sources
+        self._sources, self._observer = sources, observer or Silent()
         self._began = time.monotonic()
         wordings = {check.id: check.log for check in checks}
         try:
@@ -66,15 +68,24 @@ class LogCommand:
                 number = self._followed(follower)
                 collected = follower.collected()
             else:
-                for source in self._files():
-                    self.collector.add(source)
-                collected = self.collector.collected()
+                collected = self._read()
         except reader.Unreadable as err:
             raise UsageError(str(err)) from None
         if not self._follow and not any(source.bytes or source.kind != "log" for source in collected.logs.sources):
             empty = f"{', '.join(map(str, self._paths[:3]))}: empty"
             raise UsageError(next(iter(collected.logs.notes), empty))
         return self.report(collected), number
+
+    def _read(self) -> Collected:
+        """All that is in the files, one after the other."""
+        files = self._files()
+        for number, source in enumerate(files, start=1):
+            what = f"reading {f'{number} of {len(files)}: ' if len(files) > 1 else ''}{source.name}"
+            self._observer.waits(what)
+            self.collector.add(source)
+            self._observer.waited(what)
+        self._observer.waits("judging what is in them")
+        return self.collector.collected()
 
     def _since_when(self, text: str) -> float | None:
         span = span_of(text)

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from distdoctor.cli.app import run
-from distdoctor.cli.diagnose import only_facts
+from distdoctor.cli.diagnose import judged, only_facts
+from distdoctor.cli.flags import LogFlags
 from distdoctor.judge.log_selection import ranks_of, span_of, time_of
+from distdoctor.model.observer import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = "RuntimeError: CUDA out of memory. Tried to allocate 1 GiB"
@@ -179,3 +181,19 @@ def test_a_line_that_shows_a_thing_in_two_ways_is_one(
     (tmp_path / "x.log").write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n" * lines)
     _, report = told(capsys, str(tmp_path / "x.log"))
     assert report["findings"][0]["evidence"][0].endswith(said)
+
+
+def test_a_person_sees_which_file_is_read(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text(JOB)
+
+    class Heard(Silent):
+        def __init__(self) -> None:
+            self.all: list[str] = []
+
+        def waits(self, what: str, most: float | None = None) -> None:
+            self.all.append(what)
+
+    heard = Heard()
+    judged([tmp_path], (), (), LogFlags(), whole=False, observer=heard)
+    assert heard.all[:2] == [f"reading {n} of 2: {tmp_path / name}" for n, name in ((1, "a.log"), (2, "b.log"))]
