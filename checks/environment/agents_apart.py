@@ -1,4 +1,4 @@
-"""Several torchruns were started, and each takes itself for the whole job.
+"""Several processes were started, and each takes itself for the whole job.
 
 What you see
 ------------
@@ -9,16 +9,17 @@ Why it happens
 --------------
 torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one
 node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each; so does accelerate launch without
---num_machines. In a batch script without srun it runs on the first node alone.
+--num_machines. In a batch script without srun it runs on the first node alone. RANK=0 and WORLD_SIZE=1, which a shell,
+an image or a start script has set, do the same to ranks: env:// reads nothing else.
 
 Fix
 ---
 `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint
-HOST:29500 train.py`, HOST being one of the nodes.
+HOST:29500 train.py`, HOST being one of the nodes. For ranks: RANK and WORLD_SIZE of the whole job, in each.
 
 When it is harmless
 -------------------
-Where each is to train by itself, as in a search for parameters: say so with --standalone.
+Where each is to train by itself, as in a search for parameters: say so with --standalone, or ignore it.
 
 See also
 --------
@@ -30,18 +31,39 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
-MATTERS = "each torchrun trains by itself, as a job of its own"
+MATTERS = "each trains by itself, as a job of its own"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     apart = [node for node in cluster.nodes if node.plan.beside]
-    if apart:
+    agents = [node for node in apart if not by_hand(node)]
+    ranks = [node for node in apart if by_hand(node)]
+    if agents:
         yield Finding.about(
-            apart,
-            f"torchrun on {names_of(apart)} takes itself for the whole job, and there are more nodes.",
-            evidence=(f"{node.name}: {node.plan.beside}; its agent has started a job of one node" for node in apart),
-            fixes=map(fix, apart),
+            agents,
+            f"torchrun on {names_of(agents)} takes itself for the whole job, and there are more nodes.",
+            title="Several torchruns were started, and each takes itself for the whole job",
+            evidence=(f"{node.name}: {node.plan.beside}; its agent has started a job of one node" for node in agents),
+            fixes=map(fix, agents),
         )
+    if ranks:
+        yield Finding.about(
+            ranks,
+            f"WORLD_SIZE is 1 on {names_of(ranks)}, and there are more processes.",
+            evidence=(f"{node.name}: {node.plan.beside}; RANK=0 and WORLD_SIZE=1 are set" for node in ranks),
+            fixes=(
+                Fix.on(
+                    ranks,
+                    "Give each process its own RANK (0 to N-1) and WORLD_SIZE=N, by what the launcher tells; or unset "
+                    "both here, and start the ranks with torchrun.",
+                ),
+            ),
+        )
+
+
+def by_hand(node: Node) -> bool:
+    """Whether this is a rank whose variables somebody set, and no torchrun."""
+    return node.plan.launcher != "torchrun"
 
 
 def fix(node: Node) -> Fix:

@@ -15,6 +15,8 @@ from distdoctor.model.launch_settings import (
     WORLD_SIZE,
 )
 
+LAUNCHER = "env"
+"""Whoever set the variables."""
 RUN_ID = "TORCHELASTIC_RUN_ID"
 """Set by torchrun's agent alone."""
 VARIABLES = {setting.name: setting.variables for setting in (RANK, WORLD_SIZE, LOCAL_RANK, NPROC_PER_NODE)} | {
@@ -25,7 +27,7 @@ VARIABLES = {setting.name: setting.variables for setting in (RANK, WORLD_SIZE, L
 
 def detect(env: Mapping[str, str]) -> Launched | None:
     """One rank, if any of the four variables is set that init_process_group() needs."""
-    return told(env, "env") if any(name in env for name in LAUNCH_VARIABLES) else None
+    return told(env, LAUNCHER) if any(name in env for name in LAUNCH_VARIABLES) else None
 
 
 def told(env: Mapping[str, str], launcher: str) -> Launched:

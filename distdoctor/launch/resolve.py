@@ -44,7 +44,7 @@ from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
 from distdoctor.launch.once_per_rank import plan_of_rank
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK
+from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
@@ -84,8 +84,11 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     if launched is None and plan.nnodes == 1 and not flags.standalone:
         notes = (note(env) for note in NOTES)
         plan = replace(plan, note=next(filter(None, notes), ""))
-    if launched is not None and plan.one_node and (agent := torchrun.agent_of_one_node(env)):
-        plan = replace(plan, **_around(env, agent))
+    if launched is not None and plan.one_node:
+        if agent := torchrun.agent_of_one_node(env):
+            plan = replace(plan, **_around(env, agent))
+        elif plan.world_size == 1:
+            plan = replace(plan, beside=_more_ranks(env, launched))
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
 
 
@@ -100,6 +103,8 @@ def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
     except UsageError as err:
         return {"beside": str(err).partition(", and")[0]}
     count = number_of(outside.get(NNODES.pet))
+    if found is None and (number := number_of(outside.get(NODE_RANK.variables[0]))):
+        return {"beside": f"{NODE_RANK.variables[0]} is {number}"}
     if found is None:
         return {"beside": f"{NNODES.pet} is {count}"} if count and count > 1 else {}
     fields = {NNODES.flag: "nnodes", NODE_RANK.flag: "node_rank", MASTER_ADDR.flag: "master_addr"}
@@ -109,6 +114,14 @@ def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
     if together.get(NNODES.flag) == "1" or agent != torchrun.TORCHRUN:
         together = {}
     return {"beside": f"{found.launcher} started it as one of several", "together": together}
+
+
+def _more_ranks(env: Mapping[str, str], launched: Launched) -> str:
+    """``beside`` for a rank whose variables, set by whomever, say that it is the only one."""
+    if launched.launcher == env_variables.LAUNCHER:
+        return str(_around(env, "").get("beside", ""))
+    names = launched.variables.get(WORLD_SIZE.name, ())
+    return next((f"{name} is {env[name]}" for name in names if (number_of(env.get(name)) or 0) > 1), "")
 
 
 def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:

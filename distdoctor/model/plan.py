@@ -68,7 +68,7 @@ class Plan:
     note: str = ""
     """What is to be known of how the launcher's variables were read."""
     beside: str = ""
-    """What says that several torchruns were started, of which this one takes itself for the whole job."""
+    """What says that several torchruns or ranks were started, of which this one takes itself for the whole job."""
     together: dict[str, str] = field(default_factory=dict)
     """The flags, as far as they are known, with which all of those would be one job."""
     roster: tuple[str, ...] = ()

@@ -58,5 +58,28 @@ def test_one_torchrun_and_one_job_of_all_are_left_alone(env: dict[str, str]) -> 
     assert plan_in(OF_ONE_NODE | env).beside == ""
 
 
+ALONE = env_of("RANK=0 WORLD_SIZE=1 MASTER_ADDR=n1 MASTER_PORT=4000")
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (STEP | ONE_EACH, "SLURM_STEP_NUM_TASKS is 2"),
+        (OPEN_MPI, "OMPI_COMM_WORLD_SIZE is 4"),
+        (OPEN_MPI | env_of("OMPI_COMM_WORLD_SIZE=1"), ""),
+        (BATCH, "this is the batch script of SLURM job 7, which has 2 nodes"),
+        (env_of("NNODES=2 NODE_RANK=1"), "NNODES started it as one of several"),
+        (env_of("NODE_RANK=1"), "NODE_RANK is 1"),
+        ({}, ""),
+        (env_of("NODE_RANK=0"), ""),
+        (env_of("SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=sn0"), ""),
+        (STEP | ONE_EACH | env_of("WORLD_SIZE=2"), ""),
+    ],
+)
+def test_a_rank_that_takes_itself_for_the_whole_job(env: dict[str, str], said: str) -> None:
+    plan = plan_in(ALONE | env)
+    assert (plan.started, plan.beside) == ("rank", said)
+
+
 def test_ranks_by_hand_are_no_agent() -> None:
     assert plan_in(BATCH | without(OF_ONE_NODE, "TORCHELASTIC_RUN_ID")).beside == ""

@@ -17,6 +17,11 @@ def apart(beside: str = BELOW_SRUN, **flags: str) -> NodeFacts:
     return with_plan(one, nnodes=1, launcher="torchrun", beside=beside, together=flags)
 
 
+def by_hand() -> NodeFacts:
+    """A rank that a launcher started beside others, with RANK=0 and WORLD_SIZE=1 from its shell."""
+    return with_plan(rank_node("host1", 0, world=1), nnodes=1, launcher="env", beside=BELOW_SRUN)
+
+
 def whole() -> Facts:
     return met(*(with_plan(node(f"host{n}", n, of=2), launcher="torchrun") for n in range(2)))
 
@@ -24,6 +29,7 @@ def whole() -> Facts:
 ROWS = [
     Row("below srun", lambda: (apart(**ONE_JOB),), ("host1",), "warn"),
     Row("in a batch script", lambda: (apart("this is the batch script of SLURM job 7"),), ("host1",), "warn"),
+    Row("ranks with the variables of one", lambda: (by_hand(),), ("host1",), "warn"),
 ]
 
 LOOK_ALIKES = [
