@@ -8,7 +8,7 @@ from dataclasses import replace
 from distdoctor.model.plan import Plan
 from distdoctor.probes import firewall, leftovers, policy, routes
 from distdoctor.probes.connect import connect
-from distdoctor.probes.threads import in_thread
+from distdoctor.probes.threads import in_time
 from distdoctor.session.local_stages import Ended
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.recorder import Recorder
@@ -16,6 +16,9 @@ from distdoctor.session.rendezvous import JoinedStore, Rendezvous
 from distdoctor.session.seal import Seal
 from distdoctor.session.store_host import StoreHost
 from distdoctor.session.unmet import contact_words, why_not_met
+
+LOOK_SECONDS = 10.0
+"""For all processes' command lines, and for the packet filter's rules: what does not end by then is not known."""
 
 
 class NetworkStage:
@@ -74,9 +77,9 @@ class NetworkStage:
         cards = [one.name for one in host.interfaces if one.up and not one.loopback and one.addresses] if host else []
         only = cards[0] if len(cards) == 1 else None
         rules, left = await asyncio.gather(
-            in_thread(lambda: firewall.firewall(port, picked, only), 10.0),
-            in_thread(lambda: leftovers.probe(port), 10.0),
+            in_time(lambda: firewall.firewall(port, picked, only), LOOK_SECONDS),
+            in_time(lambda: leftovers.probe(port), LOOK_SECONDS),
         )
         recorder.update_network(firewall=rules, routes=routes.table(), policy=policy.rules(), strict=routes.strict())
-        if recorder.facts.host is not None:
+        if recorder.facts.host is not None and left is not None:
             recorder.update(host=replace(recorder.facts.host, leftovers=left))

@@ -14,6 +14,7 @@ import pytest
 from distdoctor.model.facts import Bind, NetworkFacts
 from distdoctor.model.plan import Plan
 from distdoctor.probes.ports import refused_bind
+from distdoctor.session import network_stage
 from distdoctor.session.local_stages import Ended
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.network_stage import NetworkStage
@@ -135,3 +136,13 @@ def test_a_port_that_only_ipv6_has_is_free_for_ipv4() -> None:
         listener.bind(("::", 0))
         listener.listen()
         assert refused_bind(listener.getsockname()[1]) == 0
+
+
+def test_a_look_that_does_not_end_leaves_its_fact_unknown_and_the_stage_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a host without processor time: the stage once ended with a bare TimeoutError."""
+    monkeypatch.setattr(network_stage, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("distdoctor.probes.leftovers.probe", lambda _port: time.sleep(3))
+    (status, reason), seen = looked(unused_port())
+    assert (status, reason) == ("ok", "") and seen.master_is_own
