@@ -86,16 +86,17 @@ def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:
     """Of a traceback that begins at ``start`` and ends with an exception whose name is none that :func:`exception`
     knows: where its line begins, the line, the type and the text. Lines of other ranks between its own are passed over.
     """
-    speaker, at, framed = split(readable(block[start : start + 400].partition(b"\n")[0]))[0], start, False
-    for raw in block[start : start + BACK].splitlines(keepends=True)[1:FRAMES]:
-        at = block.index(b"\n", at) + 1
+    first, *lines = block[start : start + BACK].splitlines(keepends=True)[:FRAMES]
+    speaker, end, framed = split(readable(first[:400]))[0], start + len(first), False
+    for raw in lines:
+        at, end = end, end + len(raw)
         who, line = split(readable(raw))
         if (who.rank, who.local_rank, who.host) != (speaker.rank, speaker.local_rank, speaker.host):
             continue
         if line[:1].isspace():
             framed = framed or bool(_FRAME.search(line))
             continue
-        found = _ANY.match(line) if framed and raw.endswith(b"\n") and exception(line) is None else None
+        found = _ANY.match(line) if framed and raw.endswith((b"\n", b"\r")) and exception(line) is None else None
         return (at, line, found["type"], (found["text"] or "").strip()) if found else None
     return None
 

@@ -37,6 +37,14 @@ def test_an_exception_of_any_name(tmp_path: Path, end: str, before: str) -> None
     assert finding.evidence[-1] == "raised at /x/train.py:8 in <module>"
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.parametrize("error", ["zmq.error.Again: busy", "ValueError: busy"])
+def test_other_ends_of_lines(tmp_path: Path, error: str, end: str) -> None:
+    """As on Windows, and as a line of JSON with a traceback in one of its fields is read."""
+    (finding,) = judged(tmp_path, f"start\n{traced(error).replace(chr(10), end)}more\n").findings
+    assert (finding.check, finding.evidence[-1]) == ("process/exception", "raised at /x/train.py:8 in <module>")
+
+
 def test_lines_of_other_ranks_between_those_of_a_traceback(tmp_path: Path) -> None:
     mine, other = traced("zmq.error.Again: busy", "[rank3]: ").splitlines(), "[rank0]: step 3"
     (finding,) = judged(tmp_path, "".join(f"{line}\n{other}\n" for line in mine)).findings
