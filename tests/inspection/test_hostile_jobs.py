@@ -41,8 +41,12 @@ def test_nor_is_one_of_a_command_line(flag: str, value: str) -> None:
 def test_no_password_of_an_address_is_told() -> None:
     env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "me:s3cret@node0", "MASTER_PORT": "29500"}
     words = ["--rdzv-endpoint=me:s3cret@node0:29400", "--rdzv-backend=c10d", "--master-addr=me:s3cret@node0"]
-    with subprocess.Popen([sys.executable, "-c", "input()"], env=env, stdin=subprocess.PIPE) as process:
+    program = [sys.executable, "-c", "print(flush=True), input()"]
+    with subprocess.Popen(program, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
+            assert (
+                process.stdout is not None and process.stdout.readline()
+            )  # before, the kernel may show no variables yet
             seen = proc_files.stat(process.pid)
             one = candidates._candidate(process.pid, seen) if seen is not None else None
         finally:
