@@ -49,8 +49,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if ranks:
         yield Finding.about(
             ranks,
-            f"WORLD_SIZE is 1 on {names_of(ranks)}, and there are more processes.",
-            evidence=(f"{node.name}: {node.plan.beside}; RANK=0 and WORLD_SIZE=1 are set" for node in ranks),
+            f"WORLD_SIZE is 1 on {names_of(ranks)}, where other settings tell of more processes.",
+            evidence=(f"{node.name}: {node.plan.beside}, and WORLD_SIZE is 1" for node in ranks),
             fixes=(
                 Fix.on(
                     ranks,
