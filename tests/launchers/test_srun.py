@@ -120,6 +120,11 @@ def test_torchruns_that_take_themselves_for_the_whole_job(with_slurm: Site) -> N
     assert (done.returncode, report["verdict"]) == (0, "warn")
     flags = finding["fixes"][0]["flags"]
     assert (flags["--nnodes"], flags["--master-addr"]) == ("2", "host0")
+    words = 'agent=$1; shift; exec "$agent" -m torch.distributed.run --node-rank "$SLURM_NODEID" "$@"'
+    given = [word for name in ("--nnodes", "--master-addr") for word in (name, flags[name])]
+    fixed = [JOB, "sh", "-c", words, "sh", sys.executable, *given, *agent[4:], *check("--until", "network")[2:]]
+    report, _ = json.JSONDecoder().raw_decode(with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *fixed]).stdout)
+    assert (report["verdict"], report["plan"]["nnodes"], report["findings"]) == ("pass", 2, [])
     launch = [JOB, sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "-m"]
     accelerated = with_slurm.run(["srun", "-N2", "--ntasks-per-node=1", *launch, *check("--until", "network")[3:]])
     assert "takes itself for the whole job" in accelerated.stdout and "--num_machines N" in accelerated.stdout
