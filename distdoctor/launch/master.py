@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
+from importlib.util import find_spec
 
 from distdoctor.launch.address_syntax import address_problem, split_endpoint
 from distdoctor.launch.flags import Flags
@@ -23,6 +25,7 @@ from distdoctor.model.launch_settings import (
 from distdoctor.model.plan import RDZV_BACKENDS
 
 DEFAULT_C10D_PORT = 29400
+_OWN_PLACE_SINCE = (2, 13)
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y"), ("0", "false", "f", "no", "n")
 
 
@@ -38,6 +41,8 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
         return None, None
     if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
         return _endpoint(values, source, endpoint, lowest)
+    if pet and takes_own_place(values, alone=alone):
+        return None, None
     # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
     address, source = values.given(MASTER_ADDR, pet=pet, plain=not (pet and alone))
     if address is not None:
@@ -65,6 +70,21 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     if port == 0:
         values.sources["master_port"] = "any free port"
     return address, port
+
+
+def takes_own_place(values: Values, *, alone: bool) -> bool:
+    """Whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is given:
+    where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
+    given = (*values.given(RDZV_ENDPOINT), *values.given(MASTER_PORT), values.flags.init_method)
+    if not alone or any(given) or rdzv_backend(values) != "static":
+        return False
+    from importlib.metadata import PackageNotFoundError, version  # here: start-up is light
+
+    try:
+        major, minor, *_ = map(int, re.findall(r"\d+", version("torch")))
+    except (PackageNotFoundError, ValueError):
+        return False
+    return (major, minor) >= _OWN_PLACE_SINCE
 
 
 def _told_to_ranks(values: Values) -> bool:
@@ -96,14 +116,25 @@ def rdzv_backend(values: Values) -> str:
     if name is None:
         return "static"
     values.sources["rdzv_backend"] = source
-    from importlib.metadata import entry_points  # here: start-up is light
-
-    # Others can be installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points).
-    if name not in RDZV_BACKENDS and name not in entry_points(group="torchrun.handlers").names:
+    if name not in RDZV_BACKENDS and name not in _others():
         why = f"is no rendezvous backend that torchrun knows here ({', '.join(RDZV_BACKENDS)})"
         if all(problem.variable != source for problem in values.problems):
             values.bad(source, name, why)
     return name
+
+
+def is_there(backend: str) -> bool:
+    """Whether torchrun can meet by a rendezvous backend here: the etcd ones need the package python-etcd."""
+    if backend in ("static", "c10d"):
+        return True
+    return find_spec("etcd") is not None if backend in RDZV_BACKENDS else backend in _others()
+
+
+def _others() -> Collection[str]:
+    """Those that are installed (torch/distributed/elastic/rendezvous/registry.py reads this group of entry points)."""
+    from importlib.metadata import entry_points  # here: start-up is light
+
+    return entry_points(group="torchrun.handlers").names
 
 
 def is_host(values: Values) -> bool | None:
@@ -163,7 +194,7 @@ def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str 
         port = None
     elif port is None and rdzv_backend(values) == "c10d":
         port, values.sources["master_port"] = DEFAULT_C10D_PORT, "default of c10d"
-    elif port is None and address_problem(address)[0] is None:
+    elif port is None and rdzv_backend(values) == "static" and address_problem(address)[0] is None:
         # static_tcp_rendezvous.py: "Port is absent in endpoint"
         values.bad(source, text, "names no port, and the static rendezvous needs one (HOST:PORT)")
     if port == 0:

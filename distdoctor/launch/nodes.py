@@ -40,3 +40,9 @@ def repeated(text: str) -> tuple[int, ...]:
 def number_of(text: str | None) -> int | None:
     """The number that ``text`` is; None where it is none."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,10}", text.strip()) else None
+
+
+def whole_number(text: str) -> int | None:
+    """The number that Python's int() makes of ``text``, as torch does with its variables: blanks around it, a sign and
+    ``29_500`` will do. None where it is none, or one of more than 18 digits."""
+    return int(text) if re.fullmatch(r"\s*[+-]?\d(?:_?\d){0,17}\s*", text) else None

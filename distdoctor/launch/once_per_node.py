@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from distdoctor.launch.launched import Found, Launched
-from distdoctor.launch.master import found_master, is_host, meets_in_file, rdzv_backend, read_master
-from distdoctor.launch.nodes import number_of
+from distdoctor.launch.master import (
+    found_master,
+    is_host,
+    is_there,
+    meets_in_file,
+    rdzv_backend,
+    read_master,
+    takes_own_place,
+)
+from distdoctor.launch.nodes import number_of, whole_number
 from distdoctor.launch.torchrun_refuses import note_refused
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
@@ -25,7 +32,7 @@ from distdoctor.model.launch_settings import (
 )
 from distdoctor.model.plan import DEFAULT_PORT, DEFAULT_RANKS_WITHOUT_GPU, Plan
 
-_RANGE = re.compile(r"(?:(\d+):)?(\d+)")
+_MOST_NODES = 1_000_000
 Count = Callable[[], int]
 
 
@@ -41,11 +48,7 @@ def plan_of_node(
     nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
     node_rank = _node_rank(values, nnodes, found.get("node_rank"))
-    if nnodes > 1 and meets_in_file(values):
-        raise UsageError(
-            f"torchrun's nodes would meet in a file ({RDZV_CONF.flag} store_type=file), which is not tried here: check "
-            f"them with {RDZV_ENDPOINT.flag} HOST:PORT in its place, and the file's folder with --shared FOLDER"
-        )
+    _refuse_other_meetings(values, nnodes)
     master_addr, master_port = read_master(values, alone=nnodes == 1)
     if launched is not None:
         master_addr, master_port = found_master(values, launched, master_addr, master_port)
@@ -136,6 +139,22 @@ def _roster(launched: Launched | None, node_rank: int | None) -> tuple[str, ...]
     return launched.roster if launched is not None and first else ()
 
 
+def _refuse_other_meetings(values: Values, nnodes: int) -> None:
+    """Raises UsageError where torchrun's agents meet in what only they know to use."""
+    if nnodes > 1 and meets_in_file(values):
+        raise UsageError(
+            f"torchrun's nodes would meet in a file ({RDZV_CONF.flag} store_type=file), which is not tried here: check "
+            f"them with {RDZV_ENDPOINT.flag} HOST:PORT in its place, and the file's folder with --shared FOLDER"
+        )
+    kind = rdzv_backend(values)
+    if kind in ("static", "c10d") or values.flags.init_method or _standalone(values, nnodes) or not is_there(kind):
+        return
+    raise UsageError(
+        f"torchrun's nodes would meet by its {kind} rendezvous, which is not tried here: torchrun itself does it, with "
+        "the check as what it starts (`torchrun ... -m distdoctor check`)"
+    )
+
+
 def _standalone(values: Values, nnodes: int) -> str:
     """What says that this node is alone, empty where nothing does. Raises UsageError for more than one node."""
     given = values.flags.standalone
@@ -167,9 +186,8 @@ def _given_nnodes(values: Values, told: Found | None) -> int:
         values.sources["nnodes"] = "default"
         return 1
     values.sources["nnodes"] = source
-    match = _RANGE.fullmatch(text.strip())
-    if match and 1 <= int(match[1] or 1) <= int(match[2]) <= 1_000_000:
-        return int(match[2])
+    if (limits := _range(text)) and 1 <= limits[0] <= limits[-1] <= _MOST_NODES:
+        return limits[-1]
     values.bad(source, text, "is not a number of nodes (N, or MIN:MAX)")
     return 1
 
@@ -183,8 +201,14 @@ def _local_addr(values: Values) -> str:
 
 def _min_nodes(values: Values) -> int | None:
     """MIN of MIN:MAX, which asks for an elastic job; the doctor checks the largest one that could be."""
-    match = _RANGE.fullmatch((values.given(NNODES)[0] or "").strip())
-    return int(match[1]) if match and match[1] and len(match[1]) < 8 else None
+    limits = _range(values.given(NNODES)[0] or "")
+    return limits[0] if len(limits) == 2 and 1 <= limits[0] <= limits[1] <= _MOST_NODES else None
+
+
+def _range(text: str) -> list[int]:
+    """N, or MIN and MAX, as torchrun reads it (run.py, parse_min_max_nnodes); empty where it cannot."""
+    numbers = [whole_number(part) for part in text.split(":")]
+    return [number for number in numbers if number is not None] if len(numbers) < 3 and None not in numbers else []
 
 
 def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | None) -> int:
@@ -206,15 +230,16 @@ def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | N
             values.bad(source, text, "asks for GPUs, and no GPU is visible on this node")
             return DEFAULT_RANKS_WITHOUT_GPU
         return gpus or count_cpus()
-    if re.fullmatch(r"\d+", text) and 1 <= int(text) <= 100_000:
-        return int(text)
+    if (number := whole_number(text)) is not None and 1 <= number <= 100_000:
+        return number
     values.bad(source, text, "is not a number of ranks (N, auto, cpu or gpu)")
     return DEFAULT_RANKS_WITHOUT_GPU
 
 
 def _node_rank(values: Values, nnodes: int, told: Found | None) -> int | None:
     given = values.flags.node_rank
-    ignored = rdzv_backend(values) == "c10d"  # it gives the node ranks itself, whatever is said of them
+    # c10d gives the node ranks itself, whatever is said of them.
+    ignored = rdzv_backend(values) == "c10d" or takes_own_place(values, alone=nnodes == 1)
     if given is not None and (0 <= given < nnodes or not ignored):
         values.sources["node_rank"] = NODE_RANK.flag
         if not 0 <= given < nnodes:

@@ -15,9 +15,8 @@ import shutil
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 
-from distdoctor.launch.master import meets_in_file
+from distdoctor.launch.master import is_there, meets_in_file
 from distdoctor.launch.values import Values
 from distdoctor.model.launch_settings import (
     MASTER_PORT,
@@ -35,6 +34,8 @@ from distdoctor.model.launch_settings import (
 _SWITCHES = (STANDALONE.pet, "PET_MODULE", "PET_NO_PYTHON", "PET_RUN_PATH", "PET_VIRTUAL_LOCAL_RANK")
 _FILE_NAME_BYTES = 255 - len("_12345678")
 """tempfile.mkdtemp() puts so much behind the rendezvous id in the name of a folder."""
+_NO_FOLDERS = ("/proc/", "/sys/")
+"""Where the kernel makes the folders, although root may write to those that are there by their modes."""
 _STREAMS = re.compile(r"[0123]|(\d:[0123],)*\d:[0123]")
 """elastic/multiprocessing/api.py, Std.from_str()."""
 _HANDLERS = ("null", "console", "dynamic_rendezvous")
@@ -88,7 +89,7 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
     text, source = values.given(RDZV_CONF)
     for part, why in _refused_settings(text or "", backend):
         values.bad(source, part, why)
-    if backend in ("etcd", "etcd-v2") and find_spec("etcd") is None:
+    if backend in ("etcd", "etcd-v2") and not is_there(backend):
         _, source = values.given(RDZV_BACKEND)
         values.bad(source, backend, "is a rendezvous for which the package python-etcd is missing here")
 
@@ -195,7 +196,9 @@ def _can_be_handled(text: str) -> bool:
 
 def _can_be_made(text: str) -> bool:
     """Whether the folder is there, or what is there of its path is one that may be written to (empty: a temporary)."""
-    path = os.path.abspath(text)
+    path = os.path.realpath(text)
+    if f"{path}/".startswith(_NO_FOLDERS):
+        return False
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     return text == "/dev/null" or (os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from distdoctor.launch.address_syntax import address_problem, unquoted
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Found
+from distdoctor.launch.nodes import whole_number
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import Setting
 from distdoctor.model.plan import PlanProblem
@@ -41,8 +42,8 @@ class Values:
         text = self.env.get(variable)
         if text is None:
             return None
-        if re.fullmatch(r"\s*[+-]?\d{1,18}\s*", text):
-            value = int(text)
+        value = whole_number(text)
+        if value is not None:
             if low <= value <= high:
                 self.sources[name] = variable
                 return value

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -197,7 +200,7 @@ def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: s
         ({"PET_NPROC_PER_NODE": "gpu"}, "PET_NPROC_PER_NODE", "no GPU is visible"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_NODE_RANK": "2"}, "PET_NODE_RANK", "from 0 to 1"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "NODE_RANK": "x"}, "NODE_RANK", "is not a whole number"),
-        ({"PET_NODE_RANK": "1"}, "PET_NODE_RANK", "from 0 to 0"),
+        ({"PET_NODE_RANK": "1", "PET_MASTER_PORT": "29555"}, "PET_NODE_RANK", "from 0 to 0"),
         ({"PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"}, "PET_MASTER_PORT", "is not a whole number"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "0"}, "PET_MASTER_PORT", "must be 1 to 65535"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_RDZV_BACKEND": "c10"}, "PET_RDZV_BACKEND", "no rendezvous"),
@@ -261,6 +264,60 @@ def test_left_over_node_rank_does_not_touch_one_node() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "env"),
+    [
+        ({"nnodes": "1", "node_rank": 1}, {}),
+        ({"node_rank": -1, "nproc_per_node": "2"}, {}),
+        ({}, {"PET_NODE_RANK": "3"}),
+        ({"nnodes": "1:1", "master_addr": "nosuch"}, {}),
+        ({}, {"PET_MASTER_ADDR": "nosuch"}),
+    ],
+)
+def test_what_torchrun_does_not_read_of_one_node(
+    flags: dict[str, Any], env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since torch 2.13 it meets itself by c10d on a free port, where it is given neither a port nor an endpoint."""
+    for version in ("2.13.0+cpu", "3.0"):
+        monkeypatch.setattr("importlib.metadata.version", lambda _, version=version: version)
+        plan = plan_of(env, **flags)
+        assert (plan.node_rank, plan.master_addr, plan.master_port, plan.problems) == (0, "127.0.0.1", 0, ())
+
+
+def test_what_earlier_ones_read_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 1 of 1 waits for node 0, in any version where a port is given."""
+    with pytest.raises(UsageError, match="node ranks 0 to 0"):
+        plan_of(nnodes="1", node_rank=1, master_port=29555)
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "2.12.1")
+    with pytest.raises(UsageError, match="node ranks 0 to 0"):
+        plan_of(nnodes="1", node_rank=1)
+    assert plan_of(nnodes="1", master_addr="host0").master_addr == "host0"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "name", "value"),
+    [
+        ({}, {**RANK_ENV, "MASTER_PORT": "29_577"}, "master_port", 29577),
+        ({}, {**RANK_ENV, "RANK": " +1 "}, "rank", 1),
+        ({"nproc_per_node": "+2"}, {}, "nproc_per_node", 2),
+        ({}, {"PET_NPROC_PER_NODE": "0_2"}, "nproc_per_node", 2),
+        ({"nnodes": " 1 : 2 ", "rdzv_backend": "c10d", "rdzv_endpoint": "a"}, {}, "min_nodes", 1),
+        ({"nnodes": " 2 ", "master_addr": "a"}, {}, "nnodes", 2),
+    ],
+)
+def test_numbers_are_what_python_takes_for_them(
+    flags: dict[str, Any], env: dict[str, str], name: str, value: int
+) -> None:
+    plan = plan_of(env, **flags)
+    assert (getattr(plan, name), plan.problems) == (value, ())
+
+
+@pytest.mark.parametrize("text", ["29__577", "_1", "1_", "0x10", "1.0", "1" * 19])
+def test_and_what_it_does_not_take_is_none(text: str) -> None:
+    (problem,) = plan_of({**RANK_ENV, "MASTER_PORT": text}).problems
+    assert (problem.variable, problem.value) == ("MASTER_PORT", text)
+
+
+@pytest.mark.parametrize(
     ("method", "addr", "port"),
     [
         ("tcp://host0:4000", "host0", 4000),
@@ -288,7 +345,7 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"nnodes": "2", "standalone": True}, "--standalone"),
         ({"master_port": 65536}, "--master-port 65536"),
         ({"master_port": -1}, "--master-port -1"),
-        ({"master_addr": "tcp://a:1"}, "did you mean a"),
+        ({"nnodes": "2", "master_addr": "tcp://a:1"}, "did you mean a"),
         ({"nnodes": "2", "rdzv_endpoint": "a:70000"}, "70000 is not a port"),
         ({"nnodes": "2", "rdzv_endpoint": "a:b"}, "has a colon"),
         ({"nnodes": "2", "rdzv_endpoint": "a"}, "names no port"),
@@ -382,3 +439,22 @@ def test_what_torchrun_is_told_of_its_rendezvous(
 ) -> None:
     words: dict[str, Any] = {"nnodes": "3", "rdzv_backend": "c10d", "rdzv_endpoint": "h:1", **flags}
     assert getattr(resolve(Flags(**words), env, int, lambda: 2), field) == wanted
+
+
+def test_a_meeting_that_only_torchrun_can_hold_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What answers at the endpoint is etcd itself, and no store that anybody could host there."""
+    monkeypatch.setitem(sys.modules, "etcd", ModuleType("etcd"))
+    sys.modules["etcd"].__spec__ = ModuleSpec("etcd", None)
+    for kind in ("etcd", "etcd-v2"):
+        for nnodes in ("1", "2"):
+            with pytest.raises(UsageError, match=f"{kind} rendezvous.* -m distdoctor check"):
+                plan_of(nnodes=nnodes, rdzv_endpoint="host0", rdzv_backend=kind)
+            with pytest.raises(UsageError, match=f"{kind} rendezvous.* -m distdoctor check"):
+                plan_of({"PET_RDZV_BACKEND": kind}, nnodes=nnodes, rdzv_endpoint="host0")
+    assert plan_of({"PET_RDZV_BACKEND": "etcd"}, standalone=True).rdzv_backend == "c10d"
+
+
+def test_without_its_package_etcd_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "etcd", None)
+    (problem,) = plan_of({"PET_RDZV_BACKEND": "etcd"}, nnodes="2", rdzv_endpoint="host0").problems
+    assert "python-etcd is missing" in problem.why

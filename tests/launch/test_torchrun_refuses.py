@@ -31,7 +31,7 @@ REFUSED: list[tuple[Line, Line]] = [
         "PET_REDIRECTS": ("", "4", "out"),
         "PET_TEE": ("-1",),
         "PET_LOCAL_RANKS_FILTER": ("0;1", " "),
-        "PET_LOG_DIR": ("/etc/hostname", "/etc/hostname/logs"),
+        "PET_LOG_DIR": ("/etc/hostname", "/etc/hostname/logs", "/proc/logs", "/proc/self"),
         "LOGLEVEL": ("", "debug", "10"),
         "PET_RDZV_BACKEND": ("",),
         "PET_RDZV_ID": ("", "team/job", "x" * 247),
