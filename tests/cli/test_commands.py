@@ -146,7 +146,7 @@ class TestBadCommandLines:
             (["check", "--nnodes", "two"], "--nnodes 'two'"),
             (["check", "--nnodes", "2", "--node-rank", "1"], "--master-addr"),
             (["check", "--nnodes", "2", "--standalone"], "--standalone"),
-            (["check", "--master-addr", "tcp://a:1"], "did you mean a?"),
+            (["check", "--nnodes", "2", "--master-addr", "tcp://a:1"], "did you mean a?"),
             (["check", "--until", "glooo"], "did you mean gloo?"),
             (["check", "--until", "x"], "one of environment"),
             (["check", "--fail-on", "failure"], "did you mean fail?"),
