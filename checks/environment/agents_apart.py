@@ -8,8 +8,9 @@ over the other. The job is no faster than on one node. Of a batch script's nodes
 Why it happens
 --------------
 torchrun does not read what srun, mpirun or a scheduler say of other nodes. Without --nnodes it starts a job of one
-node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each; so does accelerate launch without
---num_machines. In a batch script without srun it runs on the first node alone. RANK=0 and WORLD_SIZE=1, which a shell,
+node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each; so do accelerate launch without
+--num_machines, deepspeed without --hostfile, and horovodrun without -H. In a batch script without srun it runs on the
+first node alone. RANK=0 and WORLD_SIZE=1, which a shell,
 an image or a start script has set, do the same to ranks: env:// reads nothing else.
 
 Fix
@@ -32,20 +33,28 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "each trains by itself, as a job of its own"
+COMMANDS = {"torchrun": "torchrun", "DeepSpeed": "deepspeed", "Horovod": "horovodrun"}
+"""What starts the ranks of a node, and takes that node for the whole job unless it is told of others."""
+INSTEAD = {
+    "DeepSpeed": "Start deepspeed once, with --hostfile FILE (a line `HOST slots=N` for each node), and not by srun or "
+    "mpirun; or once on every node, with --hostfile FILE --no_ssh --node_rank R --master_addr HOST.",
+    "Horovod": "Start horovodrun once, with -np N -H HOST:2,HOST:2 (ranks of each), and not by srun or mpirun.",
+}
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     apart = [node for node in cluster.nodes if node.plan.beside]
-    agents = [node for node in apart if not by_hand(node)]
-    ranks = [node for node in apart if by_hand(node)]
-    if agents:
-        yield Finding.about(
-            agents,
-            f"torchrun on {names_of(agents)} takes itself for the whole job, and there are more nodes.",
-            title="Several torchruns were started, and each takes itself for the whole job",
-            evidence=(f"{node.name}: {node.plan.beside}; its agent has started a job of one node" for node in agents),
-            fixes=map(fix, agents),
-        )
+    for launcher, command in COMMANDS.items():
+        agents = [node for node in apart if node.plan.launcher == launcher]
+        if agents:
+            yield Finding.about(
+                agents,
+                f"{command} on {names_of(agents)} takes itself for the whole job, and there are more nodes.",
+                title=f"Several times {command} was started, and each takes itself for the whole job",
+                evidence=(f"{node.name}: {node.plan.beside}; {command} has made a job of one node" for node in agents),
+                fixes=(fix(node) for node in agents),
+            )
+    ranks = [node for node in apart if node.plan.launcher not in COMMANDS]
     if ranks:
         yield Finding.about(
             ranks,
@@ -61,12 +70,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def by_hand(node: Node) -> bool:
-    """Whether this is a rank whose variables somebody set, and no torchrun."""
-    return node.plan.launcher != "torchrun"
-
-
 def fix(node: Node) -> Fix:
+    if node.plan.launcher in INSTEAD:
+        return Fix.on(node, INSTEAD[node.plan.launcher])
     flags: dict[str, str | None] = {**node.plan.together}
     if "--nnodes" in flags:
         return Fix.on(node, "Give torchrun the number of nodes, and where they meet.", flags=flags)

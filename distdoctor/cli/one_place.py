@@ -73,7 +73,7 @@ def carry_out(
 
     ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is to be
     done here while they are reached. ``told``: gets the same once all have told, while they end. From now on, signals
-    are held. Raises UsageError where there are more hosts than this process may speak to.
+    are held. Raises UsageError where there are more hosts than this process may speak to, or two of them are one.
     """
     from distdoctor.launch.fanout import FanOut
 
@@ -91,6 +91,12 @@ def carry_out(
     )
     interrupts.hold()
     calls = fan_out.run()
+    if fan_out.twice:
+        one, other = fan_out.twice
+        raise UsageError(
+            f"{one} and {other} lead to one and the same host: name each once (several nodes of one host cannot be "
+            "looked at from one place)"
+        )
     return fan_out.lines, calls
 
 

@@ -144,7 +144,7 @@ class Teller(Silent):
 def remote() -> int:
     """Do as ordered, and tell. The status is that of this host's own view."""
     line = Order()
-    line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid())
+    line.greet(hello=True, distdoctor=__version__, host=socket.gethostname(), pid=os.getpid(), machine=_machine())
     order = line.what()
     task = order.get("task", "check")
     if task not in TASKS and (task != "check" or "flags" not in order):
@@ -170,6 +170,17 @@ def remote() -> int:
     wait = min(options.wait, WITHOUT_SOME) if line.missing else options.wait
     outcome = run(replace(options, plan=plan, keep=keep, wait=wait), Teller(line), lambda report: None)
     return exit_status(outcome.report, "fail", outcome.exit_signal)
+
+
+def _machine() -> str:
+    """What two names that lead to one machine, or one container, have in common; empty where that cannot be read."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return " ".join(
+            (socket.gethostname(), boot, *(os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")))
+        )
+    except OSError:
+        return ""
 
 
 def _settle(order: Mapping[str, Any]) -> None:

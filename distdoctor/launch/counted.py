@@ -4,8 +4,8 @@ AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunP
 "Configuration reference". HTCondor: src/condor_starter.V6.1/parallel_proc.cpp. LeaderWorkerSet:
 api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
 Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
-NSML (also its guide, "Using multiple nodes"). DLRover: dlrover/python/common/constants.py, NodeEnv. Metaflow:
-metaflow/plugins/parallel_decorator.py.
+NSML (also its guide, "Using multiple nodes"), Tencent's Taiji and TI-ONE. DLRover:
+dlrover/python/common/constants.py, NodeEnv. Metaflow: metaflow/plugins/parallel_decorator.py.
 """
 
 from __future__ import annotations
@@ -75,13 +75,19 @@ PLATFORMS = (
     Counted("Lepton", "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_JOB_WORKER_INDEX"),
     Counted("NSML", "NSML_WORLD_SIZE", "NSML_RANK", "NSML_HOST_RANK0"),
     Counted("NGC", "NGC_ARRAY_SIZE", "NGC_ARRAY_INDEX", "NGC_MASTER_ADDR", "NGC_GPUS_PER_NODE"),
+    Counted("Taiji", "HOST_NUM", "INDEX", "CHIEF_IP", "HOST_GPU_NUM", sign="CHIEF_IP"),
+    Counted("TI-ONE", "NODE_NUM", "INDEX", "CHIEF_IP", "GPU_NUM_PER_NODE", sign="CHIEF_IP"),
 )
 DLROVER = Counted("DLRover", "NODE_NUM", NODE_RANK.variables[0], sign="DLROVER_MASTER_ADDR")
 """Its RANK and WORLD_SIZE count nodes, too, until dlrover-run has started ranks."""
 COUNT, RANKS = "NNODES", "NPROC_PER_NODE"
-OTHER = Counted("NUM_NODES", "NUM_NODES", NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
+OTHERS = tuple(
+    Counted(count, count, NODE_RANK.variables[0], MASTER_ADDR.variables[0], RANKS)
+    for count in ("NUM_NODES", "NODE_COUNT")
+)
 """What start scripts read and hand to torchrun as flags, as NODE_RANK; torchrun itself reads neither. LLaMA-Factory
-(launcher.py), ms-swift, OpenMMLab (tools/dist_train.sh)."""
+(launcher.py), ms-swift, OpenMMLab (tools/dist_train.sh); NODE_COUNT: OCI Data Science (ads/jobs/templates/
+driver_pytorch.py)."""
 
 
 def detect(env: Mapping[str, str]) -> Launched | None:
@@ -102,7 +108,7 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
     if RANK.variables[0] in env:
         return None
     if not count or count < 2:
-        return None if COUNT in env else _told(OTHER, env)
+        return None if COUNT in env else next((launched for other in OTHERS if (launched := _told(other, env))), None)
     found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
 

@@ -4,8 +4,9 @@ Here those that name the nodes; the others: ``distdoctor.launch.counted``. SkyPi
 (the first address is node 0's). dstack: docs, "Tasks", system environment variables. SageMaker:
 sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md; where it starts torchrun or mpirun itself, those are nearer; an
 image without the toolkit has the file alone (developer guide, "How Amazon SageMaker AI Provides Training Information").
-Vertex AI: "Distributed training", CLUSTER_SPEC. OpenPAI: docs/manual/cluster-user, environment variables. Determined:
-harness/determined/_info.py.
+Vertex AI: "Distributed training", CLUSTER_SPEC; TF_CONFIG is the same with other names, which platforms set whatever
+the framework (TensorFlow guide, "Distributed training"). OpenPAI: docs/manual/cluster-user, environment variables.
+Determined: harness/determined/_info.py.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ PLATFORMS = (
     ("Cloud TPU", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID"),
 )
 
-VERTEX = "CLUSTER_SPEC"
-_POOLS = ("workerpool0", "workerpool1")
-"""The primary replica and the workers; further pools are servers and evaluators."""
+SPECS = (
+    ("Vertex AI", "CLUSTER_SPEC", ("workerpool0", "workerpool1")),
+    ("TF_CONFIG", "TF_CONFIG", ("chief", "master", "worker")),
+)
+"""Platform, its variable, and what the nodes that train are called in it, the first before the others."""
 FILES = (
     # name, a variable that says that it runs here, the file, the nodes in it, this one: its number or its name
     ("SageMaker", "TRAINING_JOB_ARN", Path("/opt/ml/input/config/resourceconfig.json"), "hosts", "current_host"),
@@ -47,7 +50,7 @@ def detect(env: Mapping[str, str]) -> Launched | None:
         place = nodes.index(here) if here in nodes else number_of(here)
         if found := _listed(name, nodes, listed, place, own):
             return found
-    return counted.detect(env) or _vertex(env) or _openpai(env) or _by_file(env)
+    return counted.detect(env) or _by_spec(env) or _openpai(env) or _by_file(env)
 
 
 def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, own: str) -> Launched | None:
@@ -62,18 +65,20 @@ def _listed(name: str, nodes: tuple[str, ...], listed: str, place: int | None, o
     return Launched(name, {}, found, (), nodes, per_node=True)
 
 
-def _vertex(env: Mapping[str, str]) -> Launched | None:
-    spec = _json(env.get(VERTEX, ""))
-    cluster, task = (spec.get("cluster"), spec.get("task")) if isinstance(spec, dict) else (None, None)
-    if not isinstance(cluster, dict) or not isinstance(task, dict) or task.get("type") not in _POOLS:
-        return None
-    pools = {pool: cluster.get(pool) for pool in _POOLS}
-    first, rest = ([str(one) for one in pool] if isinstance(pool, list) else [] for pool in pools.values())
-    index = number_of(str(task.get("index", "")))
-    place = None if index is None else index + (len(first) if task["type"] == _POOLS[1] else 0)
-    # HOST:PORT; the port is where a framework of its own may listen.
-    nodes = tuple(one.rpartition(":")[0] or one for one in (*first, *rest))
-    return _listed("Vertex AI", nodes, VERTEX, place, VERTEX)
+def _by_spec(env: Mapping[str, str]) -> Launched | None:
+    for name, variable, roles in SPECS:
+        spec = _json(env.get(variable, ""))
+        cluster, task = (spec.get("cluster"), spec.get("task")) if isinstance(spec, dict) else (None, None)
+        if not isinstance(cluster, dict) or not isinstance(task, dict) or task.get("type") not in roles:
+            continue
+        pools = {role: [str(one) for one in pool] for role in roles if isinstance(pool := cluster.get(role), list)}
+        before = sum(len(pools.get(role, ())) for role in roles[: roles.index(task["type"])])
+        index = number_of(str(task.get("index", "")))
+        # HOST:PORT; the port is where a framework of its own may listen.
+        nodes = tuple(one.rpartition(":")[0] or one for pool in pools.values() for one in pool)
+        if found := _listed(name, nodes, variable, None if index is None else before + index, variable):
+            return found
+    return None
 
 
 def _openpai(env: Mapping[str, str]) -> Launched | None:

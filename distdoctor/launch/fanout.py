@@ -90,6 +90,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._began = self._beat = self._called = time.monotonic()
         self._going = False
         self._stopped: float | None = None
+        self.twice: tuple[str, str] | None = None
+        """Two names that lead to one machine: for them the run was broken off, and nothing is told."""
 
     def run(self) -> list[HostCall]:
         """To the end of all. What came of facts is in ``lines``."""
@@ -162,11 +164,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             meanwhile()
         now = time.monotonic()
         if self._stopped is None and (self._stopping() or now - self._began > self._limit):
-            self._stopped = now
-            for line in self._open():
-                line.stopped = True
-                line.tell({"stop": True})
-            self._call()
+            self._stop(now)
         if self._stopped is not None and now - self._stopped > STOP_SECONDS:
             self._end(self._open(), "lost")
             return
@@ -186,6 +184,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def _take(self, line: Line, message: Mapping[str, Any]) -> None:
         if "hello" in message:
             line.hello, line.distdoctor = True, str(message.get("distdoctor", ""))[:50]
+            line.machine = str(message.get("machine", ""))[:500]
+            self._tell_apart(line)
             self._call_the_roll()
             self._call()
             if self._going:
@@ -201,6 +201,21 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._watcher.event(line.target.host.name, message)
         self._tell_if_done()
 
+    def _tell_apart(self, line: Line) -> None:
+        """Two nodes of one machine would share its ports, and be counted as two."""
+        same = [one.target.host.name for one in self.lines if line.machine and one.machine == line.machine]
+        if len(same) > 1 and self._stopped is None:
+            self.twice = same[0], same[1]
+            self._stop(time.monotonic())
+
+    def _stop(self, now: float) -> None:
+        """Break the run off: each host tells what it knows."""
+        self._stopped = now
+        for line in self._open():
+            line.stopped = True
+            line.tell({"stop": True})
+        self._call()
+
     def _call_the_roll(self) -> None:
         """Who is there: at once where they are all, and of hundreds not one by one."""
         here, now = [line.target.host.name for line in self.lines if line.hello], time.monotonic()
@@ -209,7 +224,11 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._watcher.hello(here, self._called + CONNECT_SECONDS - now)
 
     def _tell_if_done(self) -> None:
-        if self._told is not None and all(line.answered or line.ended is not None for line in self.lines):
+        if (
+            self._told is not None
+            and not self.twice
+            and all(line.answered or line.ended is not None for line in self.lines)
+        ):
             told, self._told = self._told, None
             told(self.lines, self._calls())
 
@@ -217,7 +236,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
         """All are told to begin once each has said hello or will not, or the time for that is over."""
         open_lines = self._open()
         late = not self._to_call and time.monotonic() - self._called > CONNECT_SECONDS
-        if not self._going and open_lines and (late or all(line.hello for line in open_lines)):
+        ready = open_lines and (late or all(line.hello for line in open_lines))
+        if ready and not self._going and self._stopped is None:
             self._going = True
             for line in open_lines:
                 if line.hello:

@@ -23,3 +23,8 @@ def detect(env: Mapping[str, str]) -> Launched | None:
     if "master_addr" not in found and (driver := env.get(_DRIVER)):
         found["master_addr"] = Found(driver, _DRIVER)
     return RANKS.launched(NAME, found)
+
+
+def without(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables but for its own."""
+    return {name: value for name, value in env.items() if not name.startswith("HOROVOD_")}

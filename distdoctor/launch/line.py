@@ -38,6 +38,8 @@ class Line:
     """All files that were asked for came."""
     status: int | None = None
     distdoctor: str = ""
+    machine: str = ""
+    """What it has in common with another that leads to the same one."""
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     outcome: CallOutcome | None = None
     """Where it was given up here."""

@@ -3,7 +3,7 @@
 Volcano: pkg/controllers/job/plugins/distributed-framework/pytorch/pytorch.go. PyTorchJob (training-operator 1.9):
 pkg/controller.v1/pytorch/envvar.go. JobSet: examples/pytorch. MPI Operator: pkg/controller/mpi_job_controller.go.
 TrainJob gives PET_* alone, which is torchrun's own; torchx starts torchrun. PAI-DLC: docs, "Built-in environment
-variables". Indexed Jobs: Kubernetes docs, "Jobs", completion mode.
+variables". Indexed Jobs: Kubernetes docs, "Jobs", completion mode. Nomad: docs, "Runtime environment settings".
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _VOLCANO = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 _POD = "KUBERNETES_SERVICE_HOST"
 """Set in every pod, also without service links (kubernetes/pkg/kubelet/kubelet_pods.go, getServiceEnvVarMap)."""
 _JOBSET, _MPI = "JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE"
+_NUMBERS = (("this pod", _JOBSET, _POD), ("this allocation of Nomad", "NOMAD_ALLOC_INDEX", "NOMAD_GROUP_NAME"))
+"""What has a number among others, the variable, and another that must be there, too."""
 
 
 def volcano(env: Mapping[str, str]) -> Launched | None:
@@ -115,14 +117,15 @@ def counted_with_ranks(env: Mapping[str, str]) -> Launched | None:
 
 
 def index_note(env: Mapping[str, str]) -> str:
-    """What is to be said in a pod of an Indexed Job, which may be one of several that train together."""
-    if number_of(env.get(_JOBSET)) is None or _POD not in env:
-        return ""
-    return (
-        f"this pod has a number ({_JOBSET}={env[_JOBSET]}), and nothing says how many train together: this machine "
-        f"alone was checked; for a job of several pods: `distdoctor check {NNODES.flag} N {NPROC_PER_NODE.flag} M "
-        f"{NODE_RANK.flag} ${_JOBSET} {MASTER_ADDR.flag} HOST`"
-    )
+    """What is to be said in a pod of an Indexed Job, or in an allocation of Nomad's, which may be one of several."""
+    for what, number, beside in _NUMBERS:
+        if number_of(env.get(number)) is not None and beside in env:
+            return (
+                f"{what} has a number ({number}={env[number]}), and nothing says how many train together: this machine "
+                f"alone was checked; for a job of several: `distdoctor check {NNODES.flag} N {NPROC_PER_NODE.flag} M "
+                f"{NODE_RANK.flag} ${number} {MASTER_ADDR.flag} HOST`"
+            )
+    return ""
 
 
 def refuse_jobset(env: Mapping[str, str]) -> None:

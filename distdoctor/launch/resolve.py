@@ -48,12 +48,15 @@ from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NODE_
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
-    lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, slurm.detect, hydra.detect_pmi, horovod.detect,
-    pbs.detect, slurm.prolog, deepspeed.detect, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job,
+    deepspeed.detect, lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, horovod.detect, slurm.detect,
+    hydra.detect_pmi, pbs.detect, slurm.prolog, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job,
     pods.counted_with_ranks, counted.dlrover, each_node.detect, submitit.detect,
 )  # fmt: skip
-"""In this order: jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and
-`srun --mpi=pmi2` sets PMI_RANK."""
+"""In this order: what is started on each node by another launcher, and sets variables that nothing else does, is
+nearer; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and `srun --mpi=pmi2`
+sets PMI_RANK."""
+OF_EACH_NODE = (deepspeed.NAME, horovod.NAME)
+"""Those of them that, as torchrun, take one node for the whole job unless they are told of others."""
 REFUSALS = (
     slurm.refuse_outside_step, pbs.refuse_outside, lsf.refuse_outside, sge.refuse_outside, oar.refuse_outside,
     pjm.refuse_outside, accelerate.refuse_without_ranks, pods.refuse_volcano, pods.refuse_jobset,
@@ -85,7 +88,8 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
         notes = (note(env) for note in NOTES)
         plan = replace(plan, note=next(filter(None, notes), ""))
     if launched is not None and plan.one_node:
-        if agent := torchrun.agent_of_one_node(env):
+        agent = launched.launcher if launched.launcher in OF_EACH_NODE else torchrun.agent_of_one_node(env)
+        if agent:
             plan = replace(plan, **_around(env, agent))
         elif plan.world_size == 1:
             plan = replace(plan, beside=_more_ranks(env, launched))
@@ -95,7 +99,7 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
 def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:
     """``beside`` and ``together`` of a plan: what started several such agents, each of which takes itself for the whole
     job, and torchrun's flags for one job of all of them, where ``agent`` is torchrun."""
-    outside = torchrun.without_agent(env)
+    outside = horovod.without(deepspeed.without(torchrun.without_agent(env)))
     try:
         found = next(filter(None, (detect(outside) for detect in LAUNCHERS)), None) or counted.by_script(outside)
         for refuse in AROUND:

@@ -58,6 +58,29 @@ def test_one_torchrun_and_one_job_of_all_are_left_alone(env: dict[str, str]) -> 
     assert plan_in(OF_ONE_NODE | env).beside == ""
 
 
+DEEPSPEED = env_of(
+    "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_SIZE=2 CROSS_RANK=0 CROSS_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500"
+)
+HOROVOD = env_of("HOROVOD_RANK=0 HOROVOD_SIZE=2 HOROVOD_LOCAL_RANK=0 HOROVOD_LOCAL_SIZE=2 HOROVOD_CROSS_SIZE=1")
+
+
+@pytest.mark.parametrize(("launcher", "env"), [("DeepSpeed", DEEPSPEED), ("Horovod", HOROVOD)])
+def test_what_else_starts_the_ranks_of_a_node_is_nearer_than_srun(launcher: str, env: dict[str, str]) -> None:
+    """As `srun deepspeed train.py`, which knows of one node alone."""
+    plan = plan_in(STEP | ONE_EACH | env)
+    assert (plan.launcher, plan.nnodes, plan.nproc_per_node, plan.world_size) == (launcher, 1, 2, 2)
+    assert plan.beside == "SLURM started it as one of several" and plan.together == {}
+    assert "which has 2 nodes" in plan_in(BATCH | env).beside
+    assert plan_in(env).beside == ""
+
+
+def test_deepspeed_on_each_node_of_a_step_is_one_job() -> None:
+    """`srun deepspeed --hostfile FILE --no_ssh --node_rank ...`: its ranks are those of all nodes."""
+    plan = plan_in(STEP | ONE_EACH | DEEPSPEED | env_of("RANK=2 WORLD_SIZE=4 CROSS_RANK=1 CROSS_SIZE=2 MASTER_ADDR=n1"))
+    assert (plan.launcher, plan.nnodes, plan.node_rank, plan.rank, plan.task) == ("DeepSpeed", 2, 1, 2, 2)
+    assert plan.beside == ""
+
+
 ALONE = env_of("RANK=0 WORLD_SIZE=1 MASTER_ADDR=n1 MASTER_PORT=4000")
 
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 RUN = """
 import json
 from distdoctor.launch.fanout import FanOut
@@ -113,6 +115,41 @@ targets = [Target(NamedHost(f"gpu{n}"), "ssh", ("sh", "-c", script)) for n, scri
 calls = fanout.FanOut(targets, [{"way": "x"}] * 2, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
 print(json.dumps([[call.outcome for call in calls], sorted(told)]))
 """
+
+
+TWICE = """
+import json, sys
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+class Watcher:
+    def hello(self, present, left): pass
+    def gone(self, host, why): pass
+    def event(self, host, event): pass
+
+script = '''printf '@distdoctor {"hello": true, "machine": "%s"}\\\\n' "$0"
+while read line; do case "$line" in *go*) echo '@distdoctor {"nothing": "here"}'; exit;; *stop*) exit;; esac; done'''
+names = [NamedHost(name) for name in ("gpu0", "gpu1", "alias")]
+targets = [Target(name, "kubectl", ("sh", "-c", script, one)) for name, one in zip(names, sys.argv[1:])]
+told = []
+run = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30,
+    told=lambda lines, calls: told.append(len(calls)))
+run.run()
+print(json.dumps([run.twice, told, any(line.answered for line in run.lines)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("machines", "twice"),
+    [(("a", "b", "a"), True), (("a", "b", "c"), False), (("", "", ""), False)],
+)
+def test_two_names_of_one_machine_are_told_before_anything_is_begun(machines: tuple[str, ...], twice: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE, *machines], capture_output=True, text=True, timeout=60, check=True
+    )
+    found, told, answered = json.loads(done.stdout)
+    assert (sorted(found or ()), told, answered) == ((["alias", "gpu0"], [], False) if twice else ([], [3], True))
 
 
 def test_a_host_without_distdoctor_or_with_an_older_one_is_told_in_words() -> None:

@@ -61,6 +61,13 @@ OPENPAI = env_of(
     "PAI_HOST_IP_worker_0=10.0.0.1 PAI_HOST_IP_worker_1=10.0.0.2"
 )
 SCRIPT = env_of("NNODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NPROC_PER_NODE=8")
+TAIJI = env_of("HOST_NUM=2 INDEX=1 CHIEF_IP=10.0.0.1 HOST_GPU_NUM=8")
+TI_ONE = env_of("NODE_NUM=2 INDEX=1 CHIEF_IP=10.0.0.1 GPU_NUM_PER_NODE=8 GPU_NUM=16")
+OCI = env_of("NODE_COUNT=2 NODE_RANK=1 OCI__WORKER_COUNT=1 MASTER_ADDR=10.0.0.1")
+TF_CONFIG = {
+    "TF_CONFIG": '{"cluster": {"worker": ["w0:2222", "w1:2222"], "chief": ["c0:2222"], "ps": ["p0:2222"]}, '
+    '"task": {"type": "worker", "index": 1}}'
+}
 HOROVOD = env_of("HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOCAL_SIZE=2 HOROVOD_CROSS_RANK=1")
 
 SUBMITIT = env_of("SUBMITIT_LOCAL_NTASKS=2 SUBMITIT_LOCAL_GLOBALID=1 SUBMITIT_LOCAL_LOCALID=1")
@@ -152,6 +159,13 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (without(JOBSET, "RANK") | SCRIPT, {}, "NNODES", ("node", 2, 8, 1, None, 16)),
         (env_of("NUM_NODES=2 NODE_RANK=1 MASTER_ADDR=10.0.0.1"), {}, "NUM_NODES", ("node", 2, 2, 1, None, 4)),
         (env_of("NUM_NODES=2"), {}, "", ALONE),
+        (TAIJI, {}, "Taiji", ("node", 2, 8, 1, None, 16)),
+        (without(TAIJI, "CHIEF_IP"), {}, "", ALONE),
+        (TI_ONE, {}, "TI-ONE", ("node", 2, 8, 1, None, 16)),
+        (OCI, {}, "NODE_COUNT", ("node", 2, 2, 1, None, 4)),
+        (OCI | RANKED, {}, "env", ("rank", None, None, 1, 3, 4)),
+        (TF_CONFIG, {}, "TF_CONFIG", ("node", 3, 2, 2, None, 6)),
+        ({"TF_CONFIG": TF_CONFIG["TF_CONFIG"].replace('"type": "worker"', '"type": "ps"')}, {}, "", ALONE),
         (env_of("NNODES=2"), {"standalone": True}, "", ALONE),
         (HOROVOD, {"master_addr": "n0"}, "Horovod", ("rank", None, 2, None, 3, 4)),
         (HOROVOD | {"HOROVOD_SIZE": "1", "HOROVOD_RANK": "0"}, {}, "", ALONE),
@@ -182,6 +196,9 @@ def test_a_pod_of_an_indexed_job_is_checked_alone_and_told_so() -> None:
     assert values(plan, *SHAPE) == ALONE and "--node-rank $JOB_COMPLETION_INDEX" in plan.note
     assert "--node-rank 1" in plan_in({"NODE_RANK": "1"}).note and plan_in({"NODE_RANK": "0"}).note == ""
     assert plan_in(pod | SCRIPT).note == plan_in(pod, standalone=True).note == ""
+    nomad = env_of("NOMAD_ALLOC_INDEX=1 NOMAD_GROUP_NAME=train")
+    assert values(plan_in(nomad), *SHAPE) == ALONE and "--node-rank $NOMAD_ALLOC_INDEX" in plan_in(nomad).note
+    assert plan_in(nomad | SCRIPT).note == ""
 
 
 @pytest.mark.parametrize(
@@ -230,6 +247,7 @@ def test_the_main_node_of_aws_batch_takes_its_own_address_and_asks_nobody_to_sta
     ("env", "address", "port"),
     [
         (VERTEX, "job-0-0", 29500),
+        (TF_CONFIG, "c0", 29500),
         (VOLCANO_HOSTS, "j-worker-0.j", 29500),
         (PAI_DLC, "job-master-0.job", 23456),
         *(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distdoctor.model.facts import NodeFacts
-from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone, root
 from tests.facts_builder import met, node, rank_node, with_plan
 
 CHECK = "environment/agents-apart"
@@ -11,10 +11,10 @@ BELOW_SRUN = "SLURM started it as one of several"
 ONE_JOB = {"--nnodes": "2", "--node-rank": "1", "--master-addr": "host0"}
 
 
-def apart(beside: str = BELOW_SRUN, **flags: str) -> NodeFacts:
-    """A node whose torchrun was started beside another one."""
+def apart(beside: str = BELOW_SRUN, launcher: str = "torchrun", **flags: str) -> NodeFacts:
+    """A node whose torchrun, or what does the same, was started beside another one."""
     one = rank_node("host1", 0)
-    return with_plan(one, nnodes=1, launcher="torchrun", beside=beside, together=flags)
+    return with_plan(one, nnodes=1, launcher=launcher, beside=beside, together=flags)
 
 
 def by_hand() -> NodeFacts:
@@ -29,12 +29,15 @@ def whole() -> Facts:
 ROWS = [
     Row("below srun", lambda: (apart(**ONE_JOB),), ("host1",), "warn"),
     Row("in a batch script", lambda: (apart("this is the batch script of SLURM job 7"),), ("host1",), "warn"),
+    Row("deepspeed below srun", lambda: (apart(launcher="DeepSpeed"),), ("host1",), "warn"),
+    Row("horovodrun below srun", lambda: (apart(launcher="Horovod"),), ("host1",), "warn"),
     Row("ranks with the variables of one", lambda: (by_hand(),), ("host1",), "warn"),
 ]
 
 LOOK_ALIKES = [
     LookAlike("one job of all", whole),
     LookAlike("one torchrun", lambda: (apart(""),)),
+    LookAlike("one deepspeed", lambda: (apart("", "DeepSpeed"),)),
 ]
 
 CURES = [
@@ -44,3 +47,9 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_what_is_said_of_deepspeed_is_its_own() -> None:
+    finding = root(apart(launcher="DeepSpeed"))
+    assert finding.summary == "deepspeed on host1 takes itself for the whole job, and there are more nodes."
+    assert "WORLD_SIZE" not in str(finding.evidence) and "--hostfile" in finding.fixes[0].text
