@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from dataclasses import replace
 
 from distdoctor.model.plan import Plan
@@ -12,7 +14,7 @@ from distdoctor.probes.threads import in_time
 from distdoctor.session.local_stages import Ended
 from distdoctor.session.master_lookup import MasterLookup
 from distdoctor.session.recorder import Recorder
-from distdoctor.session.rendezvous import JoinedStore, Rendezvous
+from distdoctor.session.rendezvous import POD, RETRY_SECONDS, JoinedStore, Rendezvous
 from distdoctor.session.seal import Seal
 from distdoctor.session.store_host import StoreHost
 from distdoctor.session.unmet import contact_words, why_not_met
@@ -42,6 +44,8 @@ class NetworkStage:
     async def look_only(self) -> Ended:
         """Where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no fault."""
         await self._look()
+        if POD in os.environ:
+            await self._await_name()
         plan = self._recorder.options.plan
         await self._try_port(plan)
         facts = self._recorder.facts
@@ -56,6 +60,20 @@ class NetworkStage:
                 self._recorder.update_network(contact=contact)
                 return "failed", contact_words(contact)
         return "ok", ""
+
+    async def _await_name(self) -> None:
+        """Up to ``--wait``: the record of another pod may come after this one has begun."""
+        options, began = self._recorder.options, time.monotonic()
+        while not self._has_address() and options.plan.master_addr and time.monotonic() - began < options.wait:
+            self._recorder.observer.waits("waiting for an address of MASTER_ADDR", options.wait)
+            await asyncio.sleep(RETRY_SECONDS)
+            await self._lookup.resolve()
+            if self._has_address():
+                self._recorder.update_network(resolved_after=round(time.monotonic() - began, 2))
+
+    def _has_address(self) -> bool:
+        seen = self._recorder.facts.network
+        return seen is not None and seen.master is not None and bool(seen.master.addresses)
 
     async def _try_port(self, plan: Plan) -> None:
         """That somebody else has the port of node 0 is a fault all the same, where this is the node 0 to be."""
