@@ -178,7 +178,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     found = groups.group_search(cluster)
     devices = list(groups.device_searches(cluster))
     named = [one for one in devices if one.ranks]
-    yield from (of_devices(one, planned) for one in named)
+    yield from (of_devices(one, found, planned) for one in named)
     apart = groups.cross_search(cluster)
     if apart is not None and apart.ranks and not named:
         yield of_ranks(cluster, apart, planned)
@@ -201,15 +201,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             nodes,
             summary,
             links=[(a.name, b.name) for a, b in links],
-            evidence=[*nccl_said(nodes), *about(found, nodes), *more][:LINES],
+            evidence=in_contrast(nccl_said(nodes), [*about(found, nodes), *more]),
             fixes=[Fix.on(nodes, FIX_SMALLER)],
             severity="fail" if planned else "warn",
         )
 
 
-def of_devices(found: groups.DeviceSearch, planned: bool) -> Finding:
-    """The GPU, or the two, of one node with which its own group fails."""
+def of_devices(found: groups.DeviceSearch, nodes: groups.GroupSearch | None, planned: bool) -> Finding:
+    """The GPU, or the two, of one node with which its own group fails; ``nodes``: what groups of nodes say."""
     node, ranks = found.node, found.ranks
+    beside = about(nodes, (node,)) if nodes is not None else []
     blamed = ranks.alone or ranks.bad or tuple(dict.fromkeys(rank for pair in ranks.links for rank in pair))
     names = together(gpus.device_of_rank(node, rank) for rank in blamed)
     if len(ranks.alone) == len(node.facts.ranks):
@@ -225,7 +226,7 @@ def of_devices(found: groups.DeviceSearch, planned: bool) -> Finding:
         [node],
         summary,
         ranks=sorted(blamed),
-        evidence=[*nccl_said([node]), *failed_first(found.evidence)][:LINES],
+        evidence=in_contrast(nccl_said([node]), [*found.evidence, *beside]),
         fixes=[Fix.on(node, fix)],
         severity="fail" if planned else "warn",
     )
@@ -249,7 +250,7 @@ def of_ranks(cluster: Cluster, found: groups.CrossSearch, planned: bool) -> Find
         nodes,
         summary,
         ranks=sorted(blamed),
-        evidence=[*nccl_said(nodes), *failed_first(found.evidence)][:LINES],
+        evidence=in_contrast(nccl_said(nodes), found.evidence),
         fixes=[Fix.on(nodes, FIX_RAIL)],
         severity="fail" if planned else "warn",
     )
@@ -268,8 +269,12 @@ def accused(
         yield pair, (pair,), f"{names_of(pair)} cannot make an NCCL process group together; with others each can."
 
 
-def failed_first(lines: Sequence[str]) -> list[str]:
-    return sorted(lines, key=lambda line: ": failed" not in line)
+def in_contrast(said: Sequence[str], tried: Sequence[str]) -> list[str]:
+    """NCCL's words, then the groups that failed and those that passed: both, as only both together blame anybody."""
+    failed = [line for line in tried if ": failed" in line]
+    passed = [line for line in tried if ": failed" not in line]
+    room = LINES - len(said)
+    return [*said, *failed[: max(room - len(passed), room // 2)], *passed][:LINES]
 
 
 def nccl_said(nodes: Iterable[Node]) -> list[str]:
@@ -285,8 +290,6 @@ def nccl_said(nodes: Iterable[Node]) -> list[str]:
 
 
 def about(found: groups.GroupSearch, nodes: tuple[Node, ...]) -> list[str]:
-    """What fails first, then what passes: of these nodes, then of the others."""
+    """What groups of nodes say: first those with one of these."""
     names = [node.name for node in nodes]
-    return sorted(found.evidence, key=lambda line: (": failed" not in line, not any(name in line for name in names)))[
-        :LINES
-    ]
+    return sorted(found.evidence, key=lambda line: not any(name in line for name in names))

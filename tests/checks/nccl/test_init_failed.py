@@ -128,6 +128,15 @@ def test_the_gpu_is_named() -> None:
         assert any("failed" in line for line in one.evidence)
 
 
+def test_what_passed_is_told_beside_what_failed() -> None:
+    """A failure by itself accuses nobody."""
+    every = tuple(((rank,), False) for rank in (4, 5, 6, 7))
+    for nodes in (of_one_node(*every), of_one_node(*every, *(((4, 5), False),) * 8), across(*RAIL)):
+        lines = root(*nodes).evidence
+        assert len(lines) <= 8
+        assert any(": failed" in line for line in lines) and any(": passed" in line for line in lines)
+
+
 def test_the_gpus_of_two_nodes_are_named() -> None:
     one = root(*across(*RAIL))
     assert (one.ranks, one.fixes[0].nodes) == ((3, 7), BOTH)
