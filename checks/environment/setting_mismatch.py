@@ -62,6 +62,16 @@ LOG = (
         "collective mismatch error",
         "collective mismatch error, local size",
     ),
+    Line(
+        "collective mismatch error local size",  # NCCL before 2.11
+        shows="symptom",
+        why="ranks that do different things, and adapters forced to relaxed ordering, show the same",
+    ),
+    Line(
+        "collective mismatch error local size",  # NCCL before 2.11
+        shows="symptom",
+        why="ranks that do different things, and adapters with PCI_WR_ORDERING=force_relax, show the same",
+    ),
 )
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 PREVENTS = "gloo group formed"

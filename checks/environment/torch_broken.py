@@ -19,8 +19,7 @@ take minutes.
 Fix
 ---
 Try `env -u LD_LIBRARY_PATH python -c "import torch"` with the same Python in the same place, which shows the whole
-error: where that works, LD_LIBRARY_PATH leads to another CUDA or torch; else install torch anew, with the packages that
-it asks for. Where the finding names another cure, that one.
+error: where that works, LD_LIBRARY_PATH leads to another CUDA or torch; else install torch anew, with what it needs.
 
 When it is harmless
 -------------------
@@ -82,6 +81,11 @@ LOG = (
         ("libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
         r"(?:ImportError|OSError): lib(?:cu|nv)[\w.+-]{1,80}: (?:cannot open shared object file|failed to map)",
         stack=r"\A(?![\s\S]*File \")",  # where nothing says who asked for it: torch is what is linked with them
+    ),
+    Line(
+        ("Could not load library libcudnn", "Unable to load any of {libcudnn"),  # cuDNN's, which then ends it
+        told="cuDNN cannot load one of its own libraries",
+        fix="Unset LD_LIBRARY_PATH, or install torch anew with the nvidia-cudnn package that it asks for.",
     ),
     Line(
         "OMP: Error #15",  # two OpenMP in one process, of which the second ends it

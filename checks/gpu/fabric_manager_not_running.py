@@ -33,6 +33,10 @@ LOG = (
     Line(
         "system not yet initialized",
     ),
+    Line(  # its own log
+        "fabric manager NVIDIA GPU driver interface version",
+        told="The fabric manager and the driver are of different versions",
+    ),
 )
 
 

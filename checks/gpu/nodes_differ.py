@@ -31,7 +31,7 @@ MATTERS = "what fits, and how long it takes, is decided by the least of them"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    nodes = [node for node in cluster.nodes if gpus.wants_gpus(node) and gpus.driver(node).source]
+    nodes = [node for node in cluster.nodes if gpus.wants_gpus(node) and (gpus.driver(node).source or of_amd(node))]
     apart: dict[str, Disagreement[Hashable]] = {}
     for what, value in SUBJECTS.items():
         known = {node.name: its for node in nodes if (its := value(node)) != ""}
@@ -50,6 +50,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=(f"{node.name}: {said(node)}" for node in nodes),
         fixes=[Fix.on(bad, f"Take {names_of(bad)} out of the job, or make it like the others.")],
     )
+
+
+def of_amd(node: Node) -> bool:
+    """Whether its GPUs are AMD's; a command of AMD's tells the models and the driver, the kernel the rest."""
+    return node.facts.amd is not None and not gpus.driver(node).devices
+
+
+def count(node: Node) -> Hashable:
+    return node.facts.amd.devices if node.facts.amd is not None and of_amd(node) else len(gpus.driver(node).devices)
+
+
+def driver(node: Node) -> Hashable:
+    return node.facts.amd.module if node.facts.amd is not None and of_amd(node) else gpus.driver(node).module
 
 
 def model(node: Node) -> Hashable:
@@ -74,10 +87,10 @@ def state(field: str) -> Callable[[Node], Hashable]:
 
 
 SUBJECTS: dict[str, Callable[[Node], Hashable]] = {
-    "GPUs": lambda node: len(gpus.driver(node).devices),
+    "GPUs": count,
     "model": model,
     "memory": memory,
-    "driver": lambda node: gpus.driver(node).module,
+    "driver": driver,
     "MIG": state("mig"),
     "ECC": state("ecc"),
 }

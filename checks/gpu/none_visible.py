@@ -50,6 +50,18 @@ FIX_NVML = (
     "Give the container the driver's tools beside what computes: NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all); "
     "on a host, install libnvidia-ml.so.1 of the driver's own version and run ldconfig."
 )
+FIX_ROCM = (
+    "Put the user into the groups of /dev/kfd and /dev/dri/renderD* (usermod -aG render,video); give a container "
+    "--device=/dev/kfd --device=/dev/dri and --group-add with the host's numbers of these groups."
+)
+FIX_LIBCUDA = (
+    "Give the container the driver's libraries that compute: NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all) with "
+    "NVIDIA's container runtime; on a host, install libcuda.so.1 of the driver's own version and run ldconfig."
+)
+FIX_TOOLKIT = (
+    "Install NVIDIA's container toolkit on the host, then: nvidia-ctk runtime configure --runtime=docker, and restart "
+    "docker; for devices of CDI: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml."
+)
 LOG = (
     Line(
         "ProcessGroupNCCL is only supp",
@@ -71,6 +83,38 @@ LOG = (
     ),
     Line(
         "couldn't communicate with the NVIDIA driver",
+    ),
+    Line(  # of what is linked with the driver's library and does not begin without
+        "libcuda.so.1: cannot open",
+        r"(?:ImportError|OSError): libcuda\.so\.1: cannot open shared object file",
+        told="The driver's library that computes (libcuda.so.1) is not here",
+        fix=FIX_LIBCUDA,
+    ),
+    Line(
+        "Unable to open /dev/kfd",  # rocminfo's
+        told="This user cannot use AMD's GPUs",
+        fix=FIX_ROCM,
+    ),
+    Line(
+        "Module nvidia not found in directory",  # modprobe's
+        told="There is no module of NVIDIA's driver for the kernel that runs",
+        fix="Build the driver's module for this kernel (dkms autoinstall), or start the kernel that has it.",
+    ),
+    Line(
+        "could not insert 'nvidia",
+        shows="symptom",
+        why="the kernel's log says why: no GPU, another driver that holds it, or a module that does not fit",
+    ),
+    Line(
+        "NVRM: ",
+        r"NVRM: (?:No NVIDIA (?:GPU|graphics adapter) found|GPU \S+ is already bound to )",
+        shows="symptom",
+        why="a GPU that is not there and one that another driver holds (nouveau, vfio-pci) show the same",
+    ),
+    Line(
+        ("runtime name: nvidia", "Unknown runtime specified nvidia", "unresolvable CDI devices nvidia.com/"),
+        told="NVIDIA's container toolkit is not set up on this host",
+        fix=FIX_TOOLKIT,
     ),
     Line(
         "could not select device driver",  # Docker without NVIDIA's container toolkit
@@ -129,18 +173,10 @@ LOG = (
     ),
 )
 KFD = "/dev/kfd"
-FIX_ROCM = (
-    "Put the user into the groups of /dev/kfd and /dev/dri/renderD* (usermod -aG render,video); give a container "
-    "--device=/dev/kfd --device=/dev/dri and --group-add with the host's numbers of these groups."
-)
 FIX_CGROUP = (
     "The container's control group does not let it use its GPUs, or no longer does: systemctl daemon-reload takes them "
     "from containers that docker runs with the systemd cgroup driver. Start the container anew; for good, give it each "
     "file (--device=/dev/nvidia0 --device=/dev/nvidiactl --device=/dev/nvidia-uvm) or use CDI."
-)
-FIX_LIBCUDA = (
-    "Give the container the driver's libraries that compute: NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all) with "
-    "NVIDIA's container runtime; on a host, install libcuda.so.1 of the driver's own version and run ldconfig."
 )
 FOLLOWS = (
     "environment/backend-not-built",

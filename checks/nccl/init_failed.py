@@ -65,7 +65,7 @@ LOG = (
     ),
     Line(
         "NCCL WARN NET/OFI ",
-        r"NCCL WARN NET/OFI (?:.{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]|Unexpected )",
+        r"NCCL WARN NET/OFI (?:.{1,200}\b(?:RC|rc|[Rr]et(?:urn code)?): ?-?[1-9]|Unexpected |Creating .{1,80}failed)",
         shows="symptom",
         why="libfabric tells only which call failed: FI_LOG_LEVEL=warn says why",
     ),
@@ -93,13 +93,7 @@ LOG = (
         unless=r"INFO transport\.cc:",  # also where SHARP or NVLS cannot be had and NCCL does without
     ),
     Line(
-        "NCCL error",
-        "NCCL [Ee]rror",
-        shows="symptom",
-        why="the text does not say why",
-    ),
-    Line(
-        ("ncclUnhandled", "NCCL Error"),
+        ("NCCL error", "NCCL Error", "ncclUnhandled"),
         shows="symptom",
         why="the text does not say why",
     ),
@@ -141,6 +135,11 @@ LOG = (
         "failed|fails",
         shows="symptom",
         why="ranks of one host that are in network namespaces of their own do not reach each other so",
+    ),
+    Line(
+        "socketFinalizeAccept: wrong type",
+        shows="symptom",
+        why="another connection than the expected one came: ranks with different versions or settings show it",
     ),
     Line(
         "local Net device counts across ranks",

@@ -116,7 +116,7 @@ def unusable(root: Path, files: Sequence[str]) -> list[DriverFile]:
 async def _asked(facts: DriverFacts) -> DriverFacts:
     """With what the library says, or else the command."""
     began = time.monotonic()
-    said, trouble = await _output([sys.executable, "-I", nvml.__file__, str(SECONDS)])
+    said, trouble = await output([sys.executable, "-I", nvml.__file__, str(SECONDS)])
     facts = replace(facts, seconds=round(time.monotonic() - began, 3))
     try:
         facts = _told(facts, said, trouble)
@@ -125,7 +125,7 @@ async def _asked(facts: DriverFacts) -> DriverFacts:
     command = shutil.which(nvidia_smi.COMMAND[0])
     if facts.source or command is None or trouble.startswith(NO_ANSWER):
         return facts  # what asks the same driver would wait as long
-    said, trouble = await _output([command, *nvidia_smi.COMMAND[1:]])
+    said, trouble = await output([command, *nvidia_smi.COMMAND[1:]])
     try:
         _, cuda, devices = nvidia_smi.read(said)
     except nvidia_smi.BadOutput:
@@ -152,7 +152,7 @@ def _told(facts: DriverFacts, said: str, trouble: str) -> DriverFacts:
     return replace(facts, source="nvml", cuda=head["cuda"], devices=tuple(devices))
 
 
-async def _output(command: list[str]) -> tuple[str, str]:
+async def output(command: list[str]) -> tuple[str, str]:
     """What it printed on stdout, and why that is not all. One that does not end is killed and left alone: a process
     that a driver holds in the kernel cannot be waited for."""
     with os.fdopen(os.memfd_create("distdoctor:gpu"), "rb") as out:

@@ -15,6 +15,7 @@ from distdoctor.model.stages import GPU
 from distdoctor.probes import (
     account,
     amd,
+    amd_smi,
     build_locks,
     folders,
     gpu_driver,
@@ -114,7 +115,8 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
             in_time(lambda: topology_file.probe(variables), folders.SECONDS),
             in_time(amd.probe, folders.SECONDS),
         )
-        recorder.update(rdma=ports, topology=topology, amd=of_amd)
+        more = await amd_smi.told(of_amd) if of_amd is not None else None
+        recorder.update(rdma=ports, topology=topology, amd=more)
     torch = await wait_for_torch(recorder, zygote, GPU.name)
     if asked is not None:
         recorder.update(driver=await asked)  # before anything of ours is on the devices

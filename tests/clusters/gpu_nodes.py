@@ -95,3 +95,21 @@ def several(*changes: Changes, backend: str = "nccl") -> tuple[NodeFacts, ...]:
     return tuple(
         with_node(facts, host=n, **changed) for n, (facts, changed) in enumerate(zip(nodes, changes, strict=True))
     )
+
+
+def several_of_amd(*changes: Changes) -> tuple[NodeFacts, ...]:
+    """Nodes of 2 ranks and 8 GPUs of AMD's: changes of all cards of a node, and of what is told of them together."""
+    nodes = []
+    for n, (facts, changed) in enumerate(zip(several(*({} for _ in changes)), changes, strict=True)):
+        of_card = {name: value for name, value in changed.items() if name not in ("module", "devices", "source")}
+        card: Changes = {"name": "AMD Instinct MI300X", "memory": 192 << 30, "pcie_width": 16, **of_card}
+        cards = tuple(Device(number, bus_id=f"0000:{number:02x}:00.0", **card) for number in range(8))
+        amd = AmdFacts(
+            changed.get("devices", 8), (), cards, changed.get("source", "amd-smi"), changed.get("module", "6.12")
+        )
+        seen = GpuFacts(
+            tuple(visible(number, n, uuid=f"{number:032x}") for number in range(8)), architectures=("gfx942",)
+        )
+        ranks = tuple(replace(rank, gpu=seen) for rank in facts.ranks)
+        nodes.append(replace(with_identity(facts, cuda=None), driver=None, amd=amd, ranks=ranks))
+    return tuple(nodes)

@@ -128,6 +128,10 @@ class AmdFacts:
     """/dev/kfd and the devices' own files that are not here (``ENOENT``), or that this user cannot open."""
     cards: tuple[Device, ...] = ()
     """Those that this user can open, by their place in the kernel's list."""
+    source: Literal["amd-smi", "rocm-smi", ""] = ""
+    """Which command told more of them than the kernel does; empty where none did."""
+    module: str = ""
+    """The version of the kernel's driver, by that command."""
 
 
 @dataclass(frozen=True)

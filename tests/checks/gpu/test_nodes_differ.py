@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import MEMORY, several, visible
+from tests.clusters.gpu_nodes import MEMORY, several, several_of_amd, visible
 
 CHECK = "gpu/nodes-differ"
 
@@ -22,6 +22,14 @@ ROWS = [
     Row("another model", lambda: several({}, {}, OTHER_MODEL), ("host2",), severity="warn", together=True),
     Row("MIG", lambda: several({}, {"devices": {0: {"mig": True}}}, {}), ("host1",), severity="warn", together=True),
     Row(
+        "AMD's, another driver",
+        lambda: several_of_amd({}, {}, {"module": "6.7"}),
+        ("host2",),
+        severity="warn",
+        together=True,
+    ),
+    Row("AMD's, seven of eight", lambda: several_of_amd({}, {"devices": 7}, {}), ("host1",), "warn", together=True),
+    Row(
         "ECC, of two",
         lambda: several({}, {"devices": {0: {"ecc": False}}}),
         ("host0", "host1"),
@@ -39,6 +47,10 @@ LOOK_ALIKES = [
     LookAlike("a part that is not told apart", lambda: several({}, A_PART, {})),
     LookAlike("memory that one node is not told of", lambda: several({}, UNTOLD)),
     LookAlike("a mode that is not told of one device", lambda: several({}, {"devices": {3: {"ecc": None}}})),
+    LookAlike("AMD's, all alike", lambda: several_of_amd({}, {}, {})),
+    LookAlike(
+        "AMD's, one without the command", lambda: several_of_amd({}, {}, {"source": "", "module": "", "name": ""})
+    ),
     LookAlike("all alike", lambda: several({}, {}, {})),
     LookAlike("not asked on one", lambda: several({}, {}, {"driver": {"source": "", "devices": ()}})),
 ]

@@ -75,6 +75,23 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "gpu/none-visible",
         "RuntimeError: CUDA error: the hardware resources required to support device connections have been exhausted",
     ),
+    (
+        "gpu/none-visible",
+        "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
+    ),
+    ("gpu/none-visible", "Unable to open /dev/kfd read-write: Permission denied"),
+    ("gpu/none-visible", "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-51-generic"),
+    ("gpu/none-visible", "docker: Error response from daemon: unknown or invalid runtime name: nvidia."),
+    (
+        "gpu/none-visible",
+        "docker: Error response from daemon: CDI device injection failed: unresolvable CDI devices "
+        "nvidia.com/gpu=all: unknown",
+    ),
+    (
+        "gpu/fabric-manager-not-running",
+        "[Jan 10 2026 10:11:12] [ERROR] [tid 1234] fabric manager NVIDIA GPU driver interface version 550.54.14 don't "
+        "match with driver version 550.54.15. Please update with matching NVIDIA driver package.",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -111,4 +128,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("gpu/hardware", "RuntimeError: CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error"),
     ("gpu/none-visible", "CUDA failure 304: OS call failed or operation not supported on this OS ; GPU=0"),
     ("gpu/hardware", "[ 1234.567890] pcieport 0000:00:1c.0: AER: Uncorrected (Fatal) error received: 0000:00:1c.0"),
+    ("gpu/none-visible", "modprobe: ERROR: could not insert 'nvidia': No such device"),
+    ("gpu/none-visible", "[   12.345678] NVRM: No NVIDIA GPU found."),
+    ("gpu/none-visible", "[   12.345678] NVRM: GPU 0000:01:00.0 is already bound to nouveau."),
 )

@@ -122,4 +122,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "node1:1234:1250 [0] graph/paths.cc:300 NCCL WARN P2P is disabled between NVLINK connected GPUs 1 "
         "and 0. This should not be the case",
     ),
+    (
+        "nccl/init-failed",
+        "n1:79:79 [0] nccl_net_ofi_domain_get_ep:969 NCCL WARN NET/OFI Creating new endpoint for domain 0x7f9befa99380 "
+        "failed: Invalid argument",
+    ),
+    ("nccl/init-failed", "n1:85:90 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3"),
 )
