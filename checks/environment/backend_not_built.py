@@ -28,7 +28,7 @@ environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, install_torch_version, names_of, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, install_torch_version, names_of, together
 
 SEVERITY = "fail"
 LOG = (
@@ -82,6 +82,13 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
         return (
             Fix.on(bad, f"Install the build of torch that {good.name} has.", commands=(command,)),
             Fix.on(everyone, "Or use gloo, on every node.", 2, flags={"--backend": "gloo"}),
+        )
+    kinds = {gpus.build_for(node) for node in bad if "nccl" in lacks(node)} - {""}
+    if len(kinds) == 1:  # the GPUs are there
+        text = f"Install a build of torch with {kinds.pop()}, the same on every node (https://pytorch.org/get-started)."
+        return (
+            Fix.on(everyone, text),
+            Fix.on(everyone, "Or use gloo, on processors.", 2, flags={"--backend": "gloo"}),
         )
     return (
         Fix.on(everyone, "Use gloo, on every node: in the script, backend='gloo'.", flags={"--backend": "gloo"}),

@@ -39,7 +39,7 @@ LOG = (
 DEVICE = r"\d|GPU-|MIG-"
 """How an entry of a mask begins that may name a device; at any other CUDA stops to read."""
 NO_FILES = "NoDevFiles"
-HIP, ROCR = "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
+CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -67,6 +67,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def of_rocm(node: Node) -> Iterator[Finding]:
     """A HIP_VISIBLE_DEVICES that names devices beyond those that ROCR_VISIBLE_DEVICES leaves."""
     outer, inner = (node.variables.get(name) for name in (ROCR, HIP))
+    yield from hidden_from_rocm(node)
     if outer is None or inner is None:
         return
     left = len(outer.split(","))
@@ -79,6 +80,22 @@ def of_rocm(node: Node) -> Iterator[Finding]:
             f"{HIP}={inner} on {node.name} names {wrong[0]}, and {ROCR}={outer} leaves {left} device(s), from 0 anew.",
             evidence=[f"{node.name}: torch sees {max(len(facts.visible) for facts in looked)}"],
             fixes=[Fix.on(node, f"Leave the choice to {ROCR} alone.", env={HIP: None})],
+        )
+
+
+def hidden_from_rocm(node: Node) -> Iterator[Finding]:
+    """A mask whose first entry names none of AMD's GPUs, where torch sees none and the job asks for them."""
+    if gpus.build_for(node) != "ROCm" or gpus.visible_gpus(node) or "nccl" not in node.plan.backends(gpus=False):
+        return
+    masks = [(name, mask) for name in (ROCR, HIP, CUDA) if (mask := node.variables.get(name)) is not None]
+    hiding = next(((name, mask) for name, mask in masks if not re.match(DEVICE, mask.strip())), None)
+    if hiding is not None and gpus.looked_at_gpus(node):
+        name, mask = hiding
+        yield Finding.about(
+            [node],
+            f"{name}={mask or repr('')} on {node.name} hides every device.",
+            evidence=[f"{node.name}: the kernel shows {node.facts.amd.devices if node.facts.amd else 0} of AMD's"],
+            fixes=[Fix.on(node, "Name devices that are there, or leave it unset: all of them.", env={name: None})],
         )
 
 

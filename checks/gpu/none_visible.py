@@ -64,25 +64,18 @@ FIX_TOOLKIT = (
 )
 LOG = (
     Line(
-        "ProcessGroupNCCL is only supp",
-    ),
-    Line(
-        ("No CUDA GPUs are available", "No HIP GPUs are available"),
-    ),
-    Line(
-        "no ROCm-capable device is detected",
-    ),
-    Line(
-        ("Found no NVIDIA driver", "no NVIDIA driver on your system"),
-    ),
-    Line(
-        "Torch not compiled with CUDA enabled",
-    ),
-    Line(
-        "no CUDA-capable device is detected",
-    ),
-    Line(
-        "couldn't communicate with the NVIDIA driver",
+        (
+            "ProcessGroupNCCL is only supp",
+            "No CUDA GPUs are available",
+            "No HIP GPUs are available",
+            "no ROCm-capable device is detected",
+            "no CUDA-capable device is detected",
+            "no accelerator device is detected",
+            "Found no NVIDIA driver",
+            "no NVIDIA driver on your system",
+            "couldn't communicate with the NVIDIA driver",
+            "Torch not compiled with CUDA enabled",
+        ),
     ),
     Line(  # of what is linked with the driver's library and does not begin without
         "libcuda.so.1: cannot open",
@@ -135,9 +128,6 @@ LOG = (
         "find any nvidia-smi",
         shows="hint",
         why="a container without the tool may have the GPUs",
-    ),
-    Line(
-        "no accelerator device is detected",
     ),
     Line(
         "Failed to initialize NVML: Unknown Error",
@@ -235,12 +225,25 @@ def closed_to_rocm(node: Node) -> list[str]:
     return closed if any(KFD in text for text in closed) or len(closed) >= amd.devices else []
 
 
+def of_another_make(node: Node) -> str:
+    """How its torch was built, where that is not for the GPUs that are there; empty where it may be."""
+    said, cuda = gpus.gpu_reasons(node), node.identity.cuda
+    if node.identity.torch and cuda is None and any("CPU build" in text for text in said):
+        return "this torch is a CPU build"
+    if cuda is not None and gpus.build_for(node) == "ROCm":
+        return f"this torch was built for CUDA {cuda}, and its GPUs are AMD's"
+    if cuda is None and gpus.build_for(node) == "CUDA" and any("No HIP GPUs" in text for text in said):
+        return "this torch was built for ROCm, and its GPUs are NVIDIA's"
+    return ""
+
+
 def rung(node: Node) -> tuple[str, Fix]:
     """The first rung on the way from the hardware to torch that fails, and what to do there."""
     driver, said = gpus.driver(node), gpus.gpu_reasons(node)
-    if node.identity.torch and node.identity.cuda is None and any("CPU build" in text for text in said):
-        text = "Install a build of torch with CUDA, the same on every node (https://pytorch.org/get-started)."
-        return "this torch is a CPU build", Fix.on(node, text)
+    if built := of_another_make(node):
+        kind = gpus.build_for(node) or "CUDA"
+        text = f"Install a build of torch with {kind}, the same on every node (https://pytorch.org/get-started)."
+        return built, Fix.on(node, text)
     if closed := closed_to_rocm(node):
         return f"{closed[0]} cannot be used", Fix.on(node, FIX_ROCM)
     if not driver.module and not driver.files:

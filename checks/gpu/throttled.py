@@ -25,7 +25,7 @@ collective/slow-rank, gpu/hardware
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, gpus, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, together
 
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"
@@ -62,5 +62,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             [node],
             f"{together(f'{name} is slowed {why}' for name, why in said.items())}, on {node.name}.",
             evidence=(f"{node.name}: GPU {d.index}: clocks lowered: {', '.join(d.slowed)}" for d in slow),
-            fixes=[Fix.on(node, "Look at its cooling and its power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE.")],
+            fixes=[Fix.on(node, f"Look at its cooling and its power supply: {shows(node)}.")],
         )
+
+
+def shows(node: Node) -> str:
+    """The command that shows more of it."""
+    nvidias = bool(gpus.driver(node).devices)
+    return "nvidia-smi -q -d PERFORMANCE,TEMPERATURE" if nvidias else "amd-smi metric --temperature --throttle"

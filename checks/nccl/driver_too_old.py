@@ -47,6 +47,12 @@ LOG = (
         fix="Update the driver on that host, or take an image of an earlier CUDA.",
     ),
     Line(
+        "operation not supported",  # NCCL, of the memory pool that it makes first
+        r"NCCL WARN Cuda failure.{0,12}'operation not supported'|CUDA error: operation not supported",
+        shows="symptom",
+        why="a virtual GPU whose unified memory the hypervisor leaves off shows the same, and newer NCCL does without",
+    ),
+    Line(
         "Minimum requirement is",
         r"CUDA Driver version found is \d+\. Minimum requirement is \d+",
     ),

@@ -14,6 +14,7 @@ __all__ = [
     "Device",
     "Gpu",
     "NcclLibrary",
+    "build_for",
     "computed_right",
     "device_of",
     "device_of_rank",
@@ -38,6 +39,14 @@ T = TypeVar("T", bound=Hashable)
 def driver(node: Node) -> DriverFacts:
     """The driver of the node's GPUs, and these as it shows them; empty where there is no sign of one."""
     return node.facts.driver or NO_DRIVER
+
+
+def build_for(node: Node) -> str:
+    """What a torch for the GPUs of the node is built with, ``CUDA`` or ``ROCm``; empty where none are given to it."""
+    if driver(node).files:
+        return "CUDA"
+    amds = node.facts.amd is not None and bool(node.facts.amd.cards)
+    return "ROCm" if amds and not driver(node).on_bus else ""
 
 
 def wants_gpus(node: Node) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each, root
+from tests.clusters.gpu_nodes import one
 from tests.clusters.gpus import gpus
 from tests.facts_builder import healthy, with_gpus, with_identity, with_plan
 
@@ -36,6 +37,14 @@ CURES = [
     Cure("gloo for all", lambda: cpu_builds(0, 1), on_each(BOTH, {"flags": {"--backend": "gloo"}})),
     Cure("the other's build", lambda: cpu_builds(1), {"host1": {"commands": ("pip install torch==2.13.0",)}}),
 ]
+
+
+def test_where_the_gpus_are_there_their_build_is_the_first_remedy() -> None:
+    torch = {"visible": (), "reason": "this torch is a CPU build"}
+    (facts,) = one(torch=torch, cuda=None)
+    told = root(with_identity(facts, torch="2.13.0+cpu", backends=("gloo",), cuda=None, nccl=None))
+    assert [("CUDA" in fix.text, fix.flags) for fix in told.fixes] == [(True, {}), (False, {"--backend": "gloo"})]
+
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)

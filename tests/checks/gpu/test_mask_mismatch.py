@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import NodeFacts
+from dataclasses import replace
+
+from distdoctor.model.facts import GpuFacts, NodeFacts
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one, several, visible
+from tests.clusters.gpu_nodes import of_amd, one, several, visible
 from tests.facts_builder import with_variables
 
 CHECK = "gpu/mask-mismatch"
@@ -18,7 +20,17 @@ def of_rocm(outer: str, inner: str, seen: int) -> tuple[NodeFacts, ...]:
     return tuple(with_variables(one, ROCR_VISIBLE_DEVICES=outer, HIP_VISIBLE_DEVICES=inner) for one in facts)
 
 
+def hidden(name: str, mask: str) -> tuple[NodeFacts, ...]:
+    """AMD's GPUs, of which torch sees none through this mask."""
+    (facts,) = of_amd()
+    none = GpuFacts(reason="No HIP GPUs are available")
+    return (with_variables(replace(facts, ranks=tuple(replace(r, gpu=none) for r in facts.ranks)), **{name: mask}),)
+
+
 ROWS = [
+    Row("AMD's, hidden by HIP's", lambda: hidden("HIP_VISIBLE_DEVICES", ""), ("host0",)),
+    Row("AMD's, hidden by CUDA's name for it", lambda: hidden("CUDA_VISIBLE_DEVICES", "-1"), ("host0",)),
+    Row("AMD's, hidden below HIP", lambda: hidden("ROCR_VISIBLE_DEVICES", "none"), ("host0",)),
     Row("AMD's, counted as if there were one mask", lambda: of_rocm("4,5,6,7", "2,3,4,5", 2), ("host0",)),
     Row("beyond the last", lambda: several({"torch": {"visible": TWO[:1], "cuda_visible_devices": "0,9"}}), ("host0",)),
     Row(
@@ -32,6 +44,11 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike(
+        "AMD's, seen by none for another reason",
+        lambda: hidden("ROCR_VISIBLE_DEVICES", "GPU-4f1f3ed0d5c90c28"),
+        "gpu/none-visible",
+    ),
     LookAlike("AMD's, counted among those that are left", lambda: of_rocm("4,5,6,7", "0,1,2,3", 4)),
     LookAlike("two of eight", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1"}})),
     LookAlike(

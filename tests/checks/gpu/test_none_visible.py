@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import AmdFacts, DriverFile, NodeFacts
+from distdoctor.model.facts import AmdFacts, Device, DriverFile, NodeFacts
 from tests.checks.row import BOTH, LookAlike, Row, found, left_alone, root
 from tests.clusters.gpu_nodes import one, several
-from tests.facts_builder import healthy, with_plan
+from tests.facts_builder import healthy, with_identity, with_plan
 
 CHECK = "gpu/none-visible"
 
@@ -26,7 +26,8 @@ def of_amd(
 ) -> tuple[NodeFacts, ...]:
     """A node of AMD's GPUs, and a torch that is built for ROCm."""
     (facts,) = one(backend, driver=NOTHING, torch=torch or NO_HIP, cuda=None)
-    return (replace(facts, driver=None, amd=AmdFacts(devices, unusable)),)
+    cards = tuple(Device(number) for number in range(devices - len(unusable)))
+    return (replace(facts, driver=None, amd=AmdFacts(devices, unusable, cards)),)
 
 
 ROWS = [
@@ -87,6 +88,14 @@ def test_the_rung_is_named() -> None:
     taken = {"unusable": (DriverFile("/dev/nvidiactl", "EPERM"),)}
     assert "daemon-reload" in root(*one(driver=taken, torch=NONE)).fixes[0].text
     assert "MIG" in root(*one(devices={n: {"mig": True} for n in range(8)}, torch=NONE)).summary
+
+
+def test_a_torch_for_gpus_of_another_make_is_named() -> None:
+    (for_cuda,) = of_amd(torch={"visible": (), "reason": "Found no NVIDIA driver on your system"})
+    told = root(with_identity(for_cuda, cuda="12.8"))
+    assert "built for CUDA 12.8, and its GPUs are AMD's" in told.summary and "with ROCm" in told.fixes[0].text
+    told = root(*one(torch={**NO_HIP, "architectures": ("gfx942",)}, cuda=None))
+    assert "built for ROCm, and its GPUs are NVIDIA's" in told.summary and "with CUDA" in told.fixes[0].text
 
 
 def test_what_is_closed_to_rocm_is_named() -> None:

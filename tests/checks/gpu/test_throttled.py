@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from distdoctor.model.facts import Device
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.clusters.gpu_nodes import one, several
+from tests.clusters.gpu_nodes import of_amd, one, several
 
 CHECK = "gpu/throttled"
 
 ROWS = [
     Row("too hot", lambda: one(devices={5: {"slowed": ("hardware", "hardware-thermal")}}), ("host0",), severity="warn"),
+    Row("AMD's", lambda: of_amd(Device(3, slowed=("hardware-thermal",))), ("host0",), severity="warn"),
     Row("told to take less", lambda: one(devices={5: {"power_limit": 350}}), ("host0",), severity="warn"),
 ]
 

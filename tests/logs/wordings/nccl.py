@@ -128,4 +128,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "failed: Invalid argument",
     ),
     ("nccl/init-failed", "n1:85:90 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3"),
+    (
+        "nccl/driver-too-old",
+        "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
+    ),
 )
