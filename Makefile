@@ -1,5 +1,5 @@
 # The same as the scripts, for those who type make.
-.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs gpu
+.PHONY: dev check test scoreboard logs healthy hang further turns format man pyz docs gpu gpu-kit
 
 dev:
 	bash scripts/dev
@@ -41,7 +41,11 @@ man:
 pyz:
 	. scripts/venv.sh && make_venv dev && $$venv/bin/python scripts/pyz.py
 
-# What a machine with a GPU says, by its own Python; "make pyz" before, where there is a network.
+# What gpu takes along, fetched where there is a network.
+gpu-kit: pyz
+	. scripts/venv.sh && make_venv dev && $$venv/bin/python -m pip download -q --no-deps --dest dist nvidia-ml-py py-spy
+
+# What a machine with a GPU says, by its own Python; "make gpu-kit" before.
 gpu:
 	python3 scripts/gpu_facts.py build/gpu-facts
 

@@ -1,11 +1,13 @@
-"""What a machine with an NVIDIA GPU says, kept: the first thing to run where there is one. Some eight minutes, one GPU.
+"""What a machine with an NVIDIA GPU says, kept: the first thing to run where there is one. Some nine minutes, one GPU.
 
-    make pyz                                            before, where there is a network: distdoctor with all it needs
+    make gpu-kit                                        before, where there is a network: into dist/ all but torch
     python3 scripts/gpu_facts.py FOLDER [--minutes 9]   there, with a Python that has torch; nothing else is needed
 
-Each case is run by itself, with a bound. FOLDER gets gpu-facts.tar.gz (of each case what it printed, of each check its
-facts; what the driver, NVML and NCCL say) and summary.txt: what was to be found, and what was. No setting of a GPU is
-changed. The exit status is 1 where a case came out otherwise than was written down.
+What the driver, NVML, CUDA and NCCL say comes first, then the checks, then what may be missed; each is run by itself,
+with a bound. FOLDER gets gpu-facts.tar.gz (what each printed, of each check its facts) and summary.txt: what was to be
+found, what was, and how long the stages gpu and nccl took. No setting of a GPU is changed, and nothing is installed:
+NVML's module and py-spy come out of their wheels in dist/, into a venv of its own. The exit status is 1 where a case
+came out otherwise than was written down.
 """
 
 from __future__ import annotations
@@ -18,16 +20,19 @@ import sys
 import tarfile
 import tempfile
 import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYZ = ROOT / "dist/distdoctor.pyz"
+PYZ, WHEELS = ROOT / "dist/distdoctor.pyz", ROOT / "dist"
 PROGRAMS = Path(__file__).with_name("gpu_programs.py")
 CHECK_SECONDS, PROGRAM_SECONDS = 75, 60
+TIMED = ("gpu", "nccl")
 NCCL = ("--backend", "nccl")
 ONE = ("--nproc-per-node", "1")
+LIBRARIES = "LD_LIBRARY_PATH"
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,9 @@ class Case:
     env: dict[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     """A program of gpu_programs.py that runs meanwhile, once it says that it is ready."""
+    below: tuple[str, ...] = ()
+    """The launcher's words before distdoctor's own."""
+    command: str = "check"
 
 
 CASES = (
@@ -54,6 +62,13 @@ CASES = (
     Case("mask: twice", (*ONE, *NCCL), ("gpu/mask-mismatch",), {"CUDA_VISIBLE_DEVICES": "0,0"}),
     Case("mask: another node's", (*ONE, *NCCL), ("gpu/mask-mismatch",), {"CUDA_VISIBLE_DEVICES": "GPU-00000000-dead"}),
     Case("mask: SLURM's none", (*ONE, *NCCL), ("gpu/mask-mismatch",), {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}),
+    Case("mask: its own name", (*ONE, *NCCL), (), {"CUDA_VISIBLE_DEVICES": "{uuid}"}),
+    Case("below torchrun", NCCL, (), {}, (), ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1")),
+    Case(
+        "a libcuda that is none", (*ONE, *NCCL), ("gpu/none-visible", "nccl/driver-too-old"), {LIBRARIES: "{libcuda}"}
+    ),
+    Case("an NVML of nothing", (*ONE, *NCCL), ("gpu/none-visible",), {LIBRARIES: "{nvml}"}),
+    Case("hang, in a kernel that does not end", (), (), {}, ("stuck",), (), "hang"),
     Case("mask: none, gloo", (*ONE, "--backend", "gloo"), (), {"CUDA_VISIBLE_DEVICES": ""}),
     Case(
         "NCCL_SOCKET_IFNAME of nothing",
@@ -85,11 +100,29 @@ COMMANDS = (
         "for d in /sys/bus/pci/devices/*; do [ $(cat $d/vendor) = 0x10de ] && grep -H . $d/*_link_* $d/numa_node; done",
     ),
 )
-PROGRAM_NAMES = (
-    *("versions", "nvml", "device", "count", "ordinal", "duplicate", "interface", "collectives", "memory", "illegal"),
-    *("assert", "fork", "torchrun", "torchrun-two"),
+FIRST = (*("versions", "nvml", "attributes", "device", "collectives", "duplicate", "shared", "several"),)
+"""What plain torch, CUDA, NVML and NCCL say, from gpu_programs.py: what all else stands on."""
+THEN = (
+    *(
+        "count",
+        "ordinal",
+        "interface",
+        "no-nvml",
+        "memory",
+        "illegal",
+        "assert",
+        "fork",
+        "torchrun",
+        "torchrun-two",
+        "timeout",
+    ),
+    *("events",),
 )
-"""What plain torch, NVML and NCCL say to each, from gpu_programs.py."""
+AFTER = (
+    ("sh", "-c", "dmesg -T 2>&1 | grep -iE 'nvrm|xid|nvidia' | tail -40"),
+    ("nvidia-smi", "-q", "-x"),
+)
+"""Once more, for what the provocations left."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -102,17 +135,22 @@ def main(words: Sequence[str]) -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     lines = list[str]()
     with tempfile.TemporaryDirectory() as name:
-        kept = Path(name)
+        kept, place = Path(name) / "gpu-facts", Path(name) / "place"
+        kept.mkdir()
+        python = with_wheels(place)
+        values = {"uuid": own_name(), **broken_libraries(place)}
         try:
             for number, command in enumerate(COMMANDS):
                 run(command, kept / f"command-{number}.txt", 30)
+            programs(FIRST, python, kept, end)
             for case in CASES:
-                lines.append(checked(case, kept, end) if end - time.monotonic() > 20 else f"NO TIME  {case.name}")
+                lines.append(
+                    checked(case, python, values, kept, end) if end - time.monotonic() > 20 else f"NO TIME  {case.name}"
+                )
                 tell(lines[-1])
-            for program in PROGRAM_NAMES:
-                if end - time.monotonic() > 10:
-                    status = run(plain(program), kept / f"program-{program}.txt", bound(PROGRAM_SECONDS, end))
-                    tell(f"ran      {program}: status {status}")
+            programs(THEN, python, kept, end)
+            for number, command in enumerate(AFTER):
+                run(command, kept / f"after-{number}.txt", 20)
         finally:
             (given.folder / "summary.txt").write_text("\n".join(lines) + "\n")
             with tarfile.open(given.folder / "gpu-facts.tar.gz", "w:gz") as archive:
@@ -120,37 +158,89 @@ def main(words: Sequence[str]) -> int:
     return int(any(line.startswith("OTHER") for line in lines))
 
 
-def checked(case: Case, kept: Path, end: float) -> str:
-    """Run one check and keep what it says. How it came out, on a line."""
-    place = kept / case.name.replace(" ", "-").replace(",", "").replace(":", "").replace("'", "")
-    beside = taken(case.beside)
+def programs(names: Sequence[str], python: str, kept: Path, end: float) -> None:
+    for name in names:
+        if end - time.monotonic() > 10:
+            began = time.monotonic()
+            status = run([python, str(PROGRAMS), name], kept / f"program-{name}.txt", bound(PROGRAM_SECONDS, end))
+            tell(f"ran      {name}: status {status}, {time.monotonic() - began:.1f} s")
+
+
+def with_wheels(place: Path) -> str:
+    """A Python that has what this one has, and the wheels of dist/; this one where there are none, or no venv."""
+    wheels = sorted(WHEELS.glob("*.whl"))
+    made = run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", str(place / "venv")], None, 60)
+    site = next(place.glob("venv/lib/python3*/site-packages"), None)
+    if not wheels or made != 0 or site is None:
+        return sys.executable
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+    for script in site.glob("*.data/scripts/*"):
+        script.chmod(0o755)
+        script.rename(place / "venv/bin" / script.name)
+    os.environ["PATH"] = os.pathsep.join([str(place / "venv/bin"), os.environ.get("PATH", "")])
+    return str(place / "venv/bin/python")
+
+
+def own_name() -> str:
+    """The first GPU's UUID."""
+    words = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
     try:
-        words = ["check", "--standalone", *case.flags, "--json", "--save", f"{place}.facts.json"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        return done.stdout.partition("\n")[0].strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return "0"
+
+
+def broken_libraries(place: Path) -> dict[str, str]:
+    """Folders with a file in the place of a library of the driver's, with nothing in it."""
+    folders = {"libcuda": "libcuda.so.1", "nvml": "libnvidia-ml.so.1"}
+    for name, library in folders.items():
+        (place / name).mkdir(parents=True, exist_ok=True)
+        (place / name / library).touch()
+    return {name: str(place / name) for name in folders}
+
+
+def checked(case: Case, python: str, values: dict[str, str], kept: Path, end: float) -> str:
+    """Run one check and keep what it says. How it came out, on a line."""
+    place = kept / "".join(char if char.isalnum() else "-" for char in case.name)
+    env = {name: value.format(**values) for name, value in case.env.items()}
+    beside = taken(case.beside, python)
+    try:
+        alone = ["--standalone"] if case.command == "check" and not case.below else []
+        words = [case.command, *alone, *case.flags, "--json", "--save", f"{place}.facts.json"]
         report = Path(f"{place}.json")
         began = time.monotonic()
-        status = run([*distdoctor(), *words], report, bound(CHECK_SECONDS, end), {**case.env, "NCCL_DEBUG": "INFO"})
+        own = distdoctor(python, case.below)
+        status = run([*own, *words], report, bound(CHECK_SECONDS, end), {**env, "NCCL_DEBUG": "INFO"})
     finally:
         if beside is not None:
             beside.kill()
             beside.wait()
     seconds = time.monotonic() - began
     try:
-        findings = json.loads(report.read_text().partition(ERRORS)[0])["findings"]
+        said = json.loads(report.read_text().partition(ERRORS)[0])
+        findings, stages = said["findings"], said.get("stages", [])
     except (ValueError, LookupError):
         return f"OTHER    {case.name}: no report, status {status}, {seconds:.1f} s"
     roots = [finding["check"] for finding in findings if finding["because_of"] is None]
     fails = [finding for finding in findings if finding["severity"] == "fail"]
-    well = set(roots) & set(case.expected) if case.expected else not fails
-    said = ", ".join(roots) or "nothing"
+    well = set(roots) & set(case.expected) if case.expected else not fails or case.command == "hang"
+    told = ", ".join(roots) or "nothing"
     wanted = "" if well else f" (was to be {' or '.join(case.expected) or 'nothing'})"
-    return f"{'as said ' if well else 'OTHER   '} {case.name}: {said}{wanted}, status {status}, {seconds:.1f} s"
+    took = [f"{one['stage']} {one['seconds']:.2f} s" for one in stages if one["stage"] in TIMED and one.get("seconds")]
+    timed = "".join(f", {one}" for one in took)
+    return f"{'as said ' if well else 'OTHER   '} {case.name}: {told}{wanted}, status {status}, {seconds:.1f} s{timed}"
 
 
-def taken(words: Sequence[str]) -> subprocess.Popen[str] | None:
+def taken(words: Sequence[str], python: str) -> subprocess.Popen[str] | None:
     """The program that is to run beside a check, once it is ready."""
     if not words:
         return None
-    process = subprocess.Popen(plain(*words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [python, str(PROGRAMS), *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert process.stdout is not None
     process.stdout.readline()
     return process
@@ -159,7 +249,7 @@ def taken(words: Sequence[str]) -> subprocess.Popen[str] | None:
 ERRORS = "\n--- stderr\n"
 
 
-def run(words: Sequence[str], into: Path, seconds: float, env: dict[str, str] | None = None) -> int | None:
+def run(words: Sequence[str], into: Path | None, seconds: float, env: dict[str, str] | None = None) -> int | None:
     """Run it, keep what it prints; its status, None where it did not end or is not here."""
     given = {**os.environ, **(env or {})}
     if not PYZ.exists():
@@ -175,7 +265,8 @@ def run(words: Sequence[str], into: Path, seconds: float, env: dict[str, str] | 
         err += f"\nended after {seconds:.0f} s"
     except OSError as error:
         err = str(error)
-    into.write_text(f"{out}{ERRORS}{err}\nstatus {status}\n")
+    if into is not None:
+        into.write_text(f"{out}{ERRORS}{err}\nstatus {status}\n")
     return status
 
 
@@ -183,12 +274,9 @@ def bound(seconds: float, end: float) -> float:
     return max(1.0, min(seconds, end - time.monotonic()))
 
 
-def plain(*words: str) -> list[str]:
-    return [sys.executable, str(PROGRAMS), *words]
-
-
-def distdoctor() -> list[str]:
-    return [sys.executable, str(PYZ)] if PYZ.exists() else [sys.executable, "-m", "distdoctor"]
+def distdoctor(python: str, below: Sequence[str]) -> list[str]:
+    own = [str(PYZ)] if PYZ.exists() else ["-m", "distdoctor"]
+    return [python, *below, *own]
 
 
 def tell(line: str) -> None:

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -203,13 +204,101 @@ def torchrun(ranks: int) -> None:
     subprocess.run([sys.executable, *words, sys.executable, "-c", code], check=False)
 
 
+def attributes() -> None:
+    """All that CUDA tells of the device by number (cuda.h, CUdevice_attribute)."""
+    cuda, found = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    say("cuInit", cuda.cuInit(0))
+    cuda.cuDriverGetVersion(ctypes.byref(found))
+    say("driver", found.value)
+    for number in range(1, 160):
+        if cuda.cuDeviceGetAttribute(ctypes.byref(found), number, 0) == 0:
+            say(number, found.value)
+
+
+def alone(code: str, **env: str) -> None:
+    """The only rank of a job."""
+    given = {**os.environ, "MASTER_ADDR": "127.0.0.1", "RANK": "0", "WORLD_SIZE": "1", **env}
+    say("status", subprocess.run([sys.executable, "-c", code], env=given, check=False).returncode)
+
+
+def several() -> None:
+    """A group with a device_id, one that is split off, and one that is made anew after the end of the first."""
+    code = (
+        "import os, torch, torch.distributed as d; one = torch.device('cuda', 0)\n"
+        "for n in range(2):\n"
+        "    d.init_process_group('nccl', device_id=one); own = d.new_group([0]); x = torch.ones(4, device=one)\n"
+        "    d.all_reduce(x); d.all_reduce(x, group=own); torch.cuda.synchronize(); print(n, x[0].item())\n"
+        "    d.destroy_process_group()"
+    )
+    alone(code, MASTER_PORT="29571", NCCL_DEBUG="INFO")
+
+
+def no_nvml() -> None:
+    """An NCCL group where the driver's management library cannot be loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "libnvidia-ml.so.1"), "w").close()
+        groups(1, LD_LIBRARY_PATH=os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])))
+
+
+def own_group(port: int) -> Any:
+    """An NCCL group of one rank that has worked."""
+    import torch
+    import torch.distributed as dist
+
+    store = dist.TCPStore("127.0.0.1", port, 1, True)
+    dist.init_process_group("nccl", store=store, rank=0, world_size=1)
+    dist.all_reduce(torch.ones(1, device="cuda"))
+    torch.cuda.synchronize()
+    return dist
+
+
+def stuck() -> None:
+    """A rank of an NCCL group whose kernel does not end; it says that it is ready once it waits."""
+    import torch
+
+    dist = own_group(29573)
+    torch.cuda._sleep(1 << 39)  # some minutes of cycles
+    dist.all_reduce(torch.ones(1, device="cuda"))
+    say("ready")
+    torch.cuda.synchronize()
+
+
+def timeout() -> None:
+    """A group whose second rank never comes, and NCCL's watchdog: a collective behind a kernel that does not end."""
+    code = (
+        "import os, torch, torch.distributed as d; from datetime import timedelta as t\n"
+        "d.init_process_group('nccl', timeout=t(seconds=8)); x = torch.ones(1, device='cuda'); d.all_reduce(x)\n"
+        "torch.cuda._sleep(1 << 37); d.all_reduce(x); torch.cuda.synchronize()"
+    )
+    alone(code, MASTER_PORT="29575", TORCH_NCCL_TRACE_BUFFER_SIZE="200")
+
+
+def events() -> None:
+    """The threads of a process that has an NCCL group, by name; and the files of the driver that it has open."""
+    dist = own_group(29577)
+    for thread in sorted(os.listdir("/proc/self/task"), key=int):
+        with open(f"/proc/self/task/{thread}/comm") as comm, open(f"/proc/self/task/{thread}/wchan") as wchan:
+            say(thread, comm.read().strip(), wchan.read().strip())
+    for number in os.listdir("/proc/self/fd"):
+        attempt(number, partial(os.readlink, f"/proc/self/fd/{number}"))
+    subprocess.run(["nvidia-smi"], check=False)
+    dist.destroy_process_group()
+
+
 PROGRAMS: dict[str, Callable[[], None]] = {
     "versions": versions,
     "nvml": nvml,
     "device": device,
+    "attributes": attributes,
     "count": count,
     "ordinal": ordinal,
     "duplicate": lambda: groups(2),
+    "shared": lambda: groups(2, NCCL_MULTI_RANK_GPU_ENABLE="1"),
+    "several": several,
+    "no-nvml": no_nvml,
+    "stuck": stuck,
+    "timeout": timeout,
+    "events": events,
     "interface": lambda: groups(1, NCCL_SOCKET_IFNAME="nothing0"),
     "collectives": lambda: groups(1),
     "memory": memory,

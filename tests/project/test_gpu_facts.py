@@ -16,5 +16,6 @@ def test_what_is_to_be_found_is_a_check_and_what_is_run_a_program() -> None:
     )
     wanted = {check for case in facts["CASES"] for check in case.expected}
     assert wanted and wanted <= {check.id for check in load()}
-    assert set(facts["PROGRAM_NAMES"]) == set(programs["PROGRAMS"])
+    run = {*facts["FIRST"], *facts["THEN"], *(case.beside[0] for case in facts["CASES"] if case.beside)}
+    assert run - {"take"} == set(programs["PROGRAMS"])
     assert facts["PROGRAMS"] == SCRIPTS / "gpu_programs.py"
