@@ -34,6 +34,10 @@ NEXT = (
 )
 MARK = "/GDRDMA"
 FIX = "Load the module that gives the adapter the GPU's memory (modprobe nvidia-peermem), as the other nodes have it."
+FIX_PCIE = (
+    "The module is loaded there: set NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH to see why NCCL does without it, and compare the "
+    "slots of adapters and GPUs (nvidia-smi topo -m), ACS and the IOMMU with those of another node."
+)
 LOG = (
     Line(
         ("vendor err 81", "vendor_err=81"),
@@ -61,10 +65,24 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             alike,
             f"NCCL on {names_of(alike)} does without GPUDirect RDMA, which the other nodes use.",
-            evidence=[f"{node.name}: channels via {', '.join(sent[node])}" for node in (*alike, *direct[:1])],
-            fixes=[Fix.on(alike, FIX, commands=("modprobe nvidia-peermem",))],
+            evidence=[f"{node.name}: {', '.join(said(node, sent[node]))}" for node in (*alike, *direct[:1])],
+            fixes=remedies(alike),
             severity="warn",
         )
+
+
+def said(node: Node, ways: list[str]) -> list[str]:
+    loaded = gpus.driver(node).peermem
+    module = [] if loaded is None else [f"nvidia-peermem is {'' if loaded else 'not '}loaded"]
+    return [f"channels via {', '.join(ways)}", *module]
+
+
+def remedies(nodes: list[Node]) -> list[Fix]:
+    """For those that lack the module, or may; and for those that have it."""
+    have = [node for node in nodes if gpus.driver(node).peermem]
+    lack = [node for node in nodes if node not in have]
+    fixes = [Fix.on(lack, FIX, commands=("modprobe nvidia-peermem",))] if lack else []
+    return [*fixes, Fix.on(have, FIX_PCIE)] if have else fixes
 
 
 def ways(node: Node) -> list[str]:

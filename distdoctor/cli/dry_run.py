@@ -18,7 +18,17 @@ from distdoctor import __version__, streams
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import GLOO, GPU, HOST, MESH, NCCL, NETWORK, needs_torch, position
-from distdoctor.probes import account, firewall, folders, gpud, interception, nccl_files, nvidia_smi, topology_file
+from distdoctor.probes import (
+    account,
+    amd_smi,
+    firewall,
+    folders,
+    gpud,
+    interception,
+    nccl_files,
+    nvidia_smi,
+    topology_file,
+)
 from distdoctor.session import elsewhere
 from distdoctor.session.master_contact import control_ports
 from distdoctor.session.options import Options
@@ -118,6 +128,9 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
 def _runs(options: Options) -> Iterator[Touch]:
     if _sees_devices(options):
         yield Touch("runs", " ".join(nvidia_smi.COMMAND), "where there is an NVIDIA driver, and no nvidia-ml-py")
+        for words in (amd_smi.STATIC, amd_smi.METRIC):
+            yield Touch("runs", " ".join(words), "where this user may use GPUs of AMD's")
+        yield Touch("runs", " ".join(amd_smi.OLDER), "the same, where there is no amd-smi")
     if _wants(options, NETWORK.name):
         saves = [f"{tool}-{kind}-save" for kind in ("legacy", "nft") for tool in firewall.IPTABLES]
         for command in (" ".join(firewall.NFT), *saves):

@@ -28,6 +28,7 @@ NVIDIA, DISPLAYS = "0x10de", ("0x0300", "0x0302")
 """The PCI vendor, and the first digits of the classes of its GPUs (VGA and 3D controllers)."""
 CONTROL_FILES = ("nvidiactl", "nvidia-uvm")
 """What CUDA opens beside the devices. To open them wakes no device up."""
+PEERMEM = ("nvidia_peermem", "nv_peer_mem")
 IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 MAX_TEXT = 300
 MAX_BYTES = 1 << 22
@@ -49,6 +50,7 @@ async def probe(root: Path = Path("/")) -> DriverFacts | None:
         iommu=iommu(root),
         acs=acs.redirecting(_on_bus(root)),
         imex_channels=channels,
+        peermem=peermem(root),
     )
     if not (module or files):
         return facts
@@ -87,6 +89,12 @@ def iommu(root: Path) -> tuple[str, ...]:
         except OSError:
             continue  # there is none, or an older kernel
     return tuple(sorted(types))
+
+
+def peermem(root: Path) -> bool | None:
+    """Whether a module for GPUDirect RDMA is loaded; None where /sys shows no modules."""
+    modules = root / "sys/module"
+    return any((modules / name).is_dir() for name in PEERMEM) if modules.is_dir() else None
 
 
 def _on_bus(root: Path) -> Iterator[Path]:

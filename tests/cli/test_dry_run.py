@@ -79,7 +79,8 @@ def test_a_run_up_to_the_network_touches_nothing_else(tmp_path: Path) -> None:
 def test_devices_are_looked_at_only_where_torch_is_loaded() -> None:
     """Up to the network stage the stage of the devices is passed over: seen in the calls of a real run."""
     network, whole = (told("check", "--until", until) for until in ("network", "collective"))
-    of_devices = {"nvidia-smi -q -x", "127.0.0.1:15132", "/var/run/nvidia-topologyd/virtualTopology.xml"}
+    asked = {"nvidia-smi -q -x", "amd-smi static --json", "127.0.0.1:15132"}
+    of_devices = {*asked, "/var/run/nvidia-topologyd/virtualTopology.xml"}
     assert not of_devices & {one["what"] for one in network}
     assert of_devices <= {one["what"] for one in whole}
 

@@ -248,3 +248,14 @@ def test_how_the_iommu_treats_the_gpus(tmp_path: Path) -> None:
         group.mkdir()
         (group / "type").write_text(f"{kind}\n")
     assert gpu_driver.iommu(tmp_path) == ("DMA-FQ", "identity")
+
+
+@pytest.mark.parametrize(
+    ("modules", "loaded"), [(("nvidia",), False), (("nvidia", "nvidia_peermem"), True), ((), None)]
+)
+def test_whether_adapters_are_given_the_memory_of_gpus(
+    tmp_path: Path, modules: tuple[str, ...], loaded: bool | None
+) -> None:
+    for name in modules:
+        (tmp_path / "sys/module" / name).mkdir(parents=True)
+    assert gpu_driver.peermem(tmp_path) is loaded

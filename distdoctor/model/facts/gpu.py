@@ -179,6 +179,9 @@ class DriverFacts:
     acs: int | None = None
     """How many PCIe bridges above the GPUs redirect what devices write to each other (ACS); None where that cannot be
     read, which takes root, or where no bridge is seen."""
+    peermem: bool | None = None
+    """Whether the module is loaded that gives network adapters the GPUs' memory (nvidia_peermem, once nv_peer_mem);
+    with the open kernel modules NCCL may do without (DMA-BUF)."""
     devices: tuple[Device, ...] = ()
     gpud: tuple[GpudState, ...] | None = None
     """What gpud on this host finds wrong; None where none answers."""

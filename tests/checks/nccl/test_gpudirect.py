@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import NcclLog, NodeFacts
+from distdoctor.model.facts import DriverFacts, NcclLog, NodeFacts
 from tests.checks.row import LookAlike, Row, found, left_alone
 from tests.clusters.rdma_nodes import several
+from tests.facts_builder import judged
 
 CHECK = "nccl/gpudirect"
 DIRECT, COPIED = "NET/IB/GDRDMA", "NET/IB"
@@ -41,6 +42,20 @@ LOOK_ALIKES = [
     LookAlike("a GPU far from the adapter", lambda: sent((DIRECT,), (DIRECT,), (COPIED, DIRECT))),
     LookAlike("a node without channels to others", lambda: sent((DIRECT,), (DIRECT,), ("P2P/CUMEM",))),
 ]
+
+
+def test_a_module_that_is_loaded_is_not_to_be_loaded_again() -> None:
+    nodes = sent((DIRECT,), (DIRECT,), (COPIED,))
+    lacks, has = (
+        tuple(replace(one, driver=replace(one.driver or DriverFacts(), peermem=loaded)) for one in nodes)
+        for loaded in (False, True)
+    )
+    (without,) = judged(*lacks).roots
+    assert without.fixes[0].commands == ("modprobe nvidia-peermem",)
+    assert "nvidia-peermem is not loaded" in without.evidence[0]
+    (loaded,) = judged(*has).roots
+    assert loaded.fixes[0].commands == () and "ACS" in loaded.fixes[0].text
+
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
