@@ -149,13 +149,14 @@ def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: py
     [
         (["step 1 loss 2\nstep 2 loss 1\n"], "warn", "it ends at line 2, last seen doing: step 2 loss 1"),
         (["NCCL INFO comm 0x1 rank 0 nranks 8 - Init START\n"], "warn", "it ends at line 1, last seen starting up: "),
+        (["ab\n\n"], "warn", "it ends at line 2, and no line near its end says what it did"),
         (["step 1 loss 2\ntraining finished\n"], "pass", ""),
         (["step 1 loss 2\ntraining finished\n", "step 1 loss 2\nstep 2 loss 1\n"], "warn", "it ends at line 2"),
         (["step 1 loss 2\nsaved checkpoint to ckpt/step_1\n"], "warn", "it ends at line 2"),
         (["step 1 loss 2\ntraining finished\n" + "step 2 loss 1\n" * 3], "warn", "it ends at line 5"),
         (["step 1 loss 2\nsaved the final model to out/\n"], "pass", ""),
     ],
-    ids=["steps", "starting", "finished", "one of two", "a checkpoint", "once more", "the final model"],
+    ids=["steps", "starting", "nothing", "finished", "one of two", "a checkpoint", "once more", "the final model"],
 )
 def test_no_failure_is_a_pass_only_at_the_end_of_the_job(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], texts: list[str], verdict: str, said: str
