@@ -342,7 +342,10 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"nnodes": "3:2"}, "--nnodes '3:2'"),
         ({"nproc_per_node": "0"}, "--nproc-per-node '0'"),
         ({"nproc_per_node": "gpu"}, "no GPU is visible"),
-        ({"nnodes": "2", "node_rank": 2, "master_addr": "a"}, "--node-rank 2: with --nnodes 2 node ranks go from 0 to 1"),
+        (
+            {"nnodes": "2", "node_rank": 2, "master_addr": "a"},
+            "--node-rank 2: with --nnodes 2 node ranks go from 0 to 1",
+        ),
         ({"node_rank": 5, "master_addr": "a"}, "--node-rank 5: with --nnodes 1 the only node rank is 0"),
         ({"nnodes": "2", "node_rank": -1, "master_addr": "a"}, "--node-rank -1"),
         ({"nnodes": "2", "node_rank": 1}, "--master-addr"),
