@@ -44,6 +44,8 @@ _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 NOT_WRITTEN_TO: tuple[str, ...] = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".py")
 NOT_WRITTEN_TO += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml")
 """How the names of files end that lie beside a job's logs: read like these, but not asked how they end."""
+_FACTS = re.compile(rb'\{\s*(?:"distdoctor"\s*:\s*"[^"]{1,40}"\s*,\s*)?"facts"\s*:\s*\[\s*\{')
+"""How a facts file begins; what says so at its end may be far behind."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 
@@ -212,7 +214,7 @@ def kind_of(head: bytes) -> Kind:
         return "binary"
     start = head.lstrip()
     if start.startswith(b"{"):
-        if b'"schema_version"' in head and b'"facts"' in head:
+        if _FACTS.match(start) or (b'"schema_version"' in head and b'"facts"' in head):
             return "facts"
         if b'"entries"' in head and (
             b'"pg_config"' in head or b'"pg_status"' in head or b'"collective_seq_id"' in head

@@ -13,6 +13,7 @@ from distdoctor.cli.app import run
 from distdoctor.cli.diagnose import judged, only_facts
 from distdoctor.cli.flags import LogFlags
 from distdoctor.judge.log_selection import ranks_of, span_of, time_of
+from distdoctor.model.facts.files import read, write
 from distdoctor.model.observer import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,10 +139,16 @@ def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: py
     log = tmp_path / "x.log"
     log.write_text(f"[rank1]: {CLOSED}\n")
     assert not only_facts([facts, log])
+    saved = tmp_path / "facts"
+    saved.mkdir()
+    for one in read([facts]):
+        write(saved, one, leads_node=True)
     alone = told(capsys, str(facts))[1]
-    status, report = told(capsys, str(facts), str(log))
-    assert status == 1 and report["verdict"] == "fail" and report["candidates"] == []
-    assert checks(report)[0] == checks(alone)[0]
+    for given in (facts, saved):
+        status, report = told(capsys, str(given), str(log))
+        assert status == 1 and report["verdict"] == "fail" and report["candidates"] == []
+        assert checks(report)[0] == checks(alone)[0]
+        assert report["findings"][0]["nodes"] == alone["findings"][0]["nodes"]  # of facts; a log names none
 
 
 @pytest.mark.parametrize(
