@@ -30,13 +30,6 @@ def nothing_to_do(mine: bool) -> None:
         sys.exit(0)
 
 
-def uneven_gather(mine: bool) -> None:
-    """These ranks gather twice as much as the others, as of a last batch that was not dropped."""
-    part = torch.ones(32 if mine else 16)
-    dist.all_gather([torch.empty_like(part) for _ in range(dist.get_world_size())], part)
-    dist.barrier()
-
-
 def other_exchange(mine: bool) -> None:
     """These ranks give tokens to experts, where the others still gather how many there are."""
     world = dist.get_world_size()
@@ -54,12 +47,6 @@ def breakpoint_of_one(mine: bool) -> None:
         _, terminal = os.openpty()
         os.dup2(terminal, 0)
     dist.breakpoint(named)
-
-
-def fail_once(mine: bool) -> None:
-    """These ranks fail in the first attempt of a job that torchrun restarts."""
-    if mine and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
-        raise ValueError("a label is out of range")
 
 
 # -- by themselves --------------------------------------------------------------------------------------------------
@@ -149,10 +136,8 @@ def saves_in_barrier(mine: bool, key: str) -> None:
 
 EVERYDAY: dict[str, Callable[[bool], None]] = {
     "leave": nothing_to_do,
-    "gather-uneven": uneven_gather,
     "exchange": other_exchange,
     "dist-breakpoint": breakpoint_of_one,
-    "fail-once": fail_once,
     "sleepy-worker": sleepy_worker,
     "lock-twice": lock_twice,
     "import": import_waits,

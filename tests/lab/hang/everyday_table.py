@@ -35,7 +35,6 @@ EVERYDAY = (
         hosts=1,
         nproc=3,
     ),
-    one_host("rank 1 gathers more than the others", "gather-uneven@1", 1),
     one_host("rank 1 exchanges where the others gather", "exchange@1", 1),
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),
     held("a worker of the data loader sleeps", "sleepy-worker@1", 1),
