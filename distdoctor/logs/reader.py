@@ -26,6 +26,9 @@ OVERLAP = 512
 """Bytes of a cut line that are seen twice, so that nothing is lost in the cut."""
 HEAD = 8192
 """Bytes by which a file is told."""
+UNPACKED, TIMES = 256 << 20, 200
+"""Beyond so many bytes a compressed file is read on only where it does not hold so many times of its own size: logs pack
+to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
 MAX_FILES = 20_000
 """More than a job leaves; who names a whole file system is told so."""
 
@@ -129,13 +132,13 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     """What ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
     try:
-        raw = _raw(source)
+        raw: io.BufferedReader = (packed := _raw(source))
         head = _peek(raw)
         if head.startswith(b"\x1f\x8b"):
-            raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=raw)), BLOCK)
+            raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=packed), packed), BLOCK)
             head = _peek(raw)
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
-            raw = _unpacked_zstd(source, raw)
+            raw = _unpacked_zstd(source, packed)
             head = _peek(raw)
     except (OSError, EOFError, zlib.error) as err:
         raise Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}") from None
@@ -146,9 +149,21 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     return "beside" if beside and not json_lines.is_log(head) else kind, raw
 
 
-def _raw(source: Source) -> io.BufferedReader:
+class _Counted(io.BufferedReader):
+    """``taken``: bytes that were read of it."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next ``size`` bytes."""
+        piece = super().read(size)
+        self.taken += len(piece)
+        return piece
+
+
+def _raw(source: Source) -> _Counted:
     if source.path is None:
-        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False), BLOCK)
+        return _Counted(io.FileIO(sys.stdin.fileno(), closefd=False), BLOCK)
     handle = os.open(source.path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
@@ -158,37 +173,42 @@ def _raw(source: Source) -> io.BufferedReader:
         os.close(handle)
         raise Empty(f"{source.name}: empty")
     os.set_blocking(handle, True)
-    return io.BufferedReader(io.FileIO(handle, closefd=True), BLOCK)
+    return _Counted(io.FileIO(handle, closefd=True), BLOCK)
 
 
 def _peek(raw: io.BufferedReader) -> bytes:
     return raw.peek(HEAD)[:HEAD]
 
 
-def _unpacked_zstd(source: Source, raw: io.BufferedReader) -> io.BufferedReader:
+def _unpacked_zstd(source: Source, raw: _Counted) -> io.BufferedReader:
     try:
         from distdoctor.logs.zstd import ZstdError, ZstdFile  # needs an extra of the package
     except ImportError:
         raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
-    return io.BufferedReader(_InPieces(ZstdFile(raw), ZstdError), BLOCK)
+    return io.BufferedReader(_InPieces(ZstdFile(raw), raw, ZstdError), BLOCK)
 
 
 class _InPieces(io.RawIOBase):
     """What a compressed file holds, as it comes: of one that was cut off all that is there, and only then the error."""
 
-    def __init__(self, file: Any, error: type[Exception] = zlib.error) -> None:
-        self._file, self._error = file, error
+    def __init__(self, file: Any, packed: _Counted, error: type[Exception] = zlib.error) -> None:
+        self._file, self._packed, self._error = file, packed, error
+        self._size = 0
 
     def readable(self) -> bool:
         """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """The next piece. Raises OSError for what was not compressed so, EOFError where the end is missing."""
+        """The next piece. Raises OSError for what was not compressed so or holds too much, EOFError where the end is
+        missing."""
+        if self._size > max(UNPACKED, TIMES * self._packed.taken):
+            raise OSError(0, f"it holds more than {TIMES} times of its size")
         try:
             piece = self._file.read1(len(buffer))
         except self._error as err:
             raise OSError(0, str(err)) from None
+        self._size += len(piece)
         buffer[: len(piece)] = piece
         return len(piece)
 
