@@ -27,8 +27,8 @@ OVERLAP = 512
 HEAD = 8192
 """Bytes by which a file is told."""
 UNPACKED, TIMES = 256 << 20, 200
-"""Beyond so many bytes a compressed file is read on only where it does not hold so many times of its own size: logs pack
-to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
+"""Beyond so many bytes a compressed file is read on only where it does not hold so many times of its own size: logs
+pack to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
 MAX_FILES = 20_000
 """More than a job leaves; who names a whole file system is told so."""
 
