@@ -14,6 +14,7 @@ from distdoctor.model.facts.logs import Who
 _NOBODY = Who()
 _YEAR = 1972
 """Stands for the year where a line gives none; a leap year, so that every day of it exists."""
+_ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
 _PREFIXES = tuple(
     (starts, re.compile(pattern))
     for starts, pattern in (
@@ -22,6 +23,8 @@ _PREFIXES = tuple(
         ("[", r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?"),  # torchrun --tee: [default3]:, [trainer0]:
         # the same of a role without a name, as torchx's
         ("a0[", r"(?:\w{1,32}/\d{1,6} )?\[(?P<local_rank>\d{1,4})\]:(?=\S)"),
+        # mpiexec -l of MPICH and Intel MPI, before what nothing but a program that fails writes
+        ("[", rf"\[(?P<task>\d{{1,6}})\] (?=Traceback \(|  File \"|{_ERROR})"),
         ("[", r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?"),  # mpirun --tag-output
         # SageMaker's
         ("[", r"\[\d{1,9},mpirank:(?P<rank>\d{1,6}),(?P<host>[\w.-]{1,63})\](?:<std(?:out|err|diag)>)?: ?"),
@@ -32,8 +35,7 @@ _PREFIXES = tuple(
         (
             "a0",
             r"(?P<host>[a-z0-9][a-z0-9.-]{0,200}-[a-z0-9]{1,10}) [a-z0-9][a-z0-9-]{0,62} "
-            r"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{4} \d\d:"
-            r"|(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$))",
+            rf"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{{4}} \d\d:|{_ERROR})",
         ),
         ("(", r"\((?:[\w.:=/,-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?"),  # Ray
         ("a[", r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?"),

@@ -46,6 +46,8 @@ _PART = re.compile(
 """A part of it is."""
 CLOSE = 15
 """Lines of the end in which less clear words count."""
+_BAR = re.compile(r"\b\d+/\d+(?= \[)")
+"""How far a bar is; one that is drawn again as it was, as when it is closed, shows no step."""
 _SUMMARY = re.compile(r"wandb: ")
 """How a line begins that tells again, after the run, how its steps went."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
@@ -88,7 +90,7 @@ class Ending:
 
 def judge(tail: bytes) -> Ending:
     """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
-    last, steps, seen = "", list[int](), 0
+    last, steps, drawn, seen = "", list[int](), "", 0
     done = part = ahead = record = None
     low = tail.lower()
     open_ones = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
@@ -103,7 +105,10 @@ def judge(tail: bytes) -> Ending:
             break
         last = last or text
         if "progress" in hints and PROGRESS.search(text) and not _SUMMARY.match(text):
-            steps.append(number)
+            bar = _BAR.search(text)
+            if bar is None or bar[0] != drawn:
+                steps.append(number)
+            drawn = bar[0] if bar else ""
         if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))):
             done = number
         if part is None and close and _PART.search(text):

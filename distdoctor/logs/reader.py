@@ -146,7 +146,7 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
     beside = not source.given and kind == "log" and source.name.endswith(NOT_WRITTEN_TO)
-    return "beside" if beside and not json_lines.is_log(head) else kind, raw
+    return "beside" if beside and not (json_lines.is_log(head) or json_lines.is_array(head)) else kind, raw
 
 
 class _Counted(io.BufferedReader):

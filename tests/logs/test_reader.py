@@ -179,15 +179,14 @@ def test_of_a_compressed_file_that_was_cut_off_what_is_there_is_told(tmp_path: P
     assert f"{log}: not read to its end: the compressed file was cut off" in found.notes
 
 
-@pytest.mark.parametrize("line", [f"{LINE}\n", ""], ids=["failed", "no failure"])
-def test_a_small_file_that_holds_a_great_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+def test_a_small_file_that_holds_a_great_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not read for ever; what is read of it is told, and that it is not all."""
     monkeypatch.setattr(reader, "UNPACKED", 4 << 20)
     log = tmp_path / "x.log.gz"
-    log.write_bytes(gzip.compress(line.encode() + b"step 1 loss 1\n" * (2 << 20)))
+    log.write_bytes(gzip.compress(b"step 1 loss 1\n" * (2 << 20)))
     found, collected = judged(log), Collector({}).collect([log]).logs
     assert collected.sources[0].bytes < 16 << 20
-    assert found.verdict == ("fail" if line else "incomplete")
+    assert found.verdict == "incomplete"
     assert f"{log}: not read to its end: it holds more than 200 times of its size" in found.notes
 
 
