@@ -46,10 +46,12 @@ from distdoctor.check_api import (
     reachable_address,
     route_obstacle,
     set_master_fixes,
+    starts_without_the_rest,
     together,
 )
 
 SEVERITY = "fail"
+MATTERS = "an elastic job starts all the same, on each node one of its own"
 LIST = "SLURM_JOB_NODELIST"
 LOG = (
     Line(
@@ -212,6 +214,7 @@ def finding(cluster: Cluster, bad: list[Node]) -> Finding:
     return Finding.about(
         bad,
         f"MASTER_ADDR {together(values)} on {names_of(bad)} {why}.",
+        severity="warn" if looped and all(map(starts_without_the_rest, bad)) else "fail",
         evidence=(line for node in bad for line in evidence(node)),
         fixes=fixes(cluster, bad),
     )

@@ -38,6 +38,7 @@ from distdoctor.check_api import (
     contact_text,
     node0_name,
     some_of,
+    starts_without_the_rest,
 )
 
 SEVERITY = "fail"
@@ -110,7 +111,6 @@ LOG = (
 PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
-MATTERS = "torchrun starts an elastic job half a minute after its least number of nodes is there, without the others"
 # Who had no thread or no memory left to look around did not get to the meeting either.
 FOLLOWS = ("host/thread-limit", "host/memory-limit")
 # Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
@@ -145,22 +145,30 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def finding(
     cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...], roll: list[str]
 ) -> Finding:
+    fix = fix_text(cluster, zero, absent, ranks)
+    if without_them(zero, outside):
+        fix = f"To have {some_of(absent)} in the job from its start: {fix[0].lower()}{fix[1:]}"
     return Finding.about(
         absent,
         summary(cluster, zero, outside, absent, ranks),
-        title="Some nodes did not meet node 0" if zero is not None and all_elsewhere(cluster, zero, absent) else "",
-        severity="warn" if zero is not None and not outside and enough(zero) else "fail",
+        title=title(cluster, zero, outside, absent),
+        severity="info" if without_them(zero, outside) else "fail",
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
-        fixes=(Fix(fix_text(cluster, zero, absent, ranks), () if zero and zero.plan.everywhere else tuple(absent)),),
+        fixes=(Fix(fix, () if zero and zero.plan.everywhere else tuple(absent)),),
     )
 
 
-def enough(zero: Node) -> bool:
-    """Whether those who came are as many as an elastic job starts with (c10d's ``last_call_timeout``, 30 s, later)."""
-    plan = zero.plan
-    return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
+def title(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str]) -> str:
+    if without_them(zero, outside):
+        return "Nodes that may come, and need not, did not"
+    return "Some nodes did not meet node 0" if zero is not None and all_elsewhere(cluster, zero, absent) else ""
+
+
+def without_them(zero: Node | None, outside: list[Node]) -> bool:
+    """Whether the job is an elastic one that starts all the same, and nobody is known to have tried in vain."""
+    return zero is not None and not outside and starts_without_the_rest(zero)
 
 
 def by_reason(outside: list[Node], absent: list[str]) -> list[list[str]]:
@@ -243,7 +251,11 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
         return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
     came = [node.name for node in cluster.nodes if node.name not in absent]
-    return f"{some_of(absent)} never came{waited}; here {_is(came)} {some_of(came)}."
+    told = f"here {_is(came)} {some_of(came)}"
+    if without_them(zero, outside):
+        more = f"the job (--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}) starts with as many, and need not wait"
+        return f"{some_of(absent)} did not come{waited}; {told}: {more}."
+    return f"{some_of(absent)} never came{waited}; {told}."
 
 
 def all_elsewhere(cluster: Cluster, zero: Node, absent: list[str]) -> bool:

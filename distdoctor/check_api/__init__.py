@@ -53,6 +53,7 @@ Nodes, ranks and what is planned for them:
     NO_GLOO                  why a finding about gloo is a warning where the job does not use it
     node0_name               what node 0 is called, whether or not its facts are here
     claims_node0             whether a node takes itself for node 0
+    starts_without_the_rest  whether an elastic job starts with those who came to node 0
     store_host               node 0, where its facts say that it hosts the store
     met_other_run            whether a node 0 met another run of the check on its port
     has_other_hosts          whether other hosts take part
@@ -155,6 +156,7 @@ Links between nodes:
 
 Ranks that failed:
     failed_ranks             the ranks for which a stage failed
+    starved_ranks            those that had no processor for most of a stage
     stopped_ranks            those whose process was stopped
     died_ranks               those whose process ended by itself
     FailedRank               one of these: node, rank, stage
@@ -230,12 +232,12 @@ from distdoctor.check_api.node_addresses import data_interface, master_means_its
 from distdoctor.check_api.node_addresses import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
     claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks, missing_ranks, node0_name,
-    met_other_run, planned_rank_count, plans_nccl_group, rank_count, store_host,
+    met_other_run, planned_rank_count, plans_nccl_group, rank_count, starts_without_the_rest, store_host,
 )
 from distdoctor.check_api.rank_failures import (
     FailedRank, accused_by_errors, by_luck, died_ranks, errors_with_words, failed_by_themselves, failed_ranks,
     failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
-    stopped_ranks,
+    starved_ranks, stopped_ranks,
 )
 from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
@@ -293,7 +295,9 @@ __all__ = [
     "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
     "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
     "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
-    "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding", "together",
+    "starts_without_the_rest",
+    "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding",
+    "together",
     "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed", "variable_meant",
     "wrongly_picked",
 ]

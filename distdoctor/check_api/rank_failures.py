@@ -66,6 +66,11 @@ def stopped_ranks(cluster: Cluster) -> list[FailedRank]:
     return _first(cluster, lambda entry: entry.detail.get("state") in STOPPED)
 
 
+def starved_ranks(cluster: Cluster) -> list[FailedRank]:
+    """The ranks that had no processor for most of a stage, in their first such stage."""
+    return _first(cluster, lambda entry: bool(entry.detail.get("starved")))
+
+
 def died_ranks(cluster: Cluster) -> list[FailedRank]:
     """The ranks whose process ended by itself or from outside, but not by the doctor's hand, in the stage it was in."""
     ended = _first(cluster, lambda entry: bool(entry.detail.get("died") or entry.detail.get("killed")))

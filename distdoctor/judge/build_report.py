@@ -42,6 +42,9 @@ def assemble(
     wanted = STAGES[: max(top, position(until) if until else -1) + 1]
     stages = tuple(s for node in cluster.nodes for s in _stages(cluster, node, wanted, judgement.findings))
     unexplained = tuple(_unexplained(stages, judgement.findings))
+    here = {node.name for node in cluster.nodes}
+    # What says of nodes that are here that something could not be told says why it could not.
+    told = any(f.incomplete and here.issuperset(f.nodes) for f in judgement.findings)
     crashed = tuple(
         f"the check {broken.strip()} (it crashed; what it looks for was not judged)" for broken in judgement.broken
     )
@@ -57,7 +60,7 @@ def assemble(
         stages=stages,
         findings=judgement.findings,
         ignored=judgement.ignored,
-        notes=(*dict.fromkeys((*notes, *_twice(cluster), *unexplained, *crashed)),),
+        notes=(*dict.fromkeys((*notes, *_twice(cluster), *(() if told else unexplained), *crashed)),),
         details=_details(cluster),
         checks=tuple(coverage(cluster, judgement, nodes, stages)),
     )

@@ -55,6 +55,12 @@ def localhost(declared: bool) -> Facts:
     return waited_in_vain(a), with_meeting(waited_in_vain(b), hosted=True)
 
 
+def elastic(least: int) -> Facts:
+    """--nnodes MIN:2 with an endpoint on localhost, and nobody else came."""
+    a, _ = localhost(False)
+    return (with_plan(a, min_nodes=least, rdzv_backend="c10d"),)
+
+
 def localhost_on_one() -> Facts:
     a, b = healthy(2, declared=True)
     b = with_network(with_master(b, "localhost", own=True, resolved=["127.0.0.1"]), primary=None)
@@ -85,6 +91,8 @@ ROWS = [
     Row("node 1's address", node_1s_address, BOTH),
     Row("localhost", lambda: localhost(True), BOTH),
     Row("localhost, no ranks declared", lambda: localhost(False), BOTH),
+    Row("localhost, an elastic job that one node starts", lambda: elastic(1), ("host0",), severity="warn"),
+    Row("localhost, an elastic job of two at least", lambda: elastic(2), ("host0",)),
     Row("localhost on one", localhost_on_one, ("host1",)),
 ]
 

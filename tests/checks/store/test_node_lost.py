@@ -52,7 +52,7 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
-    LookAlike("it got no processor, and came after node 0's end", late),
+    LookAlike("it got no processor, and came after node 0's end", late, "host/processor-starved"),
     LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
 ]
 

@@ -98,7 +98,7 @@ def missing_text(*facts: NodeFacts) -> str:
 
 
 ROWS = [
-    Row("one of 2:3, which start without it", lambda: elastic(2), ("node2",), severity="warn", together=True),
+    Row("one of 2:3, which start without it", lambda: elastic(2), ("node2",), severity="info", together=True),
     Row("one of 3:3", lambda: elastic(3), ("node2",), together=True),
     Row("one of 2:3, static", lambda: elastic(2, "static"), ("node2",), together=True),
     Row("node 1 missing", lambda: missing(1), ("node1",)),
@@ -181,6 +181,14 @@ def test_who_has_facts_here_came_and_is_told_why_it_did_not_meet() -> None:
     assert "host1 did not meet host0: waited 60 s for 10.77.0.10:29500; at last 10.77.0.10:29500 refused" in text
     assert "never came" not in text and "Run `" not in text
     assert "node1 never came within 60 s" in missing_text(zero)
+
+
+def test_nodes_that_may_come_are_not_told_to_be_needed() -> None:
+    """--nnodes 2:3: torchrun starts with two once its last call is over."""
+    text = missing_text(*elastic(2))
+    assert "node2 did not come within 1 s; here are host0 and host1: the job (--nnodes 2:3) starts with as many" in text
+    assert "never came" not in text and "To have node2 in the job from its start: run `" in text
+    assert judged(*elastic(2)).verdict == "pass" and judged(*elastic(3)).verdict == "incomplete"
 
 
 def test_a_rank_that_did_not_come_is_not_its_node() -> None:
