@@ -39,6 +39,7 @@ from distdoctor.check_api import (
     Fix,
     Line,
     Node,
+    absent_nodes,
     claims_node0,
     contact_text,
     master_means_itself,
@@ -46,7 +47,6 @@ from distdoctor.check_api import (
     reachable_address,
     route_obstacle,
     set_master_fixes,
-    starts_without_the_rest,
     together,
 )
 
@@ -214,7 +214,7 @@ def finding(cluster: Cluster, bad: list[Node]) -> Finding:
     return Finding.about(
         bad,
         f"MASTER_ADDR {together(values)} on {names_of(bad)} {why}.",
-        severity="warn" if looped and all(map(starts_without_the_rest, bad)) else "fail",
+        severity="warn" if looped and all(map(absent_nodes.starts_without_the_rest, bad)) else "fail",
         evidence=(line for node in bad for line in evidence(node)),
         fixes=fixes(cluster, bad),
     )

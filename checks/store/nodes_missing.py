@@ -38,7 +38,6 @@ from distdoctor.check_api import (
     contact_text,
     node0_name,
     some_of,
-    starts_without_the_rest,
 )
 
 SEVERITY = "fail"
@@ -145,14 +144,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def finding(
     cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...], roll: list[str]
 ) -> Finding:
-    fix = fix_text(cluster, zero, absent, ranks)
-    if without_them(zero, outside):
+    fix, needless = fix_text(cluster, zero, absent, ranks), without_them(zero, outside)
+    if needless:
         fix = f"To have {some_of(absent)} in the job from its start: {fix[0].lower()}{fix[1:]}"
     return Finding.about(
         absent,
         summary(cluster, zero, outside, absent, ranks),
-        title=title(cluster, zero, outside, absent),
-        severity="info" if without_them(zero, outside) else "fail",
+        title=title(cluster, zero, absent, needless),
+        severity="info" if needless else "fail",
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
@@ -160,15 +159,15 @@ def finding(
     )
 
 
-def title(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str]) -> str:
-    if without_them(zero, outside):
+def title(cluster: Cluster, zero: Node | None, absent: list[str], needless: bool) -> str:
+    if needless:
         return "Nodes that may come, and need not, did not"
     return "Some nodes did not meet node 0" if zero is not None and all_elsewhere(cluster, zero, absent) else ""
 
 
 def without_them(zero: Node | None, outside: list[Node]) -> bool:
     """Whether the job is an elastic one that starts all the same, and nobody is known to have tried in vain."""
-    return zero is not None and not outside and starts_without_the_rest(zero)
+    return zero is not None and not outside and absent_nodes.starts_without_the_rest(zero)
 
 
 def by_reason(outside: list[Node], absent: list[str]) -> list[list[str]]:
@@ -191,7 +190,7 @@ def reason(node: Node) -> object:
 
 
 def at(cluster: Cluster, rank: int) -> str:
-    """Where a rank that did not come belongs: the node whose own facts say so, else none that is known."""
+    """Where a rank that did not come belongs, by the node's own facts, where they are here."""
     owner = next((n for n in cluster.nodes if rank in n.ranks or n.plan.rank == rank), None)
     return owner.name if owner else f"node{rank}"
 
@@ -242,8 +241,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         return f"{some_of(absent)} (node 0) was not reached: {outside_text(outside[0])}."
     meeting = zero.meeting
     waited = f" within {meeting.waited:.0f} s" if meeting.waited else ""
-    if all_elsewhere(cluster, zero, absent):
-        # Their own facts are here, so that they did come; only not to where node 0 was.
+    if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
         seen = outside_text(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
@@ -253,8 +251,8 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     came = [node.name for node in cluster.nodes if node.name not in absent]
     told = f"here {_is(came)} {some_of(came)}"
     if without_them(zero, outside):
-        more = f"the job (--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}) starts with as many, and need not wait"
-        return f"{some_of(absent)} did not come{waited}; {told}: {more}."
+        asked = f"--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}"
+        return f"{some_of(absent)} did not come{waited}; {told}: the job ({asked}) starts with as many."
     return f"{some_of(absent)} never came{waited}; {told}."
 
 
@@ -279,11 +277,9 @@ def _is(several: Sequence[object]) -> str:
 def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"Start node 0 ({absent[0]}), and look at what it says there."
-    if all_elsewhere(cluster, zero, absent):
-        # They were started: what kept them out is to be cured, not that.
+    if all_elsewhere(cluster, zero, absent):  # started: what kept them out is to be cured
         return f"{some_of(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
-    if ranks and {*absent} <= met(cluster, zero):
-        # The launcher started them with those that came.
+    if ranks and {*absent} <= met(cluster, zero):  # the launcher started them with those that came
         late = "one that was only late comes with a longer --wait"
         return f"Look at what {counted(ranks)} said on {some_of(absent)}; {late}."
     if ranks:
@@ -294,11 +290,5 @@ def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tupl
     if plan.everywhere:
         where = f"a batch script runs on one node of its job; nothing starts the line on {some_of(absent)}"
         return f"Put `{plan.everywhere}` before the line, and before torchrun: {where}."
-    shared = zero.meeting.token == "agreed"
-    before = f"with the DISTDOCTOR_TOKEN of {zero.name} before it, " if shared else ""
-    given = plan.sources.get("nproc_per_node", "").startswith("--")
-    each = f" --nproc-per-node {plan.nproc_per_node}" if given else ""
-    where = f"--master-addr {plan.master_addr} --master-port {plan.master_port}"
-    line = f"distdoctor check --nnodes {plan.nnodes}{each} {where}"
-    how = f"({before}add --node-rank where you give it)"
-    return f"Run `{line}` on {some_of(absent)} {how}, and look at what it says there."
+    line, how = absent_nodes.line_for_them(zero)
+    return f"Run `{line}` on {some_of(absent)}{how}, and look at what it says there."

@@ -53,7 +53,6 @@ Nodes, ranks and what is planned for them:
     NO_GLOO                  why a finding about gloo is a warning where the job does not use it
     node0_name               what node 0 is called, whether or not its facts are here
     claims_node0             whether a node takes itself for node 0
-    starts_without_the_rest  whether an elastic job starts with those who came to node 0
     store_host               node 0, where its facts say that it hosts the store
     met_other_run            whether a node 0 met another run of the check on its port
     has_other_hosts          whether other hosts take part
@@ -212,8 +211,8 @@ from distdoctor.check_api.fixes import (
 )
 from distdoctor.check_api.link_findings import (
     MAX_LINKS_LISTED, SPARED_BY_GLOO, cut_after_accept, how_links_fail, link_arrows, link_culprits, link_finding,
-    link_finding_by_need, link_needed, link_severity, links_blocked_by_rules, open_links_fixes,
-    own_addresses_filtered, source_addresses,
+    link_finding_by_need, link_needed, link_severity, links_blocked_by_rules, open_links_fixes, own_addresses_filtered,
+    source_addresses,
 )
 from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
 from distdoctor.check_api.link_rates import (
@@ -232,7 +231,7 @@ from distdoctor.check_api.node_addresses import data_interface, master_means_its
 from distdoctor.check_api.node_addresses import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
     claims_node0, gloo_dials, has_other_hosts, makes_gloo_group, missing_node_ranks, missing_ranks, node0_name,
-    met_other_run, planned_rank_count, plans_nccl_group, rank_count, starts_without_the_rest, store_host,
+    met_other_run, planned_rank_count, plans_nccl_group, rank_count, store_host,
 )
 from distdoctor.check_api.rank_failures import (
     FailedRank, accused_by_errors, by_luck, died_ranks, errors_with_words, failed_by_themselves, failed_ranks,
@@ -295,9 +294,7 @@ __all__ = [
     "ranks_to_blame", "rdma", "reachable_address", "reads_hosts_file", "repair_route_fix", "rightful_master_target",
     "route_obstacle", "route_obstacle_seen", "route_obstacles", "same_rendezvous", "set_launch_fix", "set_master_fixes",
     "setting_effect", "shared_master_address", "shorten_error", "slow_links", "some_of", "source_addresses",
-    "starts_without_the_rest",
     "starved_ranks", "still_importing_torch", "stopped_ranks", "store_host", "store_host_tried", "taken_port_finding",
-    "together",
-    "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed", "variable_meant",
-    "wrongly_picked",
+    "together", "torch_error_seen", "torch_remedies", "two_jobs_fixes", "unreadable", "usual_link_speed",
+    "variable_meant", "wrongly_picked",
 ]

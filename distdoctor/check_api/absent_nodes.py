@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from shlex import quote
 
+from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import MeetingFacts
 
@@ -62,3 +64,27 @@ def missing_ranks(
         local = next(others, None) if number in places else None
         names.append(owner.name if owner else local.name if local else f"node{number}")
     return list(dict.fromkeys(names)), ranks
+
+
+def starts_without_the_rest(zero: Node) -> bool:
+    """Whether those who came to node 0 are as many as an elastic job (--nnodes MIN:MAX) starts with, which c10d lets it
+    do once its ``last_call_timeout`` (30 s) is over (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
+    plan = zero.plan
+    return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
+
+
+def line_for_them(zero: Node) -> tuple[str, str]:
+    """The line to run on nodes that did not come to node 0, started once per node, and what goes with it."""
+    plan = zero.plan
+    line = f"distdoctor check --nnodes {f'{plan.min_nodes}:{plan.nnodes}' if plan.min_nodes else plan.nnodes}"
+    if plan.sources.get("nproc_per_node", "").startswith("--"):
+        line += f" --nproc-per-node {plan.nproc_per_node}"
+    how = [f"with the DISTDOCTOR_TOKEN of {zero.name} before it"] if zero.meeting.token == "agreed" else []
+    if plan.rdzv_backend == "c10d":
+        line += f" --rdzv-backend c10d --rdzv-endpoint {endpoint(str(plan.master_addr), plan.master_port)}"
+    else:
+        line += f" --master-addr {plan.master_addr} --master-port {plan.master_port}"
+        how.append("add --node-rank where you give it")
+    if plan.run_id != "none":
+        line += f" --rdzv-id {quote(plan.run_id)}"
+    return line, f" ({', '.join(how)})" if how else ""

@@ -32,13 +32,6 @@ def claims_node0(node: Node) -> bool:
     return bool(network.master_is_own)
 
 
-def starts_without_the_rest(zero: Node) -> bool:
-    """Whether those who came to node 0 are as many as an elastic job (--nnodes MIN:MAX) starts with, which c10d lets it
-    do once its ``last_call_timeout`` (30 s) is over (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
-    plan = zero.plan
-    return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
-
-
 def met_other_run(node: Node) -> bool:
     """Whether another run of the check has the port of this node, which its own plan makes node 0.
 

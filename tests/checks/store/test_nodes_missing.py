@@ -187,6 +187,7 @@ def test_nodes_that_may_come_are_not_told_to_be_needed() -> None:
     """--nnodes 2:3: torchrun starts with two once its last call is over."""
     text = missing_text(*elastic(2))
     assert "node2 did not come within 1 s; here are host0 and host1: the job (--nnodes 2:3) starts with as many" in text
+    assert "--nnodes 2:3 --rdzv-backend c10d --rdzv-endpoint 10.77.0.10:29500` on node2, and" in text
     assert "never came" not in text and "To have node2 in the job from its start: run `" in text
     assert judged(*elastic(2)).verdict == "pass" and judged(*elastic(3)).verdict == "incomplete"
 
