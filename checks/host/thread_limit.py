@@ -11,11 +11,13 @@ A limit of processes and threads is used up: the user's (ulimit -u; root has non
 docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit), or the machine's (kernel.threads-max, kernel.pid_max).
 A rank has some four threads with a gloo group, and as many more as it computes with: one where torchrun starts several
 on a node (OMP_NUM_THREADS=1), else one for each CPU; numpy's OpenBLAS makes as many again. libgomp counts the host's
-cores, not those of the container.
+cores, not those of the container. Or no thread is allowed at all: the seccomp profile of an older Docker answers
+clone3(), by which glibc starts threads, with EPERM.
 
 Fix
 ---
-Raise the limit that is named; OMP_NUM_THREADS=cores/ranks; end ranks of earlier runs.
+Raise the limit that is named; OMP_NUM_THREADS=cores/ranks; end ranks of earlier runs. Of the seccomp profile: update
+Docker and libseccomp on the host.
 
 When it is harmless
 -------------------
@@ -48,6 +50,10 @@ CALLED = {
     "numbers": "the limit of process numbers (kernel.pid_max)",
 }
 WORDS = ("Resource temporarily unavailable", "can't start new thread", "Thread creation failed")
+UNKNOWN_CALL = (
+    "Update Docker and libseccomp on the host: their seccomp profile does not know the call. Until then, without it."
+)
+SANDBOX_OFF = ("docker run --security-opt seccomp=unconfined ...",)
 LOG = (
     Line(
         "blas_thread_init",
@@ -100,7 +106,19 @@ class Room:
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    tight = {node: room for node in cluster.nodes if (room := tightest(node)) and room.left < AMPLE * need(node)}
+    forbidden = [node for node in cluster.nodes if node.limits.threads_forbidden]
+    if forbidden:
+        yield Finding.about(
+            forbidden,
+            f"No thread can be started on {names_of(forbidden)}: a sandbox forbids it.",
+            evidence=(f"{node.name}: clone3() ends with EPERM, and starting a thread fails" for node in forbidden),
+            fixes=[Fix.on(forbidden, UNKNOWN_CALL, commands=SANDBOX_OFF)],
+        )
+    tight = {
+        node: room
+        for node in cluster.nodes
+        if node not in forbidden and (room := tightest(node)) and room.left < AMPLE * need(node)
+    }
     if not tight:
         return
     said = errors_with_words(cluster, WORDS)

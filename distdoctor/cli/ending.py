@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import resource
@@ -18,9 +17,8 @@ from distdoctor.launch.lost import lost
 from distdoctor.launch.spokesman import speaks as first_of_several
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
+from distdoctor.probes.process_room import threads_forbidden
 
-CLONE3 = 435
-"""Its number on every architecture of Linux but Alpha."""
 _BEGAN = time.monotonic()
 _REPORT = threading.Lock()
 """Held by whoever writes the report, and never given back: there is one."""
@@ -62,13 +60,6 @@ def without_report(text: str, status: int, words: Sequence[str], note: str | Non
     return status
 
 
-def _clone3_forbidden() -> bool:
-    """Whether clone3() is answered with EPERM: glibc starts threads by it, and in another way only where there is none
-    (ENOSYS; moby issue 42680). Without arguments it starts nothing: EINVAL."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    return libc.syscall(CLONE3, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM
-
-
 def shortage(err: BaseException | None) -> str | None:
     """Which limit of this process, or which package, made it fail, where it was one, also where that is only behind
     ``err``."""
@@ -82,7 +73,7 @@ def shortage(err: BaseException | None) -> str | None:
         if number == errno.EAGAIN or (isinstance(err, RuntimeError) and "start new thread" in str(err)):
             soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
             limit = "unlimited" if soft == resource.RLIM_INFINITY else soft
-            if _clone3_forbidden():
+            if threads_forbidden():
                 return (
                     "no thread can be started: clone3() is forbidden here, as by a seccomp profile that is older than "
                     "it (update Docker and libseccomp on the host, or try docker run --security-opt seccomp=unconfined)"

@@ -53,6 +53,23 @@ def addresses(name: str) -> list[str]:
     return list(dict.fromkeys(_written(row[4]) for row in rows))
 
 
+def of_store(name: str) -> list[str]:
+    """The same as the TCPStore's client asks for it, which takes IPv4 addresses as IPv6 ones, too (socket.cpp,
+    ``AI_V4MAPPED | AI_ALL``): glibc then reads ``::1 localhost`` in /etc/hosts as 127.0.0.1 as well, and that is what
+    works without IPv6."""
+    found = addresses(name)
+    if found != ["::1"]:
+        return found
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as tried:
+            tried.bind(("::1", 0))
+    except OSError:
+        with suppress(OSError):
+            rows = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
+            return [*(str(row[4][0]) for row in rows), *found]
+    return found
+
+
 def _written(where: tuple[object, ...]) -> str:
     address, zone = str(where[0]).partition("%")[0], where[3] if len(where) > 3 else 0
     return f"{address}%{socket.if_indextoname(int(str(zone)))}" if zone else address
@@ -196,6 +213,7 @@ def _new_file(folder: str) -> int:
 
 QUESTIONS: dict[str, Callable[[str], list[str]]] = {
     "addresses": addresses,
+    "of_store": of_store,
     "name": name,
     "announced": announced,
     "folder": folder,

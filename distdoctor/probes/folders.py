@@ -24,6 +24,10 @@ USES = (
 """Variables that name a folder in which torch, Triton, Hugging Face's libraries or Python write."""
 BELOW_HOME = {".cache": "XDG_CACHE_HOME", ".triton": "TRITON_CACHE_DIR"}
 """Folders in HOME that are used where no such variable names another."""
+LOCKED = ("HF_HOME", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+"""Folders in which Hugging Face's libraries and torch.compile lock files (by the package filelock, with flock(2))."""
+DOWNLOADS = ".cache/huggingface"
+"""What Hugging Face's libraries use in HOME where no variable names another: there where they have been used."""
 TEMPORARY = "/tmp"
 """What TMPDIR is where it is not set; also the use told of it then."""
 SECONDS = 1.0
@@ -35,7 +39,12 @@ async def probe(env: Mapping[str, str]) -> tuple[Folder, ...]:
     uses = await in_time(lambda: list(named(env)), SECONDS) or list(_by_variables(env))
     real = await in_time(lambda: [os.path.realpath(path) for _, path in uses], SECONDS) or [path for _, path in uses]
     unique = dict(zip(reversed(real), reversed(uses), strict=True))
-    return tuple(await asyncio.gather(*(_look(use, path, place) for place, (use, path) in reversed(unique.items()))))
+    locked = await in_time(lambda: {path for use, path in uses if _locks(use, path, env)}, SECONDS) or set()
+    return tuple(
+        await asyncio.gather(
+            *(_look(use, path, place, path in locked) for place, (use, path) in reversed(unique.items()))
+        )
+    )
 
 
 def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -62,15 +71,26 @@ def _by_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield use, path
 
 
+def _locks(use: str, path: str, env: Mapping[str, str]) -> bool:
+    """Whether something locks files there."""
+    if use == "HOME":
+        named = env.get("HF_HOME") or env.get("XDG_CACHE_HOME")
+        return not named and os.path.isdir(os.path.join(path, DOWNLOADS))
+    return use in LOCKED
+
+
 def _closed(path: str) -> bool:
     return os.path.lexists(path) and not os.access(path, os.W_OK | os.X_OK)
 
 
-async def _look(use: str, path: str, real: str) -> Folder:
+async def _look(use: str, path: str, real: str, locked: bool) -> Folder:
     reply = await ASKER.ask("folder", path, SECONDS)
     kind, source = mount(real)
     if len(reply.found) != 6:
         return Folder(use, path, "timeout" if reply.timed_out else "", filesystem=kind, source=source)
     said, free, files, noexec, near, leads = reply.found
     left = None if int(files) < 0 else int(files)
-    return Folder(use, path, said, int(free), left, kind, source, bool(noexec), near, leads)
+    error = ""
+    if locked and not said:
+        error = next(iter((await ASKER.ask("lock", near or path, SECONDS)).found), "")
+    return Folder(use, path, said, int(free), left, kind, source, bool(noexec), near, leads, error)

@@ -10,7 +10,7 @@ from distdoctor.knowledge import gloo, nccl
 from distdoctor.model.facts import HostFacts, Interface
 from distdoctor.probes import limits, sysctls
 from distdoctor.probes.connect import connect
-from distdoctor.probes.interfaces import can_bind, interfaces, owned
+from distdoctor.probes.interfaces import can_bind, hidden, interfaces, owned
 from distdoctor.probes.names import announced, closed, hosts_lines, resolve, sources
 
 REACHED_SECONDS = 1.5
@@ -40,6 +40,7 @@ async def probe(
         name_sources=sources(),
         hosts_file_closed=closed(),
         sysctls=sysctls.probe(),
+        interfaces_hidden=hidden(),
     )
 
 

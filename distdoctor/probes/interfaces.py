@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import socket
+import struct
 from collections.abc import Sequence
 
 import psutil
@@ -12,10 +16,31 @@ from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Route
 
 _UNKNOWN = 0xFFFF
+_GET_FLAGS, _GET_ADDRESS, _GET_NETMASK = 0x8913, 0x8915, 0x891B
+"""SIOCGIF* of netdevice(7): of one interface by its name, without netlink."""
+_UP, _LOOPBACK = 0x1, 0x8
+_NAMES, _OF_IPV6 = "/sys/class/net", "/proc/net/if_inet6"
+
+
+def hidden() -> str:
+    """Why getifaddrs() fails, as the errno's name; empty: it does not. It asks the kernel over a netlink socket, which
+    a sandbox may forbid (systemd's RestrictAddressFamilies=)."""
+    try:
+        psutil.net_if_addrs()
+    except OSError as err:
+        return errno.errorcode.get(err.errno or 0, "")
+    return ""
 
 
 def interfaces() -> tuple[Interface, ...]:
-    """Every interface with its addresses, in the order of getifaddrs()."""
+    """Every interface with its addresses, in the order of getifaddrs(); where that fails, what is seen without it."""
+    try:
+        return _listed()
+    except OSError:
+        return _one_by_one()
+
+
+def _listed() -> tuple[Interface, ...]:
     stats = psutil.net_if_stats()
     found = []
     for name, entries in psutil.net_if_addrs().items():
@@ -38,6 +63,42 @@ def interfaces() -> tuple[Interface, ...]:
             )
         )
     return tuple(found)
+
+
+def _one_by_one() -> tuple[Interface, ...]:
+    """Each interface by its name, with its first IPv4 address: no more of them are told so."""
+    ipv6: dict[str, list[tuple[str, int]]] = {}
+    for row in _rows(_OF_IPV6):  # address, index, length of the prefix, scope, flags, name (linux/net/ipv6/addrconf.c)
+        if len(row) == 6:
+            address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0]))
+            ipv6.setdefault(row[5], []).append((address, int(row[2], 16)))
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for name in _names():
+            flags = struct.unpack("=H", _told(asked, _GET_FLAGS, name)[16:18])[0]
+            pairs = list(ipv6.get(name, ()))
+            if (own := _told(asked, _GET_ADDRESS, name)[20:24]) != bytes(4):
+                mask = _told(asked, _GET_NETMASK, name)[20:24]
+                pairs.insert(0, (socket.inet_ntoa(own), int.from_bytes(mask, "big").bit_count()))
+            addresses, lengths = tuple(a for a, _ in pairs), tuple(n for _, n in pairs)
+            found.append(Interface(name, addresses, lengths, bool(flags & _UP), bool(flags & _LOOPBACK)))
+    return tuple(found)
+
+
+def _names() -> list[str]:
+    try:
+        return sorted(os.listdir(_NAMES))
+    except OSError:
+        return []
+
+
+def _told(asked: socket.socket, request: int, name: str) -> bytes:
+    """An ``ifreq``, filled in; with nothing but zeros behind the name where the kernel does not tell."""
+    question = struct.pack("=16s24x", name.encode()[:15])
+    try:
+        return fcntl.ioctl(asked.fileno(), request, question)
+    except OSError:
+        return bytes(40)
 
 
 def _agreed(speed: int) -> int | None:

@@ -46,6 +46,7 @@ def probe() -> Limits:
         threads_max=_number("/proc/sys/kernel/threads-max"),
         pid_max=pid_max,
         pids_seen=process_room.seen(pid_max),
+        threads_forbidden=process_room.threads_forbidden(),
     )
 
 

@@ -19,10 +19,10 @@ from distdoctor.probes.threads import in_thread
 ENDING_SECONDS = 0.5
 STARTING_SECONDS = 10.0
 """How long a question may wait for a processor before it begins: that is no slow name server."""
-Question = Literal["addresses", "name", "announced", "folder", "lock", "seen"]
-"""``addresses``: of a name. ``name``: of an address. ``announced``: what torchrun calls this host, and its own.
-``folder``: whether a file can be written there. ``lock``: whether it can be locked. ``seen``: whether another node's
-is there."""
+Question = Literal["addresses", "of_store", "name", "announced", "folder", "lock", "seen"]
+"""``addresses``: of a name; ``of_store``: as a TCPStore's client asks for it. ``name``: of an address. ``announced``:
+what torchrun calls this host, and its own. ``folder``: whether a file can be written there. ``lock``: whether it can be
+locked. ``seen``: whether another node's is there."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,13 @@ never answers and the next one does, the name has an address, however long it ta
 
 
 async def resolve(name: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
-    """getaddrinfo(name) as gloo and the TCPStore call it: any family, stream sockets, addresses in order."""
+    """getaddrinfo(name) as gloo calls it: any family, stream sockets, addresses in order."""
     return await _look_up("addresses", name, seconds)
+
+
+async def resolve_store(name: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
+    """The addresses of a store's host, as a TCPStore's client asks for them."""
+    return await _look_up("of_store", name, seconds)
 
 
 async def reverse(address: str, seconds: float = RESOLVE_SECONDS) -> Resolution:

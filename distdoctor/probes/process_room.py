@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
+CLONE3 = 435
+"""Its number on every architecture of Linux but Alpha."""
 CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 21, 24
 FAR = 1 << 17
 """A user's limit from which nobody counts: Linux gives half of threads-max, and the whole of /proc would be read."""
@@ -73,6 +78,19 @@ def on_machine() -> int | None:
     fields = _text("/proc/loadavg").split()
     count = fields[3].partition("/")[2] if len(fields) > 3 else ""
     return int(count) if count.isdecimal() else None
+
+
+def threads_forbidden() -> bool:
+    """Whether no thread can be started because clone3() is answered with EPERM: glibc starts threads by it, and in
+    another way only where there is none (ENOSYS; moby issue 42680). Without arguments it starts nothing: EINVAL."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(CLONE3, 0, 0) != -1 or ctypes.get_errno() != errno.EPERM:
+        return False
+    try:
+        threading.Thread(target=int, daemon=True).start()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _capabilities() -> int:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from distdoctor.probes.process_room import threads_forbidden
+
 T = TypeVar("T")
 
 
@@ -21,6 +23,7 @@ async def in_time(function: Callable[[], T], seconds: float) -> T | None:
 
 async def in_thread(function: Callable[[], T], seconds: float) -> T:
     """``function()`` in a daemon thread. Raises asyncio.TimeoutError after ``seconds``; the thread is then left behind.
+    So it does at once in a sandbox that forbids threads.
 
     The thread cannot keep the process alive, as those of an executor would.
     """
@@ -45,5 +48,10 @@ async def in_thread(function: Callable[[], T], seconds: float) -> T:
         except RuntimeError:  # the loop is closed: nobody waits for this any more
             pass
 
-    threading.Thread(target=run, daemon=True, name="distdoctor:probe").start()
+    try:
+        threading.Thread(target=run, daemon=True, name="distdoctor:probe").start()
+    except RuntimeError:
+        if not threads_forbidden():
+            raise
+        raise asyncio.TimeoutError from None
     return await asyncio.wait_for(future, seconds)

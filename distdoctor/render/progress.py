@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distdoctor.model.observer import Observer, Silent
@@ -54,6 +55,12 @@ class UnderWay:
         return what, took, f" (at most {most:.0f} s)" if most is not None else ""
 
 
+def _beside(function: Callable[[], None], name: str) -> None:
+    """Run it in a thread of its own; where no further thread is allowed, it is left out."""
+    with suppress(RuntimeError):
+        threading.Thread(target=function, name=name, daemon=True).start()
+
+
 class Plain:
     """For a stderr that is no terminal: one line per event, and a heartbeat in long waits.
 
@@ -70,7 +77,7 @@ class Plain:
         """When the roll was called last: as long as it is, its lines tell what is waited for."""
         self._closed = threading.Event()
         if not quiet:
-            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+            _beside(self._beat, "heartbeat")
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
         """Remember what is being done, for the heartbeat."""
@@ -146,7 +153,7 @@ class Terminal:
         self._under_way = UnderWay()
         self._drawn = False
         self._closed = threading.Event()
-        threading.Thread(target=self._spin, name="spinner", daemon=True).start()
+        _beside(self._spin, "spinner")
 
     def stage_started(self, stage: str, most: float | None = None) -> None:
         """Show the stage."""

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from distdoctor.render.exit_status import INCOMPLETE
 
@@ -28,7 +29,8 @@ class Guard:
 
     def start(self) -> None:
         """Begin to wait."""
-        self._timer.start()
+        with suppress(RuntimeError):  # no further thread is allowed: its own deadlines are left to this process
+            self._timer.start()
 
     def cancel(self) -> None:
         """It went well."""

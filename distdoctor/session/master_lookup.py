@@ -27,7 +27,7 @@ class MasterLookup:
         name = self._recorder.options.plan.master_addr
         if name is None:
             return
-        master = asyncio.ensure_future(names.resolve(name))
+        master = asyncio.ensure_future(names.resolve_store(name))
 
         async def backwards() -> Resolution:
             found = await asyncio.shield(master)
@@ -42,7 +42,7 @@ class MasterLookup:
         if plan.master_addr is None:
             note(primary=interfaces.reachable_address(ours))
             return
-        master = await (self._early.pop("master", None) or names.resolve(plan.master_addr))
+        master = await (self._early.pop("master", None) or names.resolve_store(plan.master_addr))
         if not master.addresses:
             note(
                 master=master,

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from distdoctor import __version__
-from distdoctor.cli.ending import CLONE3, shortage
+from distdoctor.cli.ending import shortage
 from distdoctor.model.facts import FactsFile, encode
+from distdoctor.probes.process_room import CLONE3
 from tests.cli.endings import SECONDS, one_document, shell, site, started
 from tests.facts_builder import healthy
 from tests.helpers.commands import doctor
 from tests.helpers.namespaces import ENV
-from tests.helpers.sandbox import FORBID
+from tests.helpers.sandbox import forbid
 
 
 class TestBadCommandLines:
@@ -190,7 +191,7 @@ def test_a_package_that_is_hidden_is_no_fault_to_be_reported() -> None:
 
 STARTED = """
 import threading
-from distdoctor.cli.ending import CLONE3, shortage
+from distdoctor.cli.ending import shortage
 try:
     threading.Thread(target=print).start()
 except RuntimeError as err:
@@ -199,7 +200,7 @@ except RuntimeError as err:
 
 
 def test_threads_that_a_sandbox_forbids_are_no_limit_of_their_number() -> None:
-    code = FORBID.format(number=CLONE3) + STARTED
+    code = forbid(CLONE3) + STARTED
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60, check=False
     )

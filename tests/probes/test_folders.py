@@ -7,11 +7,12 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from distdoctor.probes import asker, folders
-from distdoctor.probes.look_up import ASKER
+from distdoctor.probes.look_up import ASKER, Reply
 from tests.helpers.namespaces import lines_of
 
 _SHOW = """
@@ -122,3 +123,30 @@ def test_a_cache_below_the_home_is_told_where_it_is_a_link(tmp_path: Path) -> No
     env = {"HOME": str(tmp_path), "TMPDIR": "/tmp"}
     assert [use for use, _ in folders.named(env)] == ["TMPDIR", "HOME", "HOME/.cache", "."]
     assert "HOME/.cache" not in [use for use, _ in folders.named({**env, "XDG_CACHE_HOME": "/x"})]
+
+
+def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In HF_HOME and torch.compile's cache; in HOME where downloads are, and no variable names another place."""
+    asked: list[str] = []
+    real = ASKER.ask
+
+    async def ask(what: Any, of: str, seconds: float, hurry: bool = False) -> Reply:
+        if what == "lock":
+            asked.append(of)
+            return Reply(("ENOLCK",))
+        return await real(what, of, seconds, hurry)
+
+    monkeypatch.setattr(ASKER, "ask", ask)
+    home, hub, cache = (tmp_path / name for name in ("home", "hub", "cache"))
+    for folder in (home, hub, cache):
+        folder.mkdir()
+    env = {"HOME": str(home), "TMPDIR": str(tmp_path)}
+    try:
+        assert not any(one.lock_error for one in asyncio.run(folders.probe(env))) and asked == []
+        (home / ".cache/huggingface").mkdir(parents=True)
+        assert {one.use for one in asyncio.run(folders.probe(env)) if one.lock_error} == {"HOME"}
+        env |= {"HF_HOME": str(hub / "not-there"), "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        found = {one.use for one in asyncio.run(folders.probe(env)) if one.lock_error}
+        assert found == {"HF_HOME", "TORCHINDUCTOR_CACHE_DIR"} and asked == [str(home), str(hub), str(cache)]
+    finally:
+        ASKER.stop()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.helpers.namespaces import lines_of
+import subprocess
+import sys
+
+from tests.helpers.namespaces import ENV, lines_of
+from tests.helpers.sandbox import forbid
 
 _CODE = """
 import subprocess
@@ -19,3 +23,26 @@ def test_the_speed_that_was_agreed_upon() -> None:
     """veth tells of 10 Gbit/s; what is down, and what has no speed, of none."""
     lines = sorted(lines_of(_CODE, "--net", tools=("ip",)))
     assert lines == ["eth0 True 10000 False", "eth1 True 10000 False", "eth2 False None False", "lo False None False"]
+
+
+_HIDDEN = """
+from distdoctor.probes import interfaces
+before = interfaces.interfaces()
+assert interfaces.hidden() == ""
+{forbid}
+def named(found):
+    return [(one.name, one.addresses[:1], one.prefix_lengths[:1], one.up, one.loopback) for one in found]
+found = interfaces.interfaces()
+print(interfaces.hidden(), sorted(named(found)) == sorted(named(before)), "lo" in [one.name for one in found])
+"""
+SOCKET, AF_NETLINK = 41, 16
+"""The number of socket() on x86-64, and what it is called with."""
+
+
+def test_interfaces_that_a_sandbox_hides_are_seen_one_by_one() -> None:
+    """Without netlink sockets getifaddrs() has no answer; psutil asks it, as gloo and NCCL do."""
+    code = _HIDDEN.format(forbid=forbid(SOCKET, AF_NETLINK))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60, check=False
+    )
+    assert done.stdout.strip() in ("skip", "EPERM True True"), done.stderr

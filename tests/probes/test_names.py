@@ -301,3 +301,22 @@ print(*asyncio.run(resolve("fe80::a%eth0")).addresses, *asyncio.run(resolve("fd7
 
 def test_a_link_local_address_keeps_its_zone_without_which_nothing_reaches_it() -> None:
     assert lines_of(_LINK_LOCAL, "--net", tools=("ip",)) == ["fe80::a%eth0 fd77::a"]
+
+
+_NO_IPV6 = """
+import asyncio, subprocess
+from distdoctor.probes.names import resolve, resolve_store
+def sh(line): subprocess.run(line, shell=True, check=True)
+sh("ip link set lo up; mount -t tmpfs lab /mnt; echo '::1 localhost ip6-localhost' > /mnt/hosts")
+sh("mount --bind /mnt/hosts /etc/hosts")
+print(*asyncio.run(resolve_store("localhost")).addresses)
+sh("echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
+print(*asyncio.run(resolve("localhost")).addresses)
+print(*asyncio.run(resolve_store("localhost")).addresses)
+"""
+
+
+def test_without_ipv6_a_store_at_the_ipv6_localhost_is_reached_by_the_other() -> None:
+    """As its clients do (c10d asks for IPv4 addresses, too); gloo does not."""
+    found = lines_of(_NO_IPV6, "--net", "--mount", tools=("ip", "mount"))
+    assert found == ["::1", "::1", "127.0.0.1 ::1"]

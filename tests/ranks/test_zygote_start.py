@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from tests.helpers.namespaces import ENV
-from tests.helpers.sandbox import FORBID
+from tests.helpers.sandbox import forbid
 
 MEMFD_CREATE = 319
 WRITTEN = """
@@ -23,7 +23,7 @@ print(os.pread(file, 10, 0).decode(), os.fstat(file).st_nlink)
 
 
 def test_a_sandbox_without_memfd_create() -> None:
-    code = FORBID.format(number=MEMFD_CREATE) + WRITTEN
+    code = forbid(MEMFD_CREATE) + WRITTEN
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60, check=False
     )

@@ -174,6 +174,8 @@ class Folder:
     with. Empty: it is there, or that is not known."""
     leads_to: str = ""
     """Where that is a link to something that is not there: to what."""
+    lock_error: str = ""
+    """The errno's name where files there cannot be locked (flock(2)), as ENOLCK; empty: they can, or nobody tried."""
 
 
 @dataclass(frozen=True)
@@ -252,3 +254,5 @@ class HostFacts:
     """Settings of the kernel that jobs depend on, by their names; those that are not here or may not be read lack."""
     kernel_log: tuple[KernelLine, ...] | None = None
     """Of the last quarter of an hour, those that checks know which look at it; None where it may not be read."""
+    interfaces_hidden: str = ""
+    """The errno's name where getifaddrs() fails, as in a sandbox; ``interfaces`` is then seen in another way."""

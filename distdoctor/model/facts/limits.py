@@ -77,3 +77,5 @@ class Limits:
     pids_seen: int | None = None
     """How many processes and threads this process sees, where ``pid_max`` is that of a container: ``threads`` then
     counts others', too. None where it is the machine's."""
+    threads_forbidden: bool = False
+    """No thread can be started: a sandbox (seccomp) answers clone3() with EPERM."""

@@ -61,6 +61,7 @@ ROWS = [
     Row("the ranks cannot have their threads", refused, ("host1",), together=True),
     Row("the node itself cannot have a thread", refused_early, ("host1",), together=True),
     Row("the process of the store cannot have its threads", store_died, ("host0",), together=True),
+    Row("a sandbox that forbids threads", lambda: one(threads_forbidden=True), ("host1",), together=True),
     Row("a container's limit", lambda: one(pids_max=20, pids_used=6), ("host1",), "warn", together=True),
     Row(
         "the user's",

@@ -33,6 +33,7 @@ COMPOSITES = [
     merged(
         "1 node",
         "127.0.1.1 on one node alone",
+        "localhost is ::1 alone, without IPv6",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL, 4 ranks of one node",
     ),
     merged("two nodes on one host", "variables that are no UTF-8"),

@@ -8,7 +8,7 @@ from tests.lab.faults import inside, together
 from tests.lab.faults.host import clock
 from tests.lab.faults.launch import INIT_FILE, as_user, c10d, flag, late, shared_file, shell, variable
 from tests.lab.faults.links import docker0, jumbo_frames, plugged, second_network
-from tests.lab.faults.names import huge_hosts_file, no_name_server, own_name_at
+from tests.lab.faults.names import huge_hosts_file, name_at, no_name_server, own_name_at
 from tests.lab.faults.packet_filter import iptables, nft
 from tests.lab.faults.processes import busy
 from tests.lab.harness.launch import PORT, Fault, Launch, Start
@@ -90,6 +90,7 @@ SHAPES = [
     Shape("two nodes on each of two hosts", 2, setup=several_on_one_host(2), nproc=1),
     Shape("host names with dots", ["gpu01.site.example", "gpu02.site.example"]),
     Shape("127.0.1.1, and GLOO_SOCKET_IFNAME set rightly", setup=together(own_name_at("127.0.1.1", 0, 1), all_hosts("GLOO_SOCKET_IFNAME", "eth0"))),
+    Shape("localhost is ::1 alone, without IPv6", 1, setup=together(name_at(0, "localhost", "::1"), inside(0, "for one in all lo; do echo 1 > /proc/sys/net/ipv6/conf/$one/disable_ipv6; done")), master="localhost"),
     Shape("127.0.1.1 on one node alone", 1, setup=own_name_at("127.0.1.1", 0)),
     Shape("no entries for the peers", 3, master="10.77.0.10", peers_in_hosts_file=False),
     Shape("firewalls that let the peers in", setup=together(open_firewall(0, "{host1}"), open_firewall(1, "{host0}"))),

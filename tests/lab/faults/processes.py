@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.lab.harness.host import Host
+from tests.helpers.sandbox import forbid
+from tests.lab.harness.host import PRIVATE, Host
 from tests.lab.harness.launch import Fault, Launch
 
 APPEARS_WITHIN = 60.0
@@ -35,6 +37,26 @@ def busy(launch: Launch) -> None:
     """Every core of the machine has as much to do as it can."""
     for _ in range(os.cpu_count() or 1):
         launch.cluster[0].python("print('busy')\nwhile True: pass", wait_for="busy")
+
+
+def sandboxed(call: int, on: int, argument: int = -1) -> Fault:
+    """What is started on host ``on`` may not make this system call (its number on x86-64), or not with this first
+    argument, as in a container or unit."""
+    program = f"{PRIVATE}/lab/sandbox.py"
+
+    def inject(launch: Launch) -> None:
+        code = f"{forbid(call, argument)}\nos.execv(sys.argv[1], sys.argv[1:])\n"
+        launch.cluster[on].anchor.path(program).write_text(code)
+        for start in launch.on(on):
+            start.before += (f'set -- {sys.executable} -S -E {program} "$@"',)
+
+    return inject
+
+
+def sandbox_off(launch: Launch) -> None:
+    """Start the job without it."""
+    for start in launch.starts:
+        start.before = ()
 
 
 def starved(on: int, *ranks: int, others: int = 15) -> Fault:

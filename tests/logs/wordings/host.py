@@ -31,6 +31,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "host/ports-exhaustible",
         "node:1:2 [0] misc/socket.cc:409 NCCL WARN Call to bind failed: Address already in use",
     ),
+    (
+        "host/interfaces-hidden",
+        "RuntimeError: [enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:186] rv != "
+        "-1. -1 vs -1. Address family not supported by protocol",
+    ),
     ("host/open-files-limit", "RuntimeError: received 0 items of ancdata"),
     ("host/open-files-limit", "OSError: [Errno 24] Too many open files: '/data/x'"),
     (
