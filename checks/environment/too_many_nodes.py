@@ -52,10 +52,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return  # they have node ranks, hence two the same: that is said of them
     blamed = list(dict.fromkeys((*suspects, *late)))
     sure, wanted = len(blamed) == max(surplus, 0) + len(late), planned + max(surplus, len(late))
+    spare = spares(zero or late[0])
     yield Finding.about(
         blamed,
         f"{planned} node{'s' if planned != 1 else ''} were planned, and {names_of(blamed)} "
         f"{'came beside them' if sure else f'are {len(blamed)} for {len(blamed) - surplus} of these places'}.",
+        title="More nodes came than the job may have: the others are spares" if spare else "",
+        severity="info" if spare else "fail",
         ranks=(),
         unsure=not sure,
         evidence=(
@@ -72,6 +75,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+def spares(node: Node) -> bool:
+    """Whether the job is an elastic one: who comes beyond MAX waits until a place is free (torch/distributed/elastic/
+    rendezvous/dynamic_rendezvous.py, the redundancy list)."""
+    plan = node.plan
+    return plan.rdzv_backend == "c10d" and plan.min_nodes is not None and plan.min_nodes < (plan.nnodes or 0)
 
 
 def too_late(node: Node) -> bool:

@@ -47,7 +47,8 @@ class FailedRank:
 
 def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
     """The ranks for which ``stage`` failed; where one of them was kept waiting for a processor all the time, those with
-    wrong results only: of the others it says that they waited, and torch waits for 30 minutes. It cannot be told then.
+    wrong results only: of the others it says that they waited, and torch waits for 30 minutes. It cannot be told then,
+    nor where node 0, which had the facts of all, could not tell.
     """
     failed = [
         FailedRank(node, rank, entry)
@@ -56,7 +57,8 @@ def failed_ranks(cluster: Cluster, stage: str) -> list[FailedRank]:
         for entry in rank.stages
         if entry.stage == stage and entry.status in ("failed", "error")
     ]
-    if any(one.stage.detail.get("starved") for one in failed):
+    untold = any(node.meeting.verdict == "incomplete" for node in cluster.nodes)
+    if untold or any(one.stage.detail.get("starved") for one in failed):
         return [one for one in failed if one.stage.detail.get("wrong")]
     return failed
 

@@ -27,10 +27,12 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         local_rank = flags.local_rank
         values.sources["local_rank"] = LOCAL_RANK.flag
     if local_rank is not None and local_world is not None and local_rank >= local_world:
-        told, size = where["local_rank"][0], values.sources["nproc_per_node"]
-        values.problem(told, f"must be below {size}, which is {local_world}")
+        name, size = where["local_rank"][0], values.sources["nproc_per_node"]
+        values.problem(name, f"must be below {size}, which is {local_world}")
         local_rank = None
-    node_rank = values.first_number("node_rank", where["node_rank"], low=0)
+    # torch itself reads none of these: what is no number there is in nobody's way.
+    told = next((name for name in where["node_rank"] if number_of(values.env.get(name)) is not None), None)
+    node_rank = values.number("node_rank", told, low=0) if told is not None else None
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
     master_addr, master_port = found_master(values, launched, master_addr, master_port)
     nnodes = values.number_found("nnodes", (), launched.found, low=1)

@@ -150,6 +150,7 @@ class Follower:
     async def _report(self, command: Command) -> Report:
         """Node 0's report, once it is sure whose it is. Raises Untrusted, Unconfirmed and TooLate."""
         report = await self._post.report(command)
+        self._recorder.update_meeting(verdict=report.verdict)
         self._note_forged()
         if not isinstance(self._post, StorePost) or self._store.seal.keyed:
             return report

@@ -95,6 +95,7 @@ class Leader:
             lost=tuple(one.facts.key for one in everyone if one.lost and one.stalled is None),
             token="agreed" if self._inbox.seal.keyed else "",
             forged=(*(own.forged if own else ()), *self._inbox.notes),
+            verdict=self._inbox.report.verdict if self._inbox.report else "",
         )
         present = [
             replace(

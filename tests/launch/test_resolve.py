@@ -257,6 +257,13 @@ def test_port_0_is_none_that_torchrun_could_tell_its_ranks() -> None:
     assert (problem.variable, problem.why) == ("PET_MASTER_PORT", "must be 1 to 65535")
 
 
+@pytest.mark.parametrize("text", ["", "x", "-1"])
+def test_the_number_of_a_node_is_read_by_nobody_where_ranks_are_given(text: str) -> None:
+    plan = plan_of({**RANK_ENV, "GROUP_RANK": text, "NODE_RANK": "1"})
+    assert (plan.node_rank, plan.sources["node_rank"], plan.problems) == (1, "NODE_RANK", ())
+    assert plan_of({**RANK_ENV, "GROUP_RANK": text}).problems == ()
+
+
 def test_left_over_node_rank_does_not_touch_one_node() -> None:
     """NODE_RANK=3 from another launcher says nothing of a machine that is checked alone."""
     plan = plan_of({"NODE_RANK": "3", "GROUP_RANK": "3"})

@@ -50,6 +50,8 @@ class MeetingFacts:
     """What was found in the store under this run's keys that its processes have not written."""
     late: int | None = None
     """How many processes node 0's report is about, where this one came after it was written."""
+    verdict: Literal["", "pass", "warn", "fail", "incomplete"] = ""
+    """What node 0 said, which had the facts of all who came; empty where it said nothing here."""
     visitors: int = 0
     """How many processes came to the store that this node hosts, to which MASTER_ADDR does not lead it itself."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.odd import on_one_host
-from tests.facts_builder import healthy, met, outside, with_meeting
+from tests.facts_builder import healthy, met, outside, with_meeting, with_plan
 
 CHECK = "environment/too-many-nodes"
 
@@ -33,7 +33,15 @@ def late_third() -> Facts:
     return a, b, with_meeting(outside(c, "open"), late=2)
 
 
+def elastic(least: int) -> Facts:
+    """--nnodes MIN:2, and three came."""
+    plan = {"rdzv_backend": "c10d", "min_nodes": least}
+    return tuple(with_plan(one, **plan) for one in three_of_two())
+
+
 ROWS = [
+    Row("spares of 1:2", lambda: elastic(1), ("host1", "host2"), "info", blame="one-of", together=True),
+    Row("3 of 2:2 nodes", lambda: elastic(2), ("host1", "host2"), blame="one-of", together=True),
     Row("3 of 2 nodes", three_of_two, ("host1", "host2"), blame="one-of", together=True),
     Row("3 of 2 nodes, one of them declared", lambda: three_of_two(0, 1), ("host2",), together=True),
     Row("twice on one host", twice_on_one_host, ("host2#2", "host2#3"), blame="one-of", together=True),

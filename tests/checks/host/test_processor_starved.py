@@ -9,7 +9,7 @@ from distdoctor.judge.build_report import assemble
 from distdoctor.model.facts import NodeFacts, StageFacts
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.limits import limited
-from tests.facts_builder import cluster, failing, healthy, judged
+from tests.facts_builder import cluster, failing, healthy, judged, with_meeting
 
 CHECK = "host/processor-starved"
 
@@ -56,3 +56,11 @@ def test_a_limit_that_is_known_is_the_cause() -> None:
     findings = {finding.check: finding for finding in judged(*starved(quota=0.05)).findings}
     assert findings[CHECK].because_of == "host/cpu-affinity"
     assert "0.05 processors" in findings[CHECK].fixes[0].text
+
+
+def test_one_that_waited_does_not_say_more_by_itself_than_node_0_said() -> None:
+    """Its facts alone: that host1 had no processor is in host1's."""
+    (waited,) = (with_meeting(one, verdict="incomplete") for one in starved()[:1])
+    assert [finding.check for finding in judged(waited).findings] == []
+    assert assemble(cluster(waited), judged(waited), started_at="", seconds=20.0).verdict == "incomplete"
+    assert [finding.check for finding in judged(*starved()[:1]).findings] == ["collective/failed"]
