@@ -292,10 +292,10 @@ def test_what_torchrun_does_not_read_of_one_node(
 
 def test_what_earlier_ones_read_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Node 1 of 1 waits for node 0, in any version where a port is given."""
-    with pytest.raises(UsageError, match="node ranks 0 to 0"):
+    with pytest.raises(UsageError, match="--node-rank 1"):
         plan_of(nnodes="1", node_rank=1, master_port=29555)
     monkeypatch.setattr("importlib.metadata.version", lambda _: "2.12.1")
-    with pytest.raises(UsageError, match="node ranks 0 to 0"):
+    with pytest.raises(UsageError, match="--node-rank 1"):
         plan_of(nnodes="1", node_rank=1)
     assert plan_of(nnodes="1", master_addr="host0").master_addr == "host0"
 
