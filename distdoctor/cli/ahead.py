@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from distdoctor.cli.argv import normalized
+from distdoctor.cli.argv import REMOTE, normalized
 from distdoctor.model.stages import STAGES, needs_torch
 from distdoctor.ranks.zygote_start import begin
 
@@ -29,6 +29,8 @@ def begin_for(until: str) -> None:
 def stage_of(arguments: Sequence[str]) -> str | None:
     """How high these words have this process climb, as ``--until`` says it; None where they seem to be no check."""
     words = normalized(arguments)
+    if words[:1] == [REMOTE]:
+        return words[2] if words[1:2] == ["--until"] and len(words) == 3 else None
     if words[:1] != ["check"] or any(word.partition("=")[0] in ELSEWHERE for word in words):
         return None
     until = STAGES[-1]

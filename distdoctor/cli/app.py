@@ -110,7 +110,8 @@ def run_(
 
 
 @app.command(REMOTE, hidden=True)
-def remote_() -> int:
+def remote_(until: Annotated[str, typer.Option("--until")] = "") -> int:
+    # Its value has been read: the import of torch has begun (distdoctor.cli.ahead).
     from distdoctor.cli.remote import remote
 
     return remote()

@@ -59,6 +59,8 @@ def check_hosts(command: CheckCommand) -> int:
     place = one_place.folder(command.how.save)
     observer = command.observer(Plan())
     wait = command.how.wait or WAIT_SECONDS
+    # With settings of this place a job is another than the one that a host could prepare for before it has its order.
+    ahead = [replace(target, until="" if orders[0]["env"] else command.how.until) for target in targets]
     statuses: list[int] = []
 
     def tell(lines: Sequence[Line], calls: Sequence[HostCall]) -> None:
@@ -75,7 +77,7 @@ def check_hosts(command: CheckCommand) -> int:
 
     try:
         one_place.carry_out(
-            targets,
+            ahead,
             orders,
             Progress(observer, [target.host.name for target in targets]),
             setup=command.where.setup,

@@ -20,7 +20,7 @@ from ClusterShell.Worker.Exec import ExecClient, ExecWorker
 from distdoctor.launch.line import Line
 from distdoctor.launch.ways import CONNECT_SECONDS, Target
 from distdoctor.launch.wire import BEAT_SECONDS, MOST_LINE, SILENT_SECONDS, inflated, unpacked
-from distdoctor.model.facts.calls import CallOutcome, HostCall
+from distdoctor.model.calls import CallOutcome, HostCall
 from distdoctor.model.sanitize import clean
 
 STOP_SECONDS = 2.0

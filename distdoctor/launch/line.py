@@ -10,7 +10,7 @@ from typing import Any
 
 from distdoctor.launch.ways import ABSENT, Target
 from distdoctor.launch.wire import packed
-from distdoctor.model.facts.calls import CallOutcome, HostCall
+from distdoctor.model.calls import CallOutcome, HostCall
 
 SSH_FAILED = 255
 LINES_KEPT = 20

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from distdoctor import own_path
 from distdoctor.launch.host_list import NamedHost, named
+from distdoctor.model.calls import Way
 from distdoctor.model.errors import UsageError
-from distdoctor.model.facts.calls import Way
 
 CONNECT_SECONDS = 15
 """How long ssh tries to connect. Then the hosts that are there begin; who comes later may still meet them."""
@@ -50,34 +50,41 @@ class Target:
     """The command line here, before what is run there."""
     address: str = ""
     """Its address where its name means nothing to the others, as that of a pod."""
+    until: str = ""
+    """The stage up to which a check is to climb there: what that needs is loaded before the order has come."""
 
     def command(self, setup: str | None) -> list[str]:
         """The whole command line. ``setup``: a line of shell that is run there first."""
-        line = remote_line(setup)
+        line = remote_line(setup, self.until)
         if self.way == "ssh":  # its words are joined, and the user's own shell reads them
             return [*self.before, f"sh -c {shlex.quote(line)}"]
         return [*self.before, "sh", "-c", line]
 
 
-def remote_line(setup: str | None) -> str:
+def remote_line(setup: str | None, until: str = "") -> str:
     """What the shell of a host runs: the distdoctor of this place where the host sees the same files, as on most
-    clusters, else the one on its PATH, else that of its python3."""
+    clusters, else the one on its PATH, else that of its python3.
+
+    ``until``: for a check up to that stage, which is then begun in the folder of this place, if it is there.
+    """
     python, package = sys.executable, Path(__file__).resolve().parents[1]
     # Only where it is what makes this one found: it comes before what is installed.
     needed = str(package.parent) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = f"PYTHONPATH={shlex.quote(str(package.parent))}${{PYTHONPATH:+:$PYTHONPATH}} " if needed else ""
     one_file, start = own_path.archive, "-m distdoctor"
+    words = f"remote --until {until}" if until else "remote"
+    there = (f"cd {shlex.quote(os.getcwd())} 2>/dev/null",) if until else ()
     if one_file:
         path, start = "", shlex.quote(one_file)
     here = (
         f"[ -x {shlex.quote(python)} ] && [ -e {shlex.quote(one_file or str(package / '__main__.py'))} ] && "
-        f"{path}exec {shlex.quote(python)} {start} remote"
+        f"{path}exec {shlex.quote(python)} {start} {words}"
     )
     return "; ".join(
         (
-            *((setup,) if setup else (here,)),
-            "command -v distdoctor >/dev/null && exec distdoctor remote",
-            "python3 -c 'import distdoctor' 2>/dev/null && exec python3 -m distdoctor remote",
+            *((setup, *there) if setup else (*there, here)),
+            f"command -v distdoctor >/dev/null && exec distdoctor {words}",
+            f"python3 -c 'import distdoctor' 2>/dev/null && exec python3 -m distdoctor {words}",
             f"exit {ABSENT}",
         )
     )

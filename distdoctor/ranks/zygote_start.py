@@ -80,9 +80,13 @@ _ahead: list[Started] = []
 
 
 def begin() -> None:
-    """Start a zygote now, for the run that will :func:`take` it; where that fails, the run will say why."""
+    """Start a zygote now, for the run that will :func:`take` it; where that fails, the run will say why. One that was
+    begun for the same job already is kept."""
     with suppress(Exception):
-        _ahead.append(start())
+        while _ahead and not _fits(_ahead[-1]):
+            _ahead.pop().kill()
+        if not _ahead:
+            _ahead.append(start())
 
 
 def take() -> Started:
@@ -92,10 +96,15 @@ def take() -> Started:
     """
     while _ahead:
         begun = _ahead.pop()
-        if (begun.env, begun.folder) == (_environment(), _folder()):
+        if _fits(begun):
             return begun
         begun.kill()
     return start()
+
+
+def _fits(begun: Started) -> bool:
+    """Whether the job is still the one that it was begun for."""
+    return (begun.env, begun.folder) == (_environment(), _folder())
 
 
 def abandon() -> None:

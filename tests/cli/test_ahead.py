@@ -106,6 +106,8 @@ def test_one_that_is_ended_while_it_loads(number: signal.Signals, tmp_path: Path
         (["check", "--hosts", "a,b"], None),
         (["check", "--hostfile=hosts"], None),
         (["check", "--help"], None),
+        (["remote", "--until", "store"], "store"),
+        (["remote"], None),
         (["diagnose", "check"], None),
         (["--version"], None),
         ([], None),
@@ -113,6 +115,22 @@ def test_one_that_is_ended_while_it_loads(number: signal.Signals, tmp_path: Path
 )
 def test_what_the_words_ask_for(words: list[str], until: str | None) -> None:
     assert stage_of(words) == until
+
+
+def test_what_was_begun_for_the_same_job_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host of a run from one place, which knows its job once its order has come."""
+    (tmp_path / "torch.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    before = children()
+    begin()
+    first = children() - before
+    begin()
+    kept = children() - before
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    begin()
+    other = children() - before
+    abandon()
+    assert len(first) == 1 and kept == first and len(other) == 1 and other != first
 
 
 def test_it_is_that_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

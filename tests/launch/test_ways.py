@@ -30,6 +30,20 @@ def test_the_line_that_is_run_there_starts_what_is_here() -> None:
     assert hello is not None and hello["hello"] is True, done.stderr
 
 
+def test_what_a_check_needs_is_begun_there_in_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "distdoctor", "")
+    (tmp_path / "distdoctor").write_text('#!/bin/sh\necho "$(pwd) $*"\n')
+    for folder, at in ((tmp_path / "it's here", None), (tmp_path / "gone", str(tmp_path))):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        line = ways.remote_line(f"export PATH={tmp_path}:$PATH", "store")
+        monkeypatch.chdir(tmp_path)
+        if at:
+            folder.rmdir()
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout == f"{at or folder} remote --until store\n"
+
+
 def test_where_there_is_no_distdoctor_the_status_says_so(tmp_path: Path) -> None:
     env = {"PATH": str(tmp_path)}
     done = subprocess.run(

@@ -7,8 +7,8 @@ Nothing here judges: a fact is a value that was read, a call that was made and h
 All times are in seconds. ``None`` means "not looked at" or "could not be known", and the field's text says which.
 """
 
+from distdoctor.model.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.account import Account
-from distdoctor.model.facts.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
 from distdoctor.model.facts.firewall import Firewall, FirewallChain, PacketMark, ShutPort
 from distdoctor.model.facts.gpu import (
