@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import time
@@ -220,7 +221,8 @@ def test_a_host_on_the_way_that_turns_logins_away(whole: Site) -> None:
 
 
 def test_into_a_running_job_of_slurm_and_nothing_is_taken_from_it(with_slurm: Site) -> None:
-    """The job's own step has all of its tasks; the check's is one more on each node."""
+    """The job's own step has all of its tasks; the check's is one more on each node. What its fix says of SLURM works:
+    the flag that leaves the broken node out, and the line that drains it."""
     job = with_slurm.run(["sbatch", "--parsable", "-N3", "--exclusive", "--wrap", "srun sleep 60"]).stdout.strip()
     running = ["squeue", "-h", "-j", job, "-t", "R", "-o", "%N"]
     assert within(20, lambda: bool(with_slurm.run(running).stdout.strip())), with_slurm.slurm.log()
@@ -231,15 +233,30 @@ def test_into_a_running_job_of_slurm_and_nothing_is_taken_from_it(with_slurm: Si
         status, report = checked(with_slurm, *check)
         lost.hosts_file = known.replace("host0", "other0")
         failed, blaming = checked(with_slurm, *check)
+        with_slurm.run(["scancel", job])
+        (finding,) = [one for one in blaming["findings"] if one["because_of"] is None]
+        exclude = re.search(r"`(--exclude=\S+)`", finding["fixes"][-1]["text"])
+        assert exclude is not None and exclude[1] == "--exclude=host2", finding["fixes"]
+        others = [
+            "srun",
+            "-N2",
+            "--ntasks-per-node=1",
+            exclude[1],
+            *DISTDOCTOR,
+            "check",
+            "--until",
+            "network",
+            "--json",
+        ]
+        without = json.loads(with_slurm.run(others).stdout)
     finally:
         lost.hosts_file = known
         with_slurm.run(["scancel", job])
+    assert (without["verdict"], without["plan"]["nnodes"]) == ("pass", 2)
     assert (status, report["verdict"]) == (0, "pass"), [f["evidence"] for f in report["findings"]]
     assert [(node["name"], node["arrived"]) for node in report["nodes"]] == [(name, True) for name in with_slurm.names]
     assert report["plan"]["sources"]["nnodes"] == "--slurm-job"
-    (finding,) = [one for one in blaming["findings"] if one["because_of"] is None]
     assert (failed, finding["check"], finding["nodes"]) == (1, "network/master-unresolvable", ["host2"])
-    assert "`--exclude=host2`" in finding["fixes"][-1]["text"]
     (drain,) = finding["fixes"][-1]["commands"]
     assert with_slurm.run(["sh", "-c", drain]).returncode == 0
     drained = with_slurm.run(["sinfo", "-h", "-N", "-t", "drain", "-o", "%N %E"]).stdout
