@@ -17,9 +17,11 @@ from distdoctor.cli.fanout_progress import Progress
 from distdoctor.cli.report_output import Telling
 from distdoctor.cli.words import one_of
 from distdoctor.launch import ways
+from distdoctor.model.addresses import is_loopback
 from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
     LOCAL_RANK,
+    MASTER_ADDR,
     NNODES,
     NODE_RANK,
     RDZV_ENDPOINT,
@@ -99,11 +101,8 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
         if getattr(command.launch, setting.name) not in (None, False):
             raise UsageError(f"{setting.flag} does not go with {way}, which says who the nodes are: leave it out")
     launch = told_flags(command.launch)
-    common = replace(
-        launch,
-        nnodes=str(len(targets)),
-        master_addr=launch.master_addr or (ways.address_of(targets[0]) if len(targets) > 1 else None),
-    )
+    master = launch.master_addr or (_master(way, targets[0]) if len(targets) > 1 else None)
+    common = replace(launch, nnodes=str(len(targets)), master_addr=master)
     token = command.token() or secrets.token_hex(16)
     how = {**asdict(command.how), "save": None, "token": token}
     del how["baseline"]
@@ -116,6 +115,17 @@ def _orders(command: CheckCommand, way: str, targets: Sequence[Target]) -> list[
         roster = [one.host.name for one in targets]
         orders.append(one_place.order(way, flags=asdict(flags), how=how, roster=roster))
     return orders
+
+
+def _master(way: str, first: Target) -> str:
+    """Where the others find node 0. Raises UsageError where that would be each host itself."""
+    address = ways.address_of(first)
+    if address == "localhost" or is_loopback(address):
+        raise UsageError(
+            f"{way}: {first.host.name} is the first, and so node 0, and for ssh it is {address}, which on every other "
+            f"host is that host: name it as the others know it, or add {MASTER_ADDR.flag} ADDRESS"
+        )
+    return address
 
 
 def _report(

@@ -85,6 +85,11 @@ def _checked(flag: str, name: str) -> str:
     """``name``, where it can be one. ssh would take what begins with a dash for an option."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@:%\-]{0,254}", name):
         raise UsageError(f"{flag}: {name!r} is no name of a host")
+    if port := re.fullmatch(r"([^:]+):(\d+)", name):
+        raise UsageError(
+            f"{flag}: {name} has a port in it; ssh's port of a host goes into ~/.ssh/config: `Host {port[1]}` and "
+            f"below it `Port {port[2]}`"
+        )
     return name
 
 

@@ -30,6 +30,8 @@ BAD = [
     ("-oProxyCommand=reboot", "is no name of a host"),
     ("gpu1;reboot", "is no name of a host"),
     ("gpu[1-", "gpu[1-"),
+    ("gpu1,gpu2:2222", "gpu2:2222 has a port in it; ssh's port of a host goes into ~/.ssh/config: `Host gpu2`"),
+    ("me@gpu[1-2]:22", "has a port in it"),
     ("gpu[1-20000]", "20000 hosts are more than 10000"),
 ]
 
