@@ -51,6 +51,7 @@ LOG = (
     Line(
         "Unable to find address for:",
         r"Unable to find address for: ?(?P<interface>\S{1,64})",
+        unless="rp != nullptr",  # then it is a host's name: gloo/transport/tcp/device.cc
         fix=NAMED,
     ),
     Line(

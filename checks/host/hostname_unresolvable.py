@@ -50,6 +50,11 @@ LOG = (
         r"network addresses of \((?P<name>[^,]{1,253}\.local), ?\d{1,9}\) cannot be retrieved",
     ),
     Line(
+        "rp != nullptr. Unable to find address for",  # gloo/transport/tcp/device.cc, lookupAddrForHostname()
+        r"Unable to find address for: ?(?P<name>\S{1,253})",
+        told="A node's own host name has no address that gloo can take there",
+    ),
+    Line(
         "Unable to resolve hostname to a (local) address",
         shows="hint",
         why="harmless where all ranks are on one host",

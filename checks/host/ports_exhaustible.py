@@ -44,6 +44,8 @@ SEVERITY = "fail"
 LOG = (
     # NCCL binds to no port of anybody's choice (socket.cc, ncclSocketListen), so that none was free: nccl#1882.
     Line("Call to bind failed", r"NCCL WARN .{0,80}?Call to bind failed ?: Address already in use"),
+    # Nor does gloo (transport/tcp/pair.cc and listener.cc).
+    Line("] bind: Address already in use", r"gloo/transport/tcp/\w+\.cc:\d+\] bind: Address already in use"),
 )
 MATTERS = "a restart within a minute may find no port left"
 PREVENTS = "store reached"

@@ -62,7 +62,7 @@ LOG = (
         "ddress already in use",
         r"(?:errno: 98|Errno (?:98|48)\]|code: -98|RuntimeError: |error: |failed to bind|bind\(\)"
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
-        unless="NCCL WARN|OSError|ZMQError|attempting to bind on address",
+        unless="NCCL WARN|OSError|ZMQError|attempting to bind on address|gloo/transport/tcp",
     ),
     Line(
         "errno: 98",
