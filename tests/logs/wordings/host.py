@@ -35,6 +35,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "host/interfaces-hidden",
         "RuntimeError: [enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:186] rv != "
         "-1. -1 vs -1. Address family not supported by protocol",
+    ),
+    (
         "host/ports-exhaustible",
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:176] bind: Address already in use",
     ),
