@@ -116,7 +116,7 @@ def fixes(cluster: Cluster, node: Node, problems: list[PlanProblem]) -> Iterator
         yield Fix.on(node, f"Set {together(env)} as the other processes have it.", env=dict(env))
     unknown = [name for name, text in known.items() if text is None]
     if unknown:
-        yield Fix.on(node, f"Set {together(unknown)}: {together(meaning(name) for name in unknown)}.")
+        yield Fix.on(node, f"Set {together(f'{name} ({meaning(name)})' for name in unknown)}.")
 
 
 def stray(cluster: Cluster) -> Iterator[Fix]:
@@ -143,7 +143,7 @@ def value(cluster: Cluster, node: Node, variable: str) -> str | None:
 
 def meaning(variable: str) -> str:
     return {
-        "RANK": "RANK is this process's number, from 0 to WORLD_SIZE - 1, another one in each process",
-        "WORLD_SIZE": "WORLD_SIZE is the number of processes of the whole job",
-        "MASTER_ADDR": "MASTER_ADDR is the address of the node of rank 0",
-    }.get(variable, f"{variable} is a free port of the node of rank 0")
+        "RANK": "this process's number, from 0 to WORLD_SIZE - 1, another one in each process",
+        "WORLD_SIZE": "the number of processes of the whole job",
+        "MASTER_ADDR": "the address of the node of rank 0",
+    }.get(variable, "a free port of the node of rank 0")

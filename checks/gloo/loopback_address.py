@@ -74,6 +74,7 @@ LOG = (
         "connectFullMesh failed",
         r"remote=\[?(?P<address>127\.0\.0\.\d+|::1)\]?",
         shows="symptom",
+        several=True,
         why="where all ranks are on one host, a rank that died shows the same",
     ),
 )

@@ -31,7 +31,8 @@ from distdoctor.check_api import Line
 SEVERITY = "fail"
 PREVENTS = "results right"
 NEXT = (
-    "the traceback of the rank that the launcher names, in its own log (torchrun --log-dir DIR --tee 3 keeps one each)",
+    "the traceback of the rank that the launcher names, in its own log (torchrun --log-dir DIR --tee 3, mpirun "
+    "--output-filename DIR, mpiexec -outfile-pattern and srun --output job-%t.log keep one each)",
     "",
 )
 LOG = (

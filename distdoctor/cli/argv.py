@@ -116,7 +116,7 @@ def _take_local_rank(words: list[str]) -> list[str]:
 
 def with_empty(complaint: str, words: Sequence[str]) -> str:
     """The parser's complaint; of a flag that was given nothing, as by a variable that is not set, that."""
-    named = re.search(r"for '(--[\w-]+)'", complaint)
+    named = re.search(r"(?:^|for ')(--[\w-]+)", complaint)
     if named is not None and (f"{named[1]}=" in words or (named[1], "") in itertools.pairwise(words)):
         return f"{named[1]} is empty: is the variable set that stands there?"
     return complaint

@@ -142,7 +142,7 @@ def _runs(options: Options) -> Iterator[Touch]:
 
 
 def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
-    address, port = plan.master_addr or "the address that others reach this host at", plan.master_port
+    address, port = plan.master_addr or "this host's address", plan.master_port
     if plan.master_addr:
         yield Touch("asks", plan.master_addr, "MASTER_ADDR; and the name of the address that it has")
     place = endpoint(address, port) if port else f"{address}, a free port"

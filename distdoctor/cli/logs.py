@@ -72,7 +72,8 @@ class LogCommand:
         except reader.Unreadable as err:
             raise UsageError(str(err)) from None
         if not self._follow and not any(source.bytes or source.kind != "log" for source in collected.logs.sources):
-            empty = f"{', '.join(map(str, self._paths[:3]))}: empty"
+            names = ["stdin" if str(path) == "-" else str(path) for path in self._paths[:3]]
+            empty = f"{', '.join(names)}: empty"
             raise UsageError(next(iter(collected.logs.notes), empty))
         return self.report(collected), number
 

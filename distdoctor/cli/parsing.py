@@ -51,4 +51,7 @@ def complaint_of(err: Exception) -> str:
         return f"{extra[1]!r} belongs to no flag here" + (
             " (the job's own script is not run: leave it out)" if of_job else ""
         )
+    number = re.fullmatch(r"Invalid value for '([^']*)': Input should be a valid (integer|number)\b.*", text)
+    if number:
+        return f"{number[1]} needs a {'whole number' if number[2] == 'integer' else 'number'}"
     return text[:1].lower() + text[1:]

@@ -26,6 +26,7 @@ from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.launch.nodes import number_of
+from distdoctor.model.durations import age_said
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, StoreView
 from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
 from distdoctor.model.plan import DEFAULT_PORT, Plan
@@ -101,7 +102,7 @@ def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Fo
     if len(here or elsewhere) == 1:
         return replace((here or elsewhere)[0], beside="; ".join(there[:8]) if here else "")
     if found:
-        listed = [*(f"{job.id}: --pid {min(job.members)} ({_said(job)})" for job in here), *there]
+        listed = [*(f"{_named(job)}--pid {min(job.members)} ({_said(job)})" for job in here), *there]
         raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
     if scan.unreadable:
         users = ", ".join(sorted({one.user for one in scan.unreadable}))
@@ -127,9 +128,15 @@ def _no_such_process(pid: int, scan: candidates.Scan) -> str:
     return "it has not loaded torch, and belongs to no job"
 
 
+def _named(job: Found) -> str:
+    """What it is called, where that is more than its process."""
+    return "" if job.id == f"pid {min(job.members)}" else f"{job.id}: "
+
+
 def _said(job: Found) -> str:
     ranks = len(job.ranks)
-    return f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet"
+    age = age_said(max(0.0, proc_files.uptime() - min(one.started for one, _ in job.members.values())))
+    return (f"{ranks} rank{'' if ranks == 1 else 's'}" if ranks else "its agent, without ranks yet") + f", for {age}"
 
 
 def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: Callable[[], object]) -> JobFacts:

@@ -113,8 +113,8 @@ def _details(job: LiveJob, state: str) -> dict[str, Any]:
 def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
     rows: dict[tuple[str, bool], list[LiveRank]] = {}
     for rank in job.ranks:
-        # Who waits may poll: that is no progress.
-        moves = not rank.waits and (rank.works or rank.moves_on)
+        # Who waits may poll, by itself or for others: that is no progress.
+        moves = rank.moves_on if rank.place.kind in job_places.TOGETHER else rank.works
         rows.setdefault((rank.place.said(), moves), []).append(rank)
     ordered = sorted(rows.items(), key=lambda row: (row[1][0].place.kind in job_places.TOGETHER, len(row[1])))
     for (place, moves), ranks in ordered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distdoctor.judge.engine import OF_CALLS, Judgement
-from distdoctor.knowledge.job_movement import gets_about
+from distdoctor.knowledge.job_movement import gets_about, polls
 from distdoctor.knowledge.job_places import UNSEEN
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
@@ -48,7 +48,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         return "unknown", "incomplete", [
-            f"{_said(lost)}: nothing moves there, and it cannot be told why",
+            f"{_said(lost)}: {_does_there(lost)}",
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
             *_ask(job),
         ]  # fmt: skip
@@ -61,6 +61,13 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
     return "unknown", "incomplete", _ask(job)
+
+
+def _does_there(lost: Sequence[LiveRank]) -> str:
+    """What these do where nothing comes of it, and nothing tells why."""
+    if all(polls(rank.process) for rank in lost):
+        return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
+    return "nothing moves there, and it cannot be told why"
 
 
 _SPINS = (

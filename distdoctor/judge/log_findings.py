@@ -11,7 +11,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
 from distdoctor.judge.log_jobs import by_job
 from distdoctor.judge.log_tries import last_try
-from distdoctor.model.facts.logs import LogFacts, Match
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
 
@@ -127,16 +127,18 @@ def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
 
 def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
-    ended = [
-        f"no failure in {source.name}; it ends at line {source.lines}, last seen "
-        f"{'starting up' if source.starting else 'doing'}: {source.last}"
-        for source in read_ones
-        if not source.done
-    ]
+    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in read_ones if not source.done]
     verdict: Verdict = "warn" if ended else "pass"
     # What could not be read may be where the failure is.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     return LogJudgement("incomplete" if logs.notes or nothing else verdict, (), (), (*ended[:3], *notes))
+
+
+def _end_of(source: LogSource) -> str:
+    if not source.last:
+        return f"it ends at line {source.lines}, and no line near its end says what it did"
+    doing = "starting up" if source.starting else "doing"
+    return f"it ends at line {source.lines}, last seen {doing}: {source.last}"
 
 
 def _unread(logs: LogFacts) -> list[str]:

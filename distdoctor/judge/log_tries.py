@@ -19,11 +19,15 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     for run, number in filter(None, attempts.values()):
         last[run] = max(last.get(run, 0), number)
     over = {name for name, one in attempts.items() if one is not None and one[1] < last[one[0]]}
-    tries = {name: _last_of(name, logs.matches) for name in {match.source for match in logs.matches}}
+    by_source: dict[str, list[Match]] = {}
+    for match in logs.matches:
+        by_source.setdefault(match.source, []).append(match)
+    counts = {name: "launched" if _of_several(own) else "try" for name, own in by_source.items()}
+    tries = {name: _last_of(own, counts[name]) for name, own in by_source.items()}
     earlier = tuple(
         match
         for match in logs.matches
-        if not match.compared and (match.source in over or _number(match) < tries[match.source])
+        if not match.compared and (match.source in over or _number(match, counts[match.source]) < tries[match.source])
     )
     if not earlier and not over:
         return logs, ()
@@ -40,14 +44,17 @@ def _attempt(name: str) -> tuple[str, int] | None:
     return (found["run"], int(found["number"])) if found else None
 
 
-def _last_of(name: str, matches: Iterable[Match]) -> int:
-    """The number of the last try of one log that shows a failure of its own; 0 where launchers of several nodes, which
-    end one after another, speak in it."""
-    own = [match for match in matches if match.source == name]
-    if len({match.who.host for match in own} - {None}) > 1 or len({match.who.task for match in own} - {None}) > 1:
-        return 0
+def _of_several(own: Iterable[Match]) -> bool:
+    """Whether launchers of several nodes, which end one after another, speak in one log."""
+    whose = [(match.who.host, match.who.task) for match in own]
+    return any(len({*every} - {None}) > 1 for every in zip(*whose, strict=True))
+
+
+def _last_of(own: Iterable[Match], count: str) -> int:
+    """The number of the last try of one log that shows a failure of its own."""
     return max(
-        (_number(match) for match in own if match.shows == "cause" or match.exception or _ended(match)), default=0
+        (_number(match, count) for match in own if match.shows == "cause" or match.exception or _ended(match)),
+        default=0,
     )
 
 
@@ -55,5 +62,5 @@ def _ended(match: Match) -> bool:
     return "row" in match.values or "ChildFailedError" in match.text
 
 
-def _number(match: Match) -> int:
-    return int(match.values.get("try", 0))
+def _number(match: Match, count: str) -> int:
+    return int(match.values.get(count, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from distdoctor.knowledge.ruleset import BadRuleset, FilterHook
@@ -54,6 +54,38 @@ def iptables_tables(text: str) -> Iterable[tuple[str, dict[str, str], dict[str, 
             yield table, policies, rules
         elif line and not line.startswith("#"):
             raise BadRuleset(f"iptables-save, line {number}: {line[:80]!r}")
+
+
+def rule_parts(
+    words: Sequence[str], unknown: Callable[[str], bool], holds: Callable[[str, str], bool | None]
+) -> tuple[list[bool | None], dict[str, str]]:
+    """Whether each part of a rule holds, None where that is not known; and each flag with its last value.
+
+    ``unknown`` says it of a flag alone, ``holds`` of a flag and its value, which a ``!`` before them turns round.
+    """
+    held: list[bool | None] = []
+    values: dict[str, str] = {}
+    inverted, flag = False, ""
+    for word in words:
+        if word == "!":
+            inverted = True
+        elif word.startswith("-"):
+            flag = word
+            values.setdefault(flag, "")
+            if unknown(flag):
+                held.append(None)
+        else:
+            values[flag] = word
+            one = holds(flag, word)
+            held.append(one if one is None else one is not inverted)
+            inverted = False
+    return held, values
+
+
+def names_port(value: str, port: int) -> bool:
+    """Whether ports as ``--dport`` or ``--dports`` has them (22,80:90) have this one among them."""
+    ranges = re.findall(r"(\d+)(?::(\d+))?", value)
+    return any(int(low) <= port <= int(high or low) for low, high in ranges)
 
 
 def _iptables_blocking(

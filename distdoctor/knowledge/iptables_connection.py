@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Literal
 
-from distdoctor.knowledge.iptables import INTO, iptables_tables
+from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rule_parts
 from distdoctor.knowledge.new_connection import Rule, Verdict, shut
 from distdoctor.model.facts import ShutPort
 
@@ -62,18 +62,7 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
 
 def _matches(words: list[str], port: int) -> bool | None:
     """Whether the rule is one for a SYN from another host to ``port``; None where that is not known."""
-    held: list[bool | None] = []
-    inverted, flag = False, ""
-    for word in words:
-        if word == "!":
-            inverted = True
-        elif word.startswith("-"):
-            flag = word
-            held += [None] if word not in _KNOWN else []
-        else:
-            one = _holds(flag, word, port)
-            held.append(one if one is None else one is not inverted)
-            inverted = False
+    held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, port))
     return False if False in held else None if None in held else True
 
 
@@ -83,8 +72,7 @@ def _holds(flag: str, value: str, port: int) -> bool | None:
     if flag == "-i":
         return False if value == "lo" else None
     if flag in ("--dport", "--dports"):
-        ranges = re.findall(r"(\d+)(?::(\d+))?", value)
-        return any(int(low) <= port <= int(high or low) for low, high in ranges)
+        return names_port(value, port)
     if flag in ("--ctstate", "--state"):
         return "NEW" in value.split(",")
     if flag == "-m":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from distdoctor.knowledge.iptables import INTO, iptables_tables
+from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rule_parts
 from distdoctor.knowledge.marks import ALL, Chains, Change, Step, Way, all_of, both_ways, by_interface
 from distdoctor.model.facts import PacketMark
 
@@ -40,22 +39,9 @@ def _line(line: str, way: Way) -> Step:
         words = shlex.split(line)
     except ValueError:
         return Step(None, verdict="unknown", text=line)
-    held: list[bool | None] = []
-    options: dict[str, str] = {}
-    inverted, flag = False, ""
-    for word in words:
-        if word == "!":
-            inverted = True
-        elif word.startswith("-"):
-            flag = word
-            options.setdefault(flag, "")
-            if flag in ("--tcp-flags", "--syn"):
-                held.append(None)
-        else:
-            options[flag] = word
-            one = _holds(flag, word, way)
-            held.append(one if one is None else one is not inverted)
-            inverted = False
+    held, options = rule_parts(
+        words, lambda flag: flag in ("--tcp-flags", "--syn"), lambda flag, value: _holds(flag, value, way)
+    )
     target = options.get("-j", options.get("-g", ""))
     if target in ("MARK", "CONNMARK"):
         change = _iptables_change(target, options)
@@ -75,8 +61,7 @@ def _holds(flag: str, value: str, way: Way) -> bool | None:
     if flag in ("--dport", "--dports", "--sport", "--sports"):
         if flag[2:7] != way.side:
             return None if ":" in value else False
-        ranges = re.findall(r"(\d+)(?::(\d+))?", value)
-        return any(int(low) <= way.port <= int(high or low) for low, high in ranges)
+        return names_port(value, way.port)
     if flag in ("--ctstate", "--state"):
         return ("NEW" if way.new else "ESTABLISHED") in value.split(",")
     if flag == "-m":

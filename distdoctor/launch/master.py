@@ -185,6 +185,11 @@ def _endpoint(values: Values, source: str, text: str, lowest: int) -> tuple[str 
     _refuse_zone(values, source, address)
     if re.search(r":0*\d{6,}$", text):
         values.bad(source, text, "has a port of more than five digits")
+    named = re.fullmatch(r"([^:/\[\]]+):([^:/\[\]]*)", text)
+    if named and not named[2].isdecimal() and address_problem(named[1])[0] is None:
+        # "The port number of the rendezvous endpoint ... must be an integer"
+        values.bad(source, text, "has no port behind its colon (HOST:PORT)")
+        return values.address(source, named[1]), None
     if parse_address(address) is not None and ":" in address and not (with_port or text.startswith("[")):
         # rendezvous/utils.py takes what stands behind the last colon for the port.
         values.bad(source, text, f"is an IPv6 address without brackets ([{address}]:PORT)")

@@ -244,8 +244,8 @@ def _node_rank(values: Values, nnodes: int, told: Found | None) -> int | None:
         values.sources["node_rank"] = NODE_RANK.flag
         if not 0 <= given < nnodes:
             raise UsageError(
-                f"{NODE_RANK.flag} {given} is not one of the {nnodes} node ranks 0 to {nnodes - 1} that "
-                f"{NNODES.flag} {nnodes} has"
+                f"{NODE_RANK.flag} {given}: with {NNODES.flag} {nnodes} "
+                + (f"node ranks go from 0 to {nnodes - 1}" if nnodes > 1 else "the only node rank is 0")
             )
         return given
     # torchrun does not read the plain ones: left over from another launcher, they say nothing of one node.

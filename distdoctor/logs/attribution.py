@@ -6,57 +6,83 @@ import calendar
 import html
 import re
 from dataclasses import replace
+from functools import lru_cache
 from time import gmtime
 
 from distdoctor.model.facts.logs import Who
 
+_NOBODY = Who()
 _YEAR = 1972
 """Stands for the year where a line gives none; a leap year, so that every day of it exists."""
+_ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
 _PREFIXES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"\[rank ?(?P<rank>\d{1,6})\]:? ?",  # torch.distributed's excepthook and loggers
-        r"\[host=(?P<host>[\w.-]{1,64})\] ",  # what json_lines makes of a field
-        r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?",  # torchrun --tee: [default3]:, [trainer0]:
-        r"(?:\w{1,32}/\d{1,6} )?\[(?P<local_rank>\d{1,4})\]:(?=\S)",  # the same of a role without a name, as torchx's
-        r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?",  # mpirun --tag-output
-        r"\[\d{1,9},mpirank:(?P<rank>\d{1,6}),(?P<host>[\w.-]{1,63})\](?:<std(?:out|err|diag)>)?: ?",  # SageMaker's
-        r"\[pod/(?P<host>[a-z0-9][a-z0-9.-]{0,252})/[a-z0-9-]{1,63}\] ",  # kubectl logs --prefix
+    (starts, re.compile(pattern))
+    for starts, pattern in (
+        ("[", r"\[rank ?(?P<rank>\d{1,6})\]:? ?"),  # torch.distributed's excepthook and loggers
+        ("[", r"\[host=(?P<host>[\w.-]{1,64})\] "),  # what json_lines makes of a field
+        ("[", r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?"),  # torchrun --tee: [default3]:, [trainer0]:
+        # the same of a role without a name, as torchx's
+        ("a0[", r"(?:\w{1,32}/\d{1,6} )?\[(?P<local_rank>\d{1,4})\]:(?=\S)"),
+        # mpiexec -l of MPICH and Intel MPI, before what nothing but a program that fails writes
+        ("[", rf"\[(?P<task>\d{{1,6}})\] (?=Traceback \(|  File \"|{_ERROR})"),
+        ("[", r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?"),  # mpirun --tag-output
+        # SageMaker's
+        ("[", r"\[\d{1,9},mpirank:(?P<rank>\d{1,6}),(?P<host>[\w.-]{1,63})\](?:<std(?:out|err|diag)>)?: ?"),
+        ("[", r"\[pod/(?P<host>[a-z0-9][a-z0-9.-]{0,252})/[a-z0-9-]{1,63}\] "),  # kubectl logs --prefix
         # docker compose: the name of a container ends in its number
-        r"(?P<host>(?!rank|step|epoch|iter|batch|layer|loss)[a-z][\w.-]{0,62}[-_]\d{1,4}) {1,60}\| ",
+        ("a", r"(?P<host>(?!rank|step|epoch|iter|batch|layer|loss)[a-z][\w.-]{0,62}[-_]\d{1,4}) {1,60}\| "),
         # stern: pod and container, before what nothing but a job writes
-        r"(?P<host>[a-z0-9][a-z0-9.-]{0,200}-[a-z0-9]{1,10}) [a-z0-9][a-z0-9-]{0,62} "
-        r"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{4} \d\d:"
-        r"|(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$))",
-        r"\((?:[\w.:=/,-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?",  # Ray
-        r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?",
-        r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] ",  # NCCL
-        r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)",
-        r"(?P<task>\d{1,6}): (?=\S)",  # srun --label: a rank, or a node's launcher
+        (
+            "a0",
+            r"(?P<host>[a-z0-9][a-z0-9.-]{0,200}-[a-z0-9]{1,10}) [a-z0-9][a-z0-9-]{0,62} "
+            rf"(?=Traceback \(|  File \"|\[rank\d|\[?[WEIF]\d{{4}} \d\d:|{_ERROR})",
+        ),
+        ("(", r"\((?:[\w.:=/,-]{1,80} ){0,3}pid=(?P<pid>\d{1,9})(?:, ip=(?P<host>\[?[\w.:-]{1,64}\]?))?\) ?"),  # Ray
+        ("a[", r"\[?Rank[ :=]?(?P<rank>\d{1,6})\]?[:|] ?"),
+        ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] "),  # NCCL
+        ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)"),
+        ("0", r"(?P<task>\d{1,6}): (?=\S)"),  # srun --label: a rank, or a node's launcher
         # glog, as torch writes it: E1121 12:00:00.123456 1234 torch/x.py:1] with [host], [rank] where they are
-        r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
-        r"[\w./\\:-]{1,200}:\d{1,6}\] ?",
-        r"\[[IWEF] [\w.:/\\ -]{1,80}\] ?",  # the same in older versions: [E ProcessGroupNCCL.cpp:475]
-        r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?: [A-Z]{2,4}\d{1,4}){1,4}\] ",  # SGLang
-        r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
-        r"(?:Z|[+-]\d\d:?\d\d)?\]?,? ?(?:[-|] ?)?",
-        r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?",  # vLLM
-        r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",  # Horovod
-        r"(?:<\d{1,3}>)?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>[A-Za-z0-9][\w.-]{0,63}) "
-        r"(?=[\w./-]{1,32}(?:\[\d{1,9}\])?: )",  # syslog's and the journal's
+        (
+            "a[",
+            r"\[?[IWEF](?P<mm>[01]?\d)(?P<dd>[0-3]\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: +(?P<pid>\d{1,9}))? "
+            r"[\w./\\:-]{1,200}:\d{1,6}\] ?",
+        ),
+        ("[", r"\[[IWEF] [\w.:/\\ -]{1,80}\] ?"),  # the same in older versions: [E ProcessGroupNCCL.cpp:475]
+        ("[", r"\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?: [A-Z]{2,4}\d{1,4}){1,4}\] "),  # SGLang
+        (
+            "[0",
+            r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+            r"(?:Z|[+-]\d\d:?\d\d)?\]?,? ?(?:[-|] ?)?",
+        ),
+        # vLLM
+        ("a", r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?"),
+        # Horovod
+        ("a", r"(?:[A-Z][a-z]{2} ){2} ?\d{1,2} \d\d:\d\d:\d\d \d{4}\[(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),
+        (
+            "<a",
+            r"(?:<\d{1,3}>)?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>[A-Za-z0-9][\w.-]{0,63}) "
+            r"(?=[\w./-]{1,32}(?:\[\d{1,9}\])?: )",  # syslog's and the journal's
+        ),
         # Open MPI
-        r"\[(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9})\] (?=\*\*\*|Signal|Failing|\[|mca|PMIX)",
-        r"slurmstepd-(?P<host>[\w.-]{1,64}): (?=error: )",  # of SLURM built with --enable-multiple-slurmd, as Debian's
-        r"\[\s*\d{1,9}\.\d{3,6}\] ",  # the kernel's
-        r"(?:std(?:out|err)|[FP]) (?=\S)",  # a container's own log
-        r"(?:[\w.-]{1,80} )?\[(?:std(?:out|err))\]:? ?",
-        r"(?:[0-9a-f]{8})? {0,12}\|\| ?",  # Determined's, of a container
-        r"<(?:\w{1,9})?> {1,12}(?=\[\d{4}-)",
-        r"[|│┃] ?",  # rich's boxes
-        r"(?:> ){1,3}",
-        r"(?:stdout|stderr): ",
+        (
+            "[",
+            r"\[(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9})\] "
+            r"(?=\*\*\*|Signal|Failing|\[|mca|PMIX)",
+        ),
+        # of SLURM built with --enable-multiple-slurmd, as Debian's
+        ("a", r"slurmstepd-(?P<host>[\w.-]{1,64}): (?=error: )"),
+        ("[", r"\[\s*\d{1,9}\.\d{3,6}\] "),  # the kernel's
+        ("a", r"(?:std(?:out|err)|[FP]) (?=\S)"),  # a container's own log
+        ("a0.-[", r"(?:[\w.-]{1,80} )?\[(?:std(?:out|err))\]:? ?"),
+        ("a0 |", r"(?:[0-9a-f]{8})? {0,12}\|\| ?"),  # Determined's, of a container
+        ("<", r"<(?:\w{1,9})?> {1,12}(?=\[\d{4}-)"),
+        ("|│┃", r"[|│┃] ?"),  # rich's boxes
+        (">", r"(?:> ){1,3}"),
+        ("a", r"(?:stdout|stderr): "),
     )
 )
+"""Each behind the characters that it may begin with: ``a`` for any letter, ``0`` for any digit."""
 _HOST = re.compile(r"(?P<host>[A-Za-z][A-Za-z0-9-]*[0-9-][\w.-]{0,60}|(?:\d{1,3}\.){3}\d{1,3}|localhost): (?=\s*\S)")
 """What pdsh (DeepSpeed) puts before each line; words without a digit or dash are something else."""
 _ADDRESS = re.compile(r"[\d.]+")
@@ -83,12 +109,19 @@ _PATHS = tuple(
 _LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)
 
 
+@lru_cache(maxsize=4096)
+def _prefixes(first: str) -> tuple[re.Pattern[str], ...]:
+    """Those that a line may have whose first character is ``first``."""
+    kind = "0" if first.isdigit() else "a" if first.isalnum() or first == "_" else first
+    return tuple(pattern for starts, pattern in _PREFIXES if kind in starts)
+
+
 def split(line: str) -> tuple[Who, str]:
     """Whom ``line`` is from, and what is left of it without what stands before it."""
-    who, text = Who(), line
+    who, text = _NOBODY, line
     for turn in range(8):
         bare = text.lstrip() if turn == 0 else text
-        for prefix in _PREFIXES:
+        for prefix in _prefixes(bare[:1]) if bare else ():
             match = prefix.match(bare)
             if match:
                 who, text = _merged(who, match.groupdict()), bare[match.end() :]
@@ -122,6 +155,8 @@ def of_file(name: str) -> Who:
 
 def within(who: Who, file: Who) -> Who:
     """``who``, completed by what the file says."""
+    if file.rank is None and file.local_rank is None and not file.host:
+        return who
     return replace(
         who,
         rank=who.rank if who.rank is not None else file.rank,
@@ -131,6 +166,8 @@ def within(who: Who, file: Who) -> Who:
 
 
 def _merged(who: Who, values: dict[str, str | None]) -> Who:
+    if not any(values.values()):
+        return who
     rank, local, pid, task = (_number(values.get(name)) for name in ("rank", "local_rank", "pid", "task"))
     return Who(
         rank=who.rank if who.rank is not None else rank,

@@ -9,7 +9,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import error_file, places, reader, settings, tracebacks, tries, watchdogs
+from distdoctor.logs import error_file, json_lines, places, reader, settings, tracebacks, tries, watchdogs
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches
 from distdoctor.logs.places import Places
@@ -115,6 +115,8 @@ class Collector:
             for one in read([source.path]) if kind == "facts" and source.path is not None else ():
                 self._facts[one.key] = one
             self._sources.append(LogSource(encodable(source.name), kind))
+        elif json_lines.is_array(raw.peek(reader.HEAD)[: reader.HEAD]):
+            self._read(source, kind, [json_lines.array_as_text(raw.read(json_lines.ARRAY)), *reader.blocks(raw)])
         else:
             self._read(source, kind, reader.blocks(raw))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distdoctor.logs.attribution import readable, split
@@ -45,6 +46,8 @@ _PART = re.compile(
 """A part of it is."""
 CLOSE = 15
 """Lines of the end in which less clear words count."""
+_BAR = re.compile(r"\b\d+/\d+(?= \[)")
+"""How far a bar is; one that is drawn again as it was, as when it is closed, shows no step."""
 _SUMMARY = re.compile(r"wandb: ")
 """How a line begins that tells again, after the run, how its steps went."""
 RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:INFO|WARN(?:ING)?|ERROR|CRITICAL|DEBUG)\b")
@@ -60,6 +63,19 @@ _STARTING = re.compile(
 )
 
 
+_WORDS = {
+    kind: tuple(word.encode() for word in words.split("|"))
+    for kind, words in {
+        "progress": "it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|/s|per_s|per s|%|grad|throughput",
+        "end": "exit|complete|finished|done|succe|stopped:|train_runtime",
+        "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"
+        "|channel",
+        "record": "info|warn|error|critical|debug",
+    }.items()
+}
+"""Of each expression that is looked for in many lines the words of which one stands in what it finds."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """See :class:`distdoctor.model.facts.logs.LogSource`; lines are counted from the first of the tail, from 0."""
@@ -73,24 +89,52 @@ class Ending:
 
 
 def judge(tail: bytes) -> Ending:
-    """How a log ends whose last bytes are ``tail``."""
-    texts: list[tuple[int, str]] = []
-    for number, raw in enumerate(tail.split(b"\n")):
-        for piece in raw[-4 * CUT :].split(b"\r")[-3:]:
-            text = split(readable(piece[:CUT]))[1].strip()
-            if len(text) > 2:
-                texts.append((number, text))
-    texts = texts[-LAST:]
-    if not texts:
-        return Ending()
-    said = [number for number, text in texts if _OVER.search(text)]
-    steps = [number for number, text in texts if PROGRESS.search(text) and not _SUMMARY.match(text)]
-    done = sorted({*said, *(number for number, text in texts[-CLOSE:] if _DONE.search(text))})
-    ends = sorted({*done, *(number for number, text in texts[-CLOSE:] if _PART.search(text))})
-    ahead = [number for number, text in texts if _STARTING.search(text)]
-    progress = steps[-2] if len(steps) > 1 else None
-    finished = ends[-1] if ends else None
-    starting = bool(ahead) and finished is None and (not steps or ahead[-1] > steps[-1])
-    record = next((number for number, text in reversed(texts) if RECORD.match(text)), None)
-    over = bool(done) and all(not after or after[-1] <= done[-1] for after in (steps, ahead))
-    return Ending(texts[-1][1][:300], progress, finished, record, starting, over)
+    """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
+    last, steps, drawn, seen = "", list[int](), "", 0
+    done = part = ahead = record = None
+    low = tail.lower()
+    open_ones = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
+    for number, piece in _pieces(tail):
+        close = seen < CLOSE
+        hints = open_ones if close else _hints(piece, open_ones)
+        text = split(readable(piece))[1].strip() if hints or close else ""
+        if len(text or piece.strip()) <= 2:
+            continue
+        seen += 1
+        if seen > LAST or not (open_ones or close):
+            break
+        last = last or text
+        if "progress" in hints and PROGRESS.search(text) and not _SUMMARY.match(text):
+            bar = _BAR.search(text)
+            if bar is None or bar[0] != drawn:
+                steps.append(number)
+            drawn = bar[0] if bar else ""
+        if "end" in hints and (_OVER.search(text) or (close and _DONE.search(text))):
+            done = number
+        if part is None and close and _PART.search(text):
+            part = number
+        if "starting" in hints and _STARTING.search(text):
+            ahead = number
+        if "record" in hints and RECORD.match(text):
+            record = number
+        for kind, known in (("progress", len(steps) > 1), ("end", done), ("starting", ahead), ("record", record)):
+            if known not in (None, False):
+                open_ones.pop(kind, None)
+    finished = max((one for one in (done, part) if one is not None), default=None)
+    starting = ahead is not None and finished is None and (not steps or ahead > steps[0])
+    over = done is not None and all(one is None or one <= done for one in (steps[0] if steps else None, ahead))
+    return Ending(last[:300], steps[1] if len(steps) > 1 else None, finished, record, starting, over)
+
+
+def _pieces(tail: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines of ``tail``, the last one first, with their numbers; of one that was written over its last states."""
+    lines = tail.split(b"\n")
+    for number in range(len(lines) - 1, -1, -1):
+        for piece in reversed(lines[number][-4 * CUT :].split(b"\r")[-3:]):
+            yield number, piece[:CUT]
+
+
+def _hints(piece: bytes, kinds: Mapping[str, Sequence[bytes]]) -> list[str]:
+    """What a line may say by the words in it: most have none, and an expression costs far more than a word."""
+    low = piece.lower()
+    return [kind for kind, words in kinds.items() if any(word in low for word in words)]

@@ -1,4 +1,5 @@
-"""Logs that are one JSON object a line, as structlog, python-json-logger, Docker and Kubernetes write them."""
+"""Logs of JSON objects: one a line, as structlog, python-json-logger, Docker and Kubernetes write them; or an array of
+them, as clouds' loggers give them out (``gcloud logging read --format=json``)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+ARRAY = 64 << 20
+"""Bytes of an array that are read."""
 TEXTS = ("message", "msg", "event", "log", "text", "MESSAGE", "textPayload", "line")
 """Where the text stands: logging's formatters and bunyan; structlog; Docker's json-file; loguru; journald; others."""
 RAISED = ("exception", "exc_info", "exc_text", "stack_info", "stack_trace", "traceback", "stack", "error")
@@ -20,7 +23,10 @@ WHO = {
 _INNER = ("jsonPayload", "record", "extra", "fields", "kubernetes")
 """Objects within it that hold some of these."""
 _LINE = re.compile(rb'^\{[ \t]?"[^\n]*\}[ \t]*\r?$', re.M)
-_KEY = re.compile(rb'"(?:%s)"[ \t]?:[ \t]?"' % "|".join(TEXTS).encode())
+_KEY = re.compile(rb'"(?:%s)"[ \t]{0,4}:[ \t]{0,4}"' % "|".join(TEXTS).encode())
+_ARRAY = re.compile(rb"\s*\[\s*\{\s*\"")
+_OBJECT = re.compile(r"[\s,]*(?=\{)")
+_TIMED = re.compile(rb'"(?:timestamp|@timestamp|receiveTimestamp|time|ts|asctime)"\s*:')
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 _ENDS = re.compile(r"[\r\n]+")
@@ -33,6 +39,32 @@ def is_log(head: bytes) -> bool:
         key = _KEY.search(head)
         return key is not None and head.startswith(b"{") and head.count(b"{", 0, key.start()) == 1
     return any(text_of(line) is not None for line in lines[:8])
+
+
+def is_array(head: bytes) -> bool:
+    """Whether what begins so is an array of such objects, with a time in each: a data set has none."""
+    begins = _ARRAY.match(head) is not None
+    return begins and _KEY.search(head) is not None and _TIMED.search(head) is not None
+
+
+def array_as_text(data: bytes) -> bytes:
+    """What the objects of the array say that ``data`` begins with, each on the line on which it begins, and a line each
+    where all of them are on one; what is no such object is left as it is.
+    """
+    text, decoder, lines, at = data.decode("utf-8", "replace"), json.JSONDecoder(), list[str](), 0
+    at = text.find("[") + 1
+    many = text.count("\n") > text.count("},")
+    gap = text[:at]
+    while (found := _OBJECT.match(text, at)) is not None:
+        try:
+            value, end = decoder.raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            break
+        said = _said(value) if isinstance(value, dict) else None
+        gap += found[0]
+        lines.append(("\n" * gap.count("\n") if many else "\n" if lines else "") + (said or text[found.end() : end]))
+        gap, at = text[found.end() : end], end
+    return "".join([*lines, text[at:]]).encode("utf-8", "replace")
 
 
 def as_text(block: bytes) -> bytes:
@@ -60,6 +92,10 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
+    return _said(value, wrapped)
+
+
+def _said(value: Any, wrapped: bool = False) -> str | None:
     said = _first(value, TEXTS) if isinstance(value, dict) else None
     if said is None:
         return None

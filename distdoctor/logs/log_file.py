@@ -113,7 +113,7 @@ class LogFile:
         if quoted:
             known = [one for one in known if one.line.source]
         else:
-            self._tries.hear(text)
+            self._tries.hear(line.who, text)
             if self._hear is not None:
                 self._hear(line.who, text)
         for one in known:
@@ -128,9 +128,7 @@ class LogFile:
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
-            for mark, true in (("final", wording.final), ("head", wording.head), ("alone", wording.alone)):
-                if true:
-                    values[mark] = "yes"
+            values.update({mark: "yes" for mark in ("final", "head", "alone", "several") if getattr(wording, mark)})
             values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it

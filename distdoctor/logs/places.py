@@ -1,4 +1,5 @@
-"""Where the processes of one log are: which rank a local rank is, and which host all of it is from, as it says itself.
+"""Where the processes of one log are: which rank a local rank is, which host all of it is from, whether there are
+several, as it says itself.
 
 Nothing is guessed: where the log knows neither how many nodes there are nor which ranks are on one, a local rank stays
 one; where it names several hosts, a line without one is of none.
@@ -108,6 +109,8 @@ class Places:
             who = replace(who, rank=numbers[0])
         elif numbers:
             match = replace(match, ranks=numbers)
+        if match.values.get("several") and any(nodes > 1 for nodes in self._nodes):
+            match = replace(match, shows="cause", why="")
         return replace(match, who=who)
 
     def _first_rank(self, host: str | None) -> int | None:

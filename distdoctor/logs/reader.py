@@ -26,6 +26,9 @@ OVERLAP = 512
 """Bytes of a cut line that are seen twice, so that nothing is lost in the cut."""
 HEAD = 8192
 """Bytes by which a file is told."""
+UNPACKED, TIMES = 256 << 20, 200
+"""Beyond so many bytes a compressed file is read on only where it does not hold so many times of its own size: logs
+pack to a twentieth, at most to a hundredth; what packs smaller says nothing, and may have no end."""
 MAX_FILES = 20_000
 """More than a job leaves; who names a whole file system is told so."""
 
@@ -44,6 +47,8 @@ _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 NOT_WRITTEN_TO: tuple[str, ...] = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".py")
 NOT_WRITTEN_TO += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml")
 """How the names of files end that lie beside a job's logs: read like these, but not asked how they end."""
+_FACTS = re.compile(rb'\{\s*(?:"distdoctor"\s*:\s*"[^"]{1,40}"\s*,\s*)?"facts"\s*:\s*\[\s*\{')
+"""How a facts file begins; what says so at its end may be far behind."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 
@@ -127,13 +132,13 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     """What ``source`` is, and the bytes in it, uncompressed. Raises Unreadable."""
     try:
-        raw = _raw(source)
+        raw: io.BufferedReader = (packed := _raw(source))
         head = _peek(raw)
         if head.startswith(b"\x1f\x8b"):
-            raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=raw)), BLOCK)
+            raw = io.BufferedReader(_InPieces(gzip.GzipFile(fileobj=packed), packed), BLOCK)
             head = _peek(raw)
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
-            raw = _unpacked_zstd(source, raw)
+            raw = _unpacked_zstd(source, packed)
             head = _peek(raw)
     except (OSError, EOFError, zlib.error) as err:
         raise Unreadable(f"{source.name}: {getattr(err, 'strerror', None) or err or 'cannot be read'}") from None
@@ -141,12 +146,24 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
     beside = not source.given and kind == "log" and source.name.endswith(NOT_WRITTEN_TO)
-    return "beside" if beside and not json_lines.is_log(head) else kind, raw
+    return "beside" if beside and not (json_lines.is_log(head) or json_lines.is_array(head)) else kind, raw
 
 
-def _raw(source: Source) -> io.BufferedReader:
+class _Counted(io.BufferedReader):
+    """``taken``: bytes that were read of it."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next ``size`` bytes."""
+        piece = super().read(size)
+        self.taken += len(piece)
+        return piece
+
+
+def _raw(source: Source) -> _Counted:
     if source.path is None:
-        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False), BLOCK)
+        return _Counted(io.FileIO(sys.stdin.fileno(), closefd=False), BLOCK)
     handle = os.open(source.path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
@@ -156,37 +173,42 @@ def _raw(source: Source) -> io.BufferedReader:
         os.close(handle)
         raise Empty(f"{source.name}: empty")
     os.set_blocking(handle, True)
-    return io.BufferedReader(io.FileIO(handle, closefd=True), BLOCK)
+    return _Counted(io.FileIO(handle, closefd=True), BLOCK)
 
 
 def _peek(raw: io.BufferedReader) -> bytes:
     return raw.peek(HEAD)[:HEAD]
 
 
-def _unpacked_zstd(source: Source, raw: io.BufferedReader) -> io.BufferedReader:
+def _unpacked_zstd(source: Source, raw: _Counted) -> io.BufferedReader:
     try:
         from distdoctor.logs.zstd import ZstdError, ZstdFile  # needs an extra of the package
     except ImportError:
         raise Unreadable(f"{source.name}: compressed by zstd; unpack it first, or pip install zstandard") from None
-    return io.BufferedReader(_InPieces(ZstdFile(raw), ZstdError), BLOCK)
+    return io.BufferedReader(_InPieces(ZstdFile(raw), raw, ZstdError), BLOCK)
 
 
 class _InPieces(io.RawIOBase):
     """What a compressed file holds, as it comes: of one that was cut off all that is there, and only then the error."""
 
-    def __init__(self, file: Any, error: type[Exception] = zlib.error) -> None:
-        self._file, self._error = file, error
+    def __init__(self, file: Any, packed: _Counted, error: type[Exception] = zlib.error) -> None:
+        self._file, self._packed, self._error = file, packed, error
+        self._size = 0
 
     def readable(self) -> bool:
         """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """The next piece. Raises OSError for what was not compressed so, EOFError where the end is missing."""
+        """The next piece. Raises OSError for what was not compressed so or holds too much, EOFError where the end is
+        missing."""
+        if self._size > max(UNPACKED, TIMES * self._packed.taken):
+            raise OSError(0, f"it holds more than {TIMES} times of its size")
         try:
             piece = self._file.read1(len(buffer))
         except self._error as err:
             raise OSError(0, str(err)) from None
+        self._size += len(piece)
         buffer[: len(piece)] = piece
         return len(piece)
 
@@ -212,7 +234,7 @@ def kind_of(head: bytes) -> Kind:
         return "binary"
     start = head.lstrip()
     if start.startswith(b"{"):
-        if b'"schema_version"' in head and b'"facts"' in head:
+        if _FACTS.match(start) or (b'"schema_version"' in head and b'"facts"' in head):
             return "facts"
         if b'"entries"' in head and (
             b'"pg_config"' in head or b'"pg_status"' in head or b'"collective_seq_id"' in head

@@ -1,7 +1,8 @@
 """Tries of one job after another in one log: nohup's output that was appended to, a requeued job, torchrun's restarts.
 
 A new one is told only where the launcher of the one before had ended, and then a launcher was started, or steps of a
-job that works were written.
+job that works were written. Where launchers of several nodes speak, a new one is told where each that had spoken when
+the first of them ended was started again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS
-from distdoctor.model.facts.logs import Match
+from distdoctor.model.facts.logs import Match, Who
+
+_Launcher = tuple[str | None, int | None]
+_NOBODY = (None, None)
 
 LITERALS = (
     "Setting OMP_NUM_THREADS environment variable",  # torch/distributed/run.py, at every start
@@ -37,6 +41,11 @@ class Tries:
         self.number = 0
         self._ended = self._started = False
         self._steps: set[str] = set()
+        self.launched = 0
+        """How many of the tries before this one are known by the starts of all launchers."""
+        self._up: set[_Launcher] = set()
+        self._awaited: set[_Launcher] = set()
+        self._again: set[_Launcher] = set()
 
     def between(self, piece: bytes) -> None:
         """What stands between two known lines."""
@@ -49,10 +58,19 @@ class Tries:
                 if self._begun:
                     return
 
-    def hear(self, text: str) -> None:
+    def hear(self, who: Who, text: str) -> None:
         """A line that has a literal in it."""
-        if self._ended and _START.search(text):
-            self._started = True
+        if _START.search(text) is None:
+            return
+        self._started = self._started or self._ended
+        launcher = (who.host, who.task)
+        if launcher == _NOBODY:
+            return
+        self._up.add(launcher)
+        self._again.add(launcher)
+        if self._awaited and self._awaited <= self._again:
+            self.launched += 1
+            self._up, self._awaited = {*self._again}, set()
 
     def of(self, match: Match) -> Match:
         """``match`` with the number of its try."""
@@ -62,8 +80,15 @@ class Tries:
             self.number += 1
             self._ended = self._started = False
             self._steps.clear()
-        self._ended = self._ended or bool(_ENDED.search(match.text))
-        return replace(match, values={**match.values, "try": str(self.number)}) if self.number else match
+        if _ENDED.search(match.text):
+            self._ended = True
+            self._up.add((match.who.host, match.who.task))
+            self._up.discard(_NOBODY)
+            if not self._awaited:
+                self._awaited, self._again = {*self._up}, set()
+        if not self.number:
+            return match
+        return replace(match, values={**match.values, "try": str(self.number), "launched": str(self.launched)})
 
     @property
     def _begun(self) -> bool:

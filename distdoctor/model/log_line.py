@@ -46,6 +46,8 @@ class Line:
     """An expression that must be found in the frames of the traceback that stands before the line."""
     head: bool = False
     """The beginning of an account: it counts only where no line is known that may be its end."""
+    several: bool = False
+    """A symptom that is the cause where its log says that the job has several nodes."""
     alone: bool = False
     """A part of an account whose beginning is cut off: it counts only where nothing else in its log is known."""
 

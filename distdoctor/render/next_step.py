@@ -67,7 +67,7 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing and given is None and not roots:
             return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
-        if missing and all(root.incomplete for root in roots) and not from_here:
+        if missing and all(root.incomplete for root in roots if root.severity == "fail") and not from_here:
             again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
             if before := report.plan.get("everywhere"):
                 return "start it on all nodes at once", [f"{before} {line}" for line in again]

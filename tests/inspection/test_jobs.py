@@ -80,10 +80,14 @@ def test_jobs_of_containers_are_told_beside_those_of_this_network() -> None:
     seen = scan(candidate(1, 0, told(0), "2.13.0", True))
     (there,) = jobs.find(seen)
     netns = os.readlink("/proc/self/ns/net")
-    here = [jobs.Found(name, netns, there.members) for name in ("one", "two")]
+    pid = min(there.members)
+    here = [jobs.Found(name, netns, there.members) for name in ("one", "two", f"pid {pid}")]
     chosen = hang._chosen([here[0], there], hang.Wanted(), seen)
     assert chosen.id == "one" and "host0:29500, in a container" in chosen.beside and "--pid" in chosen.beside
-    with pytest.raises(hang.NoJob, match=r"3 jobs run here; say which: one: --pid .*two: .*host0:29500, in a contain"):
+    with pytest.raises(
+        hang.NoJob,
+        match=rf"4 jobs run here; say which: one: --pid .*two: .*; --pid {pid} .1 rank, for .*host0:29500, in",
+    ):
         hang._chosen([*here, there], hang.Wanted(), seen)
     assert hang._chosen([there], hang.Wanted(), seen).beside == ""
 

@@ -141,7 +141,7 @@ LEFT = {
     "a file lock that is looked at again and again": (
         local(process(0, FILE_LOCK, idle=0.1, **POLLS), REDUCE, REDUCE, REDUCE),
         "incomplete",
-        "rank 0 is waiting for a file lock at train.py:8 (sleeps): nothing moves there, and it cannot be told why",
+        "it sleeps there for a moment, again and again, and it cannot be told what it waits for",
     ),
     "some wait for a message, and one is in a collective": (
         local(process(0, CODE, threads=RUNS), REDUCE, call("send"), call("recv")),
@@ -168,7 +168,7 @@ LEFT = {
     "polls, beside a lock that nobody holds, without a stack": (
         local(process(0, (), **POLLS), *IN_ONE, locks=(LOCK,)),
         "incomplete",
-        "it cannot be told why",
+        "it cannot be told what it waits for",
     ),
     "receives, without a stack": (
         local(process(0, (), timed=True), *IN_ONE),
@@ -252,3 +252,10 @@ def test_what_is_no_failure(name: str) -> None:
     assert roots(report) == []
     assert report.verdict == verdict
     assert any(said in note for note in report.notes) or not said
+
+
+def test_who_sleeps_again_and_again_is_not_told_to_move() -> None:
+    facts, _, said = LEFT["a file lock that is looked at again and again"]
+    report = judged(facts)
+    assert report.notes[0].endswith(said)
+    assert [group["moves"] for group in report.details["job"]["groups"]] == [False, False]

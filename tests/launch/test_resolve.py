@@ -206,6 +206,9 @@ def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: s
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_RDZV_BACKEND": "c10"}, "PET_RDZV_BACKEND", "no rendezvous"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "http://a/b"}, "PET_MASTER_ADDR", "is a URL"),
         ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:70000"}, "PET_RDZV_ENDPOINT", "not a port"),
+        ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:b"}, "PET_RDZV_ENDPOINT", "no port behind its colon"),
+        ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:"}, "PET_RDZV_ENDPOINT", "no port behind its colon"),
+        ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:29500x"}, "PET_RDZV_ENDPOINT", "no port behind its colon"),
     ],
 )  # fmt: skip
 def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: str, why: str) -> None:
@@ -346,7 +349,11 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"nnodes": "3:2"}, "--nnodes '3:2'"),
         ({"nproc_per_node": "0"}, "--nproc-per-node '0'"),
         ({"nproc_per_node": "gpu"}, "no GPU is visible"),
-        ({"nnodes": "2", "node_rank": 2, "master_addr": "a"}, "--node-rank 2"),
+        (
+            {"nnodes": "2", "node_rank": 2, "master_addr": "a"},
+            "--node-rank 2: with --nnodes 2 node ranks go from 0 to 1",
+        ),
+        ({"node_rank": 5, "master_addr": "a"}, "--node-rank 5: with --nnodes 1 the only node rank is 0"),
         ({"nnodes": "2", "node_rank": -1, "master_addr": "a"}, "--node-rank -1"),
         ({"nnodes": "2", "node_rank": 1}, "--master-addr"),
         ({"nnodes": "2", "standalone": True}, "--standalone"),
@@ -354,7 +361,7 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"master_port": -1}, "--master-port -1"),
         ({"nnodes": "2", "master_addr": "tcp://a:1"}, "did you mean a"),
         ({"nnodes": "2", "rdzv_endpoint": "a:70000"}, "70000 is not a port"),
-        ({"nnodes": "2", "rdzv_endpoint": "a:b"}, "has a colon"),
+        ({"nnodes": "2", "rdzv_endpoint": "a:b"}, "no port behind its colon"),
         ({"nnodes": "2", "rdzv_endpoint": "a"}, "names no port"),
         ({"nnodes": "2", "rdzv_endpoint": "fd00::1"}, "without brackets ([fd00::1]:PORT)"),
         ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]"}, "names no port"),

@@ -62,3 +62,13 @@ def test_a_part_of_the_job_counts_only_at_its_end() -> None:
 
 def test_what_is_to_end_has_not_ended(tmp_path: Path) -> None:
     assert judged(tmp_path, "srun: error: Timed out waiting for job step to complete\n").verdict == "incomplete"
+
+
+@pytest.mark.parametrize(("states", "verdict"), [((30, 30, 30), "fail"), ((31, 32, 33), "warn")])
+def test_a_bar_that_is_drawn_again_as_it_was_shows_no_step(
+    tmp_path: Path, states: tuple[int, ...], verdict: str
+) -> None:
+    bars = "\r".join(f" {number}%|###  | {number}/100 [00:{number:02}<00:10,  3.1it/s]" for number in range(10, 31))
+    after = "".join(f" {one}%|###  | {one}/100 [00:40<00:10,  3.1it/s]\r" for one in states)
+    found = judged(tmp_path, f"{bars}\n{HANDLED}{after}\n")
+    assert found.verdict == verdict

@@ -73,3 +73,22 @@ def test_what_says_nothing_is_left_as_it_is(line: str) -> None:
 
 def test_a_first_line_without_end_is_a_log_all_the_same() -> None:
     assert json_lines.is_log(b'{"log":"' + b"x" * 9000) and not json_lines.is_log(b'{"facts":"' + b"x" * 9000)
+
+
+@pytest.mark.parametrize("indent", [2, None], ids=["over lines", "on one line"])
+def test_an_array_of_objects_as_gcloud_gives_it_out(tmp_path: Path, indent: int | None) -> None:
+    """What each says is told on the line on which it begins, or as one line each."""
+    time = {"severity": "ERROR", "timestamp": "2026-01-01T10:00:00.1Z"}
+    objects = [{"insertId": "a", "jsonPayload": {"message": STEP}, **time}, {"textPayload": TRACE, **time}, {"a": [1]}]
+    (tmp_path / "logs.json").write_text(json.dumps(objects, indent=indent))
+    found = judged(tmp_path)
+    (line,) = [line for line in found.findings[0].evidence if "out of memory" in line]
+    assert found.findings[0].check == "gpu/out-of-memory" and "\\n" not in line
+    assert line.startswith(f"{tmp_path}/logs.json:{10 if indent else 2}: ")
+
+
+def test_an_array_that_is_no_log_and_one_that_is_cut_off(tmp_path: Path) -> None:
+    data = json.dumps([{"text": "Error: no", "label": 1}] * 3).encode()
+    assert not json_lines.is_array(data)
+    cut = json.dumps([{"message": OUT, "time": "2026-01-01T10:00:00"}] * 3)[:-9].encode()
+    assert json_lines.is_array(cut) and json_lines.array_as_text(cut).count(OUT.encode()) == 3

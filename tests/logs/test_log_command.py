@@ -13,6 +13,7 @@ from distdoctor.cli.app import run
 from distdoctor.cli.diagnose import judged, only_facts
 from distdoctor.cli.flags import LogFlags
 from distdoctor.judge.log_selection import ranks_of, span_of, time_of
+from distdoctor.model.facts.files import read, write
 from distdoctor.model.observer import Silent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,10 +139,16 @@ def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: py
     log = tmp_path / "x.log"
     log.write_text(f"[rank1]: {CLOSED}\n")
     assert not only_facts([facts, log])
+    saved = tmp_path / "facts"
+    saved.mkdir()
+    for one in read([facts]):
+        write(saved, one, leads_node=True)
     alone = told(capsys, str(facts))[1]
-    status, report = told(capsys, str(facts), str(log))
-    assert status == 1 and report["verdict"] == "fail" and report["candidates"] == []
-    assert checks(report)[0] == checks(alone)[0]
+    for given in (facts, saved):
+        status, report = told(capsys, str(given), str(log))
+        assert status == 1 and report["verdict"] == "fail" and report["candidates"] == []
+        assert checks(report)[0] == checks(alone)[0]
+        assert report["findings"][0]["nodes"] == alone["findings"][0]["nodes"]  # of facts; a log names none
 
 
 @pytest.mark.parametrize(
@@ -149,13 +156,14 @@ def test_facts_and_a_log_of_one_job_are_one_judgement(tmp_path: Path, capsys: py
     [
         (["step 1 loss 2\nstep 2 loss 1\n"], "warn", "it ends at line 2, last seen doing: step 2 loss 1"),
         (["NCCL INFO comm 0x1 rank 0 nranks 8 - Init START\n"], "warn", "it ends at line 1, last seen starting up: "),
+        (["ab\n\n"], "warn", "it ends at line 2, and no line near its end says what it did"),
         (["step 1 loss 2\ntraining finished\n"], "pass", ""),
         (["step 1 loss 2\ntraining finished\n", "step 1 loss 2\nstep 2 loss 1\n"], "warn", "it ends at line 2"),
         (["step 1 loss 2\nsaved checkpoint to ckpt/step_1\n"], "warn", "it ends at line 2"),
         (["step 1 loss 2\ntraining finished\n" + "step 2 loss 1\n" * 3], "warn", "it ends at line 5"),
         (["step 1 loss 2\nsaved the final model to out/\n"], "pass", ""),
     ],
-    ids=["steps", "starting", "finished", "one of two", "a checkpoint", "once more", "the final model"],
+    ids=["steps", "starting", "nothing", "finished", "one of two", "a checkpoint", "once more", "the final model"],
 )
 def test_no_failure_is_a_pass_only_at_the_end_of_the_job(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], texts: list[str], verdict: str, said: str

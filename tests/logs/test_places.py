@@ -150,3 +150,11 @@ def test_what_ray_gives_no_address_is_not_of_the_host_whose_address_it_gives(tmp
     told = "(node-1 pid=8) RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
     found = judged(tmp_path, f"{told}(node-0 pid=9, ip=10.0.0.7) Traceback (most recent call last):\n").findings[0]
     assert (found.check, found.nodes) == ("gpu/hardware", ())
+
+
+@pytest.mark.parametrize(("nodes", "checks"), [(2, ["gloo/loopback-address"]), (1, [])])
+def test_a_loopback_address_between_several_nodes_is_the_cause(tmp_path: Path, nodes: int, checks: list[str]) -> None:
+    refused = "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] SO_ERROR: Connection refused, "
+    found = judged(tmp_path, f"torchrun --nnodes={nodes} --nproc-per-node=2 t.py\n{refused}remote=[127.0.0.1]:4123\n")
+    assert [one.check for one in found.findings if one.because_of is None] == checks
+    assert found.verdict == ("fail" if checks else "incomplete")

@@ -179,6 +179,27 @@ def test_of_a_compressed_file_that_was_cut_off_what_is_there_is_told(tmp_path: P
     assert f"{log}: not read to its end: the compressed file was cut off" in found.notes
 
 
+def test_a_small_file_that_holds_a_great_deal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not read for ever; what is read of it is told, and that it is not all."""
+    monkeypatch.setattr(reader, "UNPACKED", 4 << 20)
+    log = tmp_path / "x.log.gz"
+    log.write_bytes(gzip.compress(b"step 1 loss 1\n" * (2 << 20)))
+    found, collected = judged(log), Collector({}).collect([log]).logs
+    assert collected.sources[0].bytes < 16 << 20
+    assert found.verdict == "incomplete"
+    assert f"{log}: not read to its end: it holds more than 200 times of its size" in found.notes
+
+
+def test_a_log_that_packs_as_logs_do_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "UNPACKED", 1 << 10)
+    log = tmp_path / "x.log.gz"
+    steps = "".join(
+        f"2026-01-02 03:04:{number % 60:02} step {number} loss {1 / number}\n" for number in range(1, 50_000)
+    )
+    log.write_bytes(gzip.compress(f"{steps}{LINE}\n".encode()))
+    assert [one.check for one in judged(log).findings] == ["gpu/out-of-memory"] and not judged(log).notes
+
+
 def test_what_is_no_file_of_zstd(tmp_path: Path) -> None:
     """It is not read, and the others are."""
     packed = b"\x28\xb5\x2f\xfd" + bytes(range(60, 99))

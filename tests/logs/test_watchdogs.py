@@ -70,3 +70,67 @@ def test_of_whom_nothing_is_here_is_a_candidate(tmp_path: Path) -> None:
 def test_why_a_rank_is_behind_comes_before_that_it_is(tmp_path: Path) -> None:
     texts = [said(0, 7, 9), said(1, 6, 6) + raised("[rank1]: ", "KeyError: 'lr'"), said(2, 7, 8)]
     assert roots(tmp_path, *texts) == [("process/exception", (1,))]
+
+
+APART = (  # torch 2.6 and newer: the work without its group, the group after it
+    "[rank{rank}]:[E709 17:05:38.1 ProcessGroupNCCL.cpp:632] [Rank {place}] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=5, NumelOut=5, Timeout(ms)=600000) ran for 600000 "
+    "milliseconds before timing out.\n"
+    "[rank{rank}]:[E709 17:05:38.1 ProcessGroupNCCL.cpp:2271] [PG ID 1 PG GUID {group} Rank {place}]  failure detected "
+    "by watchdog at work sequence id: {number} PG status: last enqueued work: {number}, last completed work: 3\n"
+)
+SIGNAL = (
+    "[rank{rank}]:[E709 17:05:38.4 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID {group} Rank {rank}] Received a dump "
+    "signal due to a collective timeout from  rank 0 and we will try our best to dump the debug info. Last enqueued "
+    "NCCL work: {enqueued}, last completed NCCL work: {enqueued}.This is most likely caused by incorrect usages of\n"
+)
+WORLD, SHARDED = "0(default_pg)", "5feceb66ffc86f38d952786c6d696c79c2dbc239(mesh_fsdp)"
+
+
+def apart(rank: int, number: int, group: str = WORLD, place: int | None = None) -> str:
+    return APART.format(rank=rank, number=number, group=group, place=rank if place is None else place)
+
+
+def signal(rank: int, enqueued: int, group: str = WORLD) -> str:
+    return SIGNAL.format(rank=rank, enqueued=enqueued, group=group)
+
+
+@pytest.mark.parametrize(
+    ("texts", "ranks"),
+    [
+        ([apart(0, 78), apart(2, 78), signal(1, 77)], (1,)),
+        ([apart(0, 78), signal(1, 77), signal(2, 77)], (1, 2)),
+        ([apart(0, 78), apart(1, 78), signal(2, 77), signal(0, 78)], (2,)),
+        ([apart(0, 1), apart(2, 1), signal(1, -1)], (1,)),
+        ([apart(4, 9, SHARDED, 0), apart(6, 8, SHARDED, 1)], (6,)),
+        ([apart(4, 9, "7", 0), apart(6, 8, "7", 1), apart(0, 3), apart(1, 3)], (6,)),
+    ],
+    ids=[
+        "told by the signal",
+        "one alone timed out",
+        "last of three",
+        "the first of all",
+        "a sharded part",
+        "a counted part beside all",
+    ],
+)
+def test_who_never_called_what_others_timed_out_in(tmp_path: Path, texts: list[str], ranks: tuple[int, ...]) -> None:
+    assert roots(tmp_path, *texts) == [("collective/rank-missing", ranks)]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [signal(0, 77), signal(1, 76)],
+        [apart(0, 78), signal(1, 78)],
+        [apart(0, 78), signal(1, 12)],
+        [apart(0, 78), signal(1, -1)],
+        [apart(4, 9, "7(mesh_tp)", 0), apart(6, 8, "7(mesh_tp)", 1)],
+        [apart(4, 9, "7", 0), apart(6, 8, "7", 0)],
+        [apart(0, 78), signal(1, 77, "3")],
+    ],
+    ids=["nobody timed out", "all called it", "numbers of sends", "none", "of a mesh", "two groups", "another group"],
+)
+def test_whose_numbers_prove_nothing(tmp_path: Path, texts: list[str]) -> None:
+    found = judged(tmp_path, *texts)
+    assert (found.verdict, found.findings) == ("incomplete", ())

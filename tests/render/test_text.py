@@ -296,6 +296,13 @@ def test_missing_ranks_are_started_by_their_launcher() -> None:
     assert render(once_per_rank).splitlines()[-1] == "next: start it on node1, and here again"
 
 
+def test_what_is_only_a_warning_does_not_hide_what_to_do_about_a_missing_node() -> None:
+    whole = reports.missing()
+    warned = replace(whole, findings=(*whole.findings, *reports.warned().findings))
+    assert render(warned).splitlines()[-2:] == render(whole).splitlines()[-2:]
+    assert render(warned).splitlines()[-2] == "next: run this on node1, and here again:"
+
+
 def test_stages_left_out_for_the_same_reasons_share_their_lines() -> None:
     """Also where they differ from node to node."""
     left = {"host0": "not run: needs store", "host1": "not reached"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 from tests.lab.faults.names import own_name_at
 from tests.lab.faults.packet_filter import master_port, only_master_port
 from tests.lab.hang.acts import back, go_on, kill, late, link, start, stop, unfiltered
+from tests.lab.hang.everyday_table import EVERYDAY
 from tests.lab.hang.libraries_table import LIBRARIES
 from tests.lab.hang.reported import REPORTED
 from tests.lab.hang.reported_further import FURTHER
@@ -203,7 +204,7 @@ JOBS = (
     ),
 )  # fmt: skip
 """All of them. Each row is looked at 20 times before its job goes on."""
-ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS, *LIBRARIES)
+ALL_JOBS = (*JOBS, *REPORTED, *FURTHER, *ONCE_MORE, *TRAINERS, *LIBRARIES, *EVERYDAY)
 """These, those that people reported, and what trainers do."""
 ROWS = [row for job in ALL_JOBS for row in job.rows if isinstance(row, Row)]
 """The rows of all of them."""

@@ -1,0 +1,150 @@
+"""What ranks of the lab's hung jobs run that goes wrong every day: a rank that is done early, a lock taken twice.
+
+Each is called on all ranks, with whether the rank is one of those that its step names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+from tests.lab.hang.holds import save_checkpoint
+
+# -- with others ----------------------------------------------------------------------------------------------------
+
+
+def nothing_to_do(mine: bool) -> None:
+    """These ranks find no data for them, and end well before they meet the others."""
+    if mine:
+        sys.exit(0)
+
+
+def other_exchange(mine: bool) -> None:
+    """These ranks give tokens to experts, where the others still gather how many there are."""
+    world = dist.get_world_size()
+    if mine:
+        dist.all_to_all_single(torch.empty(world), torch.ones(world))
+    else:
+        dist.all_gather_into_tensor(torch.empty(world), torch.ones(1))
+    dist.barrier()
+
+
+def breakpoint_of_one(mine: bool) -> None:
+    """torch's own breakpoint for one rank, at a terminal where nobody is; the others wait for it."""
+    named = int(os.environ["WORLD_SIZE"]) - 1
+    if mine:
+        _, terminal = os.openpty()
+        os.dup2(terminal, 0)
+    dist.breakpoint(named)
+
+
+# -- by themselves --------------------------------------------------------------------------------------------------
+
+
+class Sleepy(Dataset[torch.Tensor]):
+    """Data of which one sample takes a day."""
+
+    def __len__(self) -> int:
+        """So many."""
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        """The sample."""
+        if index == 5:
+            time.sleep(86_400)
+        return torch.ones(4)
+
+
+def sleepy_worker(mine: bool) -> None:
+    """One of two workers of the data loader of these ranks sleeps."""
+    if mine:
+        for _ in DataLoader(Sleepy(), batch_size=2, num_workers=2, persistent_workers=True):
+            pass
+
+
+def lock_twice(mine: bool) -> None:
+    """These ranks take a lock that they hold already."""
+    if mine:
+        lock = threading.Lock()
+        with lock, lock:
+            pass
+
+
+def import_waits(mine: bool) -> None:
+    """These ranks import a module that waits for a thread, which imports the same module."""
+    if mine:
+        folder = Path(f"/run/tmp/modules{os.environ['RANK']}")
+        folder.mkdir()
+        code = "import threading\ndef load():\n    import settings_of_run\n"
+        code += "thread = threading.Thread(target=load)\nthread.start()\nthread.join()\n"
+        (folder / "settings_of_run.py").write_text(code)
+        sys.path.insert(0, str(folder))
+        importlib.import_module("settings_of_run")
+
+
+def output_held_open(mine: bool) -> None:
+    """These ranks read what a script writes, which has ended; what it left behind keeps its output open."""
+    if mine:
+        subprocess.run(["sh", "-c", "sleep 86400 & echo started"], stdout=subprocess.PIPE, check=True)
+
+
+def _nothing(queue: object) -> None:
+    pass
+
+
+def producer_gone(mine: bool) -> None:
+    """These ranks wait for what a process of theirs should put into a queue; it has ended."""
+    if mine:
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        context.Process(target=_nothing, args=(queue,)).start()
+        queue.get()
+
+
+# -- healthy --------------------------------------------------------------------------------------------------------
+
+
+def long_steps(mine: bool, key: str) -> None:
+    """All ranks compute for seconds in each step."""
+    enough = torch.zeros(1)
+    while not enough.item():
+        until = time.monotonic() + 8.0
+        while time.monotonic() < until:
+            torch.ones(300, 300) @ torch.ones(300, 300)
+        dist.all_reduce(torch.ones(1_000))
+        enough = torch.full((1,), float(dist.get_rank() == 0 and (Path(sys.argv[1]) / key).exists()))
+        dist.all_reduce(enough)
+
+
+def saves_in_barrier(mine: bool, key: str) -> None:
+    """These ranks write a checkpoint for 20 s, while the others wait in a barrier."""
+    if mine:
+        save_checkpoint(key)
+    dist.barrier()
+
+
+EVERYDAY: dict[str, Callable[[bool], None]] = {
+    "leave": nothing_to_do,
+    "exchange": other_exchange,
+    "dist-breakpoint": breakpoint_of_one,
+    "sleepy-worker": sleepy_worker,
+    "lock-twice": lock_twice,
+    "import": import_waits,
+    "output-held": output_held_open,
+    "producer-gone": producer_gone,
+}
+EVERYDAY_STEPS: dict[str, Callable[[bool, str], None]] = {
+    "long-steps": long_steps,
+    "saves-in-barrier": saves_in_barrier,
+}

@@ -1,0 +1,49 @@
+"""The table: what goes wrong every day.
+
+What is to be said of each was written down before it was first looked at.
+"""
+
+from __future__ import annotations
+
+from tests.lab.hang.acts import late
+from tests.lab.hang.reported_further import held, one_host, slow
+from tests.lab.hang.row import Job, Look, Row
+from tests.lab.hang.table_words import MISSING
+
+
+def moves(what: str, step: str, seconds: float) -> Job:
+    """Two hosts of one rank, that get on together."""
+    row = Row(f"everyday: {what}", step, (Look(0), Look(1)), before=late(seconds), moves=True)
+    return Job(f"everyday: {what}", ("init", row), nproc=1)
+
+
+EVERYDAY = (
+    Job(
+        "a rank that is done early",
+        (
+            "leave@1",
+            Row(
+                "everyday: rank 1 is done before it meets the others",
+                "init",
+                (Look(0, MISSING, (1,), ("host0",)),),
+                held=(0, 2),
+                gone=(1,),
+                last=True,
+            ),
+        ),
+        launcher="static",
+        hosts=1,
+        nproc=3,
+    ),
+    one_host("rank 1 exchanges where the others gather", "exchange@1", 1),
+    held("a breakpoint of one rank", "dist-breakpoint@1", 1),
+    held("a worker of the data loader sleeps", "sleepy-worker@1", 1),
+    held("a lock that is taken twice", "lock-twice@1", 1),
+    held("an import that waits for itself", "import@1", 1),
+    held("a script has ended, and its output is open", "output-held@1", 1),
+    held("the process that fills a queue has ended", "producer-gone@1", 1),
+    moves("all ranks compute for seconds", "long-steps@0:k", 6.0),
+    slow("rank 0 saves while the others wait in a barrier", "saves-in-barrier@0:k", 0, 12.0),
+    moves("all ranks compile", "dynamo@0,1:k", 6.0),
+)
+"""All of them."""
