@@ -46,6 +46,7 @@ FOLLOWS = (
     "network/port-refused",
     "network/connection-limit",
     "network/overlapping-subnets",
+    "network/arp-off",
     "network/duplicate-address",
     "network/neighbour-table-full",
 )

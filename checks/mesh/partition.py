@@ -47,6 +47,7 @@ FOLLOWS = (
     "network/port-refused",
     "network/connection-limit",
     "network/overlapping-subnets",
+    "network/arp-off",
     "network/duplicate-address",
     "network/neighbour-table-full",
 )

@@ -45,7 +45,12 @@ LOG = (
 PREVENTS = "store reached"
 SYMPTOM_OF = "plan agreed"
 LOOKS_AT = ("meeting",)
-FOLLOWS = ("network/duplicate-address", "network/overlapping-subnets", "network/connection-limit")
+FOLLOWS = (
+    "network/arp-off",
+    "network/duplicate-address",
+    "network/overlapping-subnets",
+    "network/connection-limit",
+)
 FOLLOWS_ANYWHERE = ("network/master-not-node0",)
 
 

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 import psutil
 
@@ -52,14 +53,25 @@ def _listed() -> tuple[Interface, ...]:
                 addresses.append(entry.address.partition("%")[0])
                 lengths.append(_prefix_length(entry.netmask))
         stat = stats.get(name)
-        loopback = "loopback" in str(getattr(stat, "flags", "")).split(",") or any(
+        flags = str(getattr(stat, "flags", "")).split(",")
+        loopback = "loopback" in flags or any(
             (parsed := parse_address(a)) is not None and parsed.is_loopback for a in addresses
         )
         up, mtu, speed = (stat.isup, stat.mtu, stat.speed) if stat else (False, 0, 0)
         half = stat is not None and stat.duplex == psutil.NIC_DUPLEX_HALF
         found.append(
             Interface(
-                name, tuple(addresses), tuple(lengths), up, loopback, mtu, mac, _agreed(speed) if up else None, half
+                name,
+                tuple(addresses),
+                tuple(lengths),
+                up,
+                loopback,
+                mtu,
+                mac,
+                _agreed(speed) if up else None,
+                half,
+                "noarp" in flags,
+                _arp_ignore(name),
             )
         )
     return tuple(found)
@@ -99,6 +111,13 @@ def _told(asked: socket.socket, request: int, name: str) -> bytes:
         return fcntl.ioctl(asked.fileno(), request, question)
     except OSError:
         return bytes(40)
+
+
+def _arp_ignore(name: str, root: str = "/proc/sys/net/ipv4/conf") -> int | None:
+    try:
+        return max(int(Path(root, one, "arp_ignore").read_text()) for one in ("all", name))
+    except (OSError, ValueError):
+        return None
 
 
 def _agreed(speed: int) -> int | None:

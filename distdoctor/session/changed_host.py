@@ -99,6 +99,7 @@ def _interfaces(before: Node, now: Node) -> Iterator[str]:
             yield from changed(f"addresses of {name}", *(same_set(i.addresses) for i in (one, other)), unset="none")
         yield from changed(f"MTU of {name}", one.mtu, other.mtu)
         yield from changed(f"{name} is up", one.up, other.up)
+        yield from changed(f"{name} has no ARP", one.no_arp, other.no_arp)
         yield from changed(f"speed of {name} (Mbit/s)", one.speed, other.speed)
         if one.speed and other.speed:
             yield from changed(f"{name} is half duplex", one.half_duplex, other.half_duplex)

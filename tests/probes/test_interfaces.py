@@ -46,3 +46,21 @@ def test_interfaces_that_a_sandbox_hides_are_seen_one_by_one() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60, check=False
     )
     assert done.stdout.strip() in ("skip", "EPERM True True"), done.stderr
+
+
+_WITHOUT_ARP = """
+import subprocess
+from distdoctor.probes.interfaces import interfaces
+for line in ("link add eth0 type veth peer name eth1", "link set eth1 arp off"):
+    subprocess.run(["ip", *line.split()], check=True)
+open("/proc/sys/net/ipv4/conf/eth0/arp_ignore", "w").write("8")
+open("/proc/sys/net/ipv4/conf/all/arp_ignore", "w").write("1")
+for one in interfaces():
+    print(one.name, one.no_arp, one.arp_ignore)
+"""
+
+
+def test_a_card_that_does_not_answer_who_has_its_address() -> None:
+    """Of the interface's setting and that of all the larger one counts."""
+    lines = sorted(lines_of(_WITHOUT_ARP, "--net", tools=("ip",)))
+    assert lines == ["eth0 False 8", "eth1 True 1", "lo False 1"]

@@ -82,6 +82,12 @@ class Interface:
     """Mbit/s, as it was agreed upon with the other end (ethtool); None: the driver does not tell, or it is down."""
     half_duplex: bool = False
     """It sends or receives, never both at once."""
+    no_arp: bool = False
+    """It has no ARP (IFF_NOARP, netdevice(7)): the kernel asks nobody there for a hardware address, and answers nobody.
+    So it is with a tunnel; an Ethernet card has it switched off."""
+    arp_ignore: int | None = None
+    """Which requests of ARP it leaves without an answer (the kernel's ip-sysctl.rst: of the interface's value and that
+    of ``all`` the larger one counts; 8 is all of them); None: not known."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tests.lab.faults import inside, together
+from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.host import clock
 from tests.lab.faults.launch import INIT_FILE, as_user, c10d, flag, late, shared_file, shell, variable
 from tests.lab.faults.links import docker0, jumbo_frames, plugged, second_network
@@ -72,6 +72,7 @@ SHAPES = [
     Shape("docker0 beside eth0", setup=docker0(0, 1)),
     Shape("docker0 on one", setup=docker0(1)),
     Shape("a second network that leads nowhere", setup=second_network("10.99.0.10/24", "10.98.0.11/24")),
+    Shape("a card without ARP, and ARP as kube-proxy has it", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 arp off"), everywhere("echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 > /proc/sys/net/ipv4/conf/all/arp_announce"))),
     Shape("gloo on a second network", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth1"))),
     Shape("gloo on two networks", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth0,eth1"))),
     Shape("settings that need not be alike", 3, setup=together(variable("TORCH_DISTRIBUTED_DEBUG", "INFO", 1), variable("TORCH_GLOO_LAZY_INIT", "0", 2), variable("GLOO_DEVICE_TRANSPORT", "TCP", 0), variable("GLOO_DISABLE_CONNECTION_RETRIES", "1", 1), variable("GLOO_SOCKET_IFNAME", "eth0,", 2))),

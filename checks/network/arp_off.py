@@ -1,0 +1,151 @@
+"""A host does not answer who has its address.
+
+What you see
+------------
+`No route to host` (errno 113) on the others after three seconds, each time, or silence, though the host is up, has the
+right address and no packet filter. That the host itself gets to others at times is no contradiction: who is asked by it
+learns its hardware address from the question.
+
+Why it happens
+--------------
+Before anything is sent to an address of the own network, ARP asks all hosts there who has it. The host gives no answer
+where net.ipv4.conf.*.arp_ignore is 8, as on servers behind a load balancer, or where ARP is switched off on its card
+(`ip link set ... arp off`). With the latter it asks nobody either, and sends to its own hardware address.
+
+Fix
+---
+Let it answer: `ip link set dev eth0 arp on`, and 0 in net.ipv4.conf.all.arp_ignore and in that of the card.
+
+When it is harmless
+-------------------
+On tunnels, and on cards whose address no peer uses. It is told only where a peer in the same network did not get
+through.
+
+See also
+--------
+network/duplicate-address, network/master-unreachable, network/neighbour-table-full, mesh/peer-ports-blocked
+"""
+
+import ipaddress
+import shlex
+from collections.abc import Iterator
+
+from distdoctor.check_api import (
+    Cluster,
+    Contact,
+    FailingLink,
+    Finding,
+    Fix,
+    Link,
+    Node,
+    contact_text,
+    links_blocked_by_rules,
+    names_of,
+    node0_name,
+    parse_address,
+)
+
+SEVERITY = "fail"
+PREVENTS = "master resolved"
+LOOKS_AT = ("everyone", "host.interfaces")
+NEVER = 8
+"""arp_ignore: no answer for any address (the kernel's ip-sysctl.rst)."""
+UNHEARD = ("unreachable", "no-answer")
+SHOWN = 8
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        for name, address, length, how in silent_addresses(node):
+            links = list(unheard(cluster, node, address, length, how))
+            if links:
+                yield finding(node, name, address, how, links)
+                break
+
+
+def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
+    """(interface, address, prefix length, what keeps it silent) of each address for which the node gives no answer.
+
+    IPv6 asks otherwise (neighbour discovery), but not either on a card without ARP. A tunnel has no hardware address.
+    """
+    for card in node.interfaces:
+        if card.loopback or not card.up or not card.mac:
+            continue
+        for address, length in zip(card.addresses, card.prefix_lengths, strict=False):
+            if card.no_arp:
+                yield card.name, address, length, f"ARP is switched off on {card.name} (NOARP)"
+            elif card.arp_ignore == NEVER and ":" not in address:
+                yield card.name, address, length, f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {NEVER}"
+
+
+def unheard(
+    cluster: Cluster, node: Node, address: str, length: int, how: str
+) -> Iterator[tuple[Node, Node | str, str]]:
+    """(who, to whom, what was seen) of each connection to this address from its own network that got no answer, and
+    that nothing else explains; without ARP, of those from it, too."""
+    off = "NOARP" in how
+    for peer in cluster.peers(node):
+        near = peer.host != node.host and any(within(address, length, its) for its in peer.addresses)
+        yield from ((peer, node, seen) for at, seen in tried(peer, node) if near and at == address)
+        yield from ((node, peer, seen) for at, seen in tried(node, peer) if off and within(address, length, at))
+    contact = node.network.contact
+    if off and contact is not None and alone(cluster, contact) and contact.outcome in UNHEARD:
+        sent = within(address, length, contact.address)
+        yield from [(node, node0_name(cluster, node), said(node, contact))] if sent else []
+
+
+def alone(cluster: Cluster, contact: Contact) -> bool:
+    """Whether the host that was tried is none of those whose facts are here."""
+    return not any(contact.address in node.addresses for node in cluster.nodes)
+
+
+def tried(source: Node, target: Node) -> Iterator[tuple[str, str]]:
+    """(address, what was seen) of each connection from one node to the other that got no answer, where no packet filter
+    and no routing table says why."""
+    contact = source.network.contact
+    if contact is not None and not source.meeting.joined and contact.address in target.addresses:
+        link = Link(target.facts.key, contact.address, contact.port, (), contact.outcome, contact.errno)
+        if contact.outcome in UNHEARD and unexplained(source, target, link):
+            yield contact.address, said(source, contact)
+    for link in source.mesh.bad:
+        if link.to in target.keys and link.outcome in UNHEARD and unexplained(source, target, link):
+            errno = f" (errno {link.errno})" if link.errno else ""
+            yield link.address, f"{source.name} to {target.name}: {link.address}: no answer{errno}"
+
+
+def unexplained(source: Node, target: Node, link: Link) -> bool:
+    known, _ = links_blocked_by_rules([FailingLink(source, target, link)])
+    return not known
+
+
+def said(node: Node, contact: Contact) -> str:
+    return f"{node.name}: {contact_text(contact)}"
+
+
+def within(address: str, length: int, other: str) -> bool:
+    """Whether ``other`` is in the network of ``address``/``length``."""
+    number = parse_address(other)
+    try:
+        network = ipaddress.ip_network(f"{address}/{length}", strict=False)
+    except ValueError:
+        return False
+    return number is not None and number.version == network.version and number in network
+
+
+def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Node, Node | str, str]]) -> Finding:
+    sources = list(dict.fromkeys(source for source, _, _ in links))
+    who = names_of([one for one in sources if one is not node])
+    what = f"{who} did not get to it" if who else "it got no answer itself"
+    device = shlex.quote(name)
+    if "NOARP" in how:
+        command = f"ip link set dev {device} arp on"
+    else:
+        setting = shlex.quote(f"net.ipv4.conf.{name}.arp_ignore=0")
+        command = f"sysctl -w net.ipv4.conf.all.arp_ignore=0 {setting}"
+    return Finding.about(
+        (node,),
+        f"{node.name} does not answer who has {address}, and {what}.",
+        links=((a.name, b.name if isinstance(b, Node) else b) for a, b, _ in links),
+        evidence=(f"{node.name}: {how}", *list(dict.fromkeys(seen for _, _, seen in links))[:SHOWN]),
+        fixes=(Fix.on(node, f"Let {name} of {node.name} answer, as root.", commands=(command,)),),
+    )
