@@ -6,6 +6,7 @@ import ipaddress
 import shlex
 
 from distdoctor.check_api.netmasks import too_wide
+from distdoctor.check_api.next_hops import dead_hops, hops_said, without_dead_hops
 from distdoctor.check_api.routes import (
     NO_ENTRY,
     Mask,
@@ -58,6 +59,12 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
         )
     if one.kind == "source" and (seen := odd_source(one.node, one.address)):
         return f"{seen}; {whose} has no way back to that"
+    if one.kind == "next-hop":
+        dead = hops_said(dead_hops(one.node, one.route))
+        return (
+            f"{who}: it sends to {where} by one of several next hops ({one.route.network}), and nobody answers ARP for "
+            f"{dead}; what the kernel sends by that one is lost"
+        )
     if one.route.rule:
         way = f"by the gateway {one.route.gateway}" if one.route.gateway else "nowhere: its packets are rejected"
         mark = f" (marked by {one.route.marked})" if one.route.marked else ""
@@ -112,6 +119,12 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
     mask = wrong_mask(one)
     if one.kind in ("narrow", "wide") and mask is not None:
         return _mask_fix(one.node, mask, option)
+    if one.kind == "next-hop":
+        left, dead = without_dead_hops(one.node, one.route), hops_said(dead_hops(one.node, one.route))
+        text = f"On {who}, take {dead} out of the route to {one.route.network}, until somebody answers there."
+        return Fix(
+            text, names, option, commands=(f"ip {family}route replace {left}",) if left and not one.route.rule else ()
+        )
     if one.route.rule:
         text = f"On {who}, take the rule of policy routing away, or mend the table that it leads to."
         return Fix(text, names, option, commands=(f"ip {family}rule del {one.route.rule}",))

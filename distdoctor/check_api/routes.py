@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from distdoctor.check_api.next_hops import dead_hops
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, PacketMark, PolicyRule, TableRoute
 
-Kind = Literal["none", "down", "reject", "gateway", "detour", "reverse-path", "narrow", "wide", "source"]
+Kind = Literal["none", "down", "reject", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source"]
 NO_ENTRY = TableRoute("", None, None)
 
 
@@ -73,8 +74,10 @@ def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle
         return RouteObstacle(node, other, address, "none")
     if entry.reject:
         return RouteObstacle(node, other, address, "reject", entry)
+    if entry.next_hops:
+        return RouteObstacle(node, other, address, "next-hop", entry) if dead_hops(node, entry) else None
     # Sent to a gateway though it is a neighbour: by an entry that is narrower than the network both are in.
-    if entry.gateway is not None and any(_holds(i, n, address) for i, _, n in networks(node)):
+    if entry.gateway not in (None, address) and any(_holds(i, n, address) for i, _, n in networks(node)):
         return RouteObstacle(node, other, address, "gateway", entry)
     if not entry.rule and nearer(node, address) is not None:
         return RouteObstacle(node, other, address, "detour", entry)

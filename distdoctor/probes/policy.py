@@ -9,6 +9,7 @@ import struct
 from collections import defaultdict
 
 from distdoctor.model.facts import PolicyRule, TableRoute
+from distdoctor.probes.multipath import next_hops
 from distdoctor.probes.netlink import attributes, dump
 
 MOST = 64
@@ -113,7 +114,11 @@ def _tables() -> dict[tuple[int, int], tuple[TableRoute, ...]]:
             interface = socket.if_indextoname(_number(fields.get(_OIF), 0)) if kind == _UNICAST else None
         except OSError:
             interface = None
-        entry = TableRoute(network if "/" in network else f"{network}/{length}", gateway, interface, kind in _REJECTS)
+        hops = next_hops(family, fields)
+        if hops:
+            gateway, interface = hops[0].gateway, hops[0].interface
+        network = network if "/" in network else f"{network}/{length}"
+        entry = TableRoute(network, gateway, interface, kind in _REJECTS, next_hops=hops)
         found[version, number].append((_number(fields.get(_METRIC), 0), entry))
     tables = {place: tuple(one for _, one in sorted(its, key=lambda p: p[0])) for place, its in found.items()}
     return defaultdict(tuple, tables)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 from distdoctor.model.facts import TableRoute
+from distdoctor.probes.multipath import multipath
 
 MOST = 256
 """Routes beyond which the table is left alone: a router's, and no node's."""
@@ -32,8 +34,11 @@ def table(proc: str = "/proc/net") -> tuple[TableRoute, ...] | None:
         found = [*map(_four, rows), *filter(None, map(_six, rows6))]
     except (ValueError, IndexError, struct.error):
         return None
+    if len(found) > MOST:
+        return None
     found.sort(key=lambda pair: pair[0])
-    return tuple(route for _, route in found) if len(found) <= MOST else None
+    several = multipath()
+    return tuple(replace(route, next_hops=several.get((route.network, metric), ())) for metric, route in found)
 
 
 def _four(row: list[str]) -> tuple[int, TableRoute]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Interface, Link, MeshFacts, NodeFacts, PolicyRule, TableRoute
+from distdoctor.model.facts import (
+    HardwareAddress,
+    Interface,
+    Link,
+    MeshFacts,
+    NextHop,
+    NodeFacts,
+    PolicyRule,
+    TableRoute,
+)
 from tests.checks.row import Facts
 from tests.facts_builder import healthy, outside, waited_in_vain, with_host, with_network
 
@@ -18,6 +27,13 @@ def route(network: str, gateway: str | None = None, interface: str | None = "eth
 
 def routed(one: NodeFacts, *entries: TableRoute, strict: tuple[str, ...] = ()) -> NodeFacts:
     return with_network(one, routes=entries, strict=strict)
+
+
+def by_hops(one: NodeFacts, network: str, *gateways: str, silent: tuple[str, ...] = ()) -> NodeFacts:
+    """The node sends to ``network`` by several next hops, and nobody answers for those that are ``silent``."""
+    entry = TableRoute(network, gateways[0], "eth0", next_hops=tuple(NextHop(its, "eth0") for its in gateways))
+    unanswered = tuple(HardwareAddress(address, "", "eth0") for address in silent)
+    return with_network(one, routes=(route(LAN), entry), unanswered=unanswered)
 
 
 def by_policy(one: NodeFacts, text: str, *entries: TableRoute, **about: Any) -> NodeFacts:

@@ -114,6 +114,15 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
+class NextHop:
+    """One of several next hops of a route."""
+
+    gateway: str | None
+    """None: the network is on the interface's own link."""
+    interface: str | None
+
+
+@dataclass(frozen=True)
 class TableRoute:
     """One entry of the routing table."""
 
@@ -128,6 +137,10 @@ class TableRoute:
     """The rule of policy routing that leads to it, as ``ip rule`` takes it; empty where that is one of every host's."""
     marked: str = ""
     """The rule of the packet filter for whose mark that rule of policy routing is; empty where it is for none."""
+    next_hops: tuple[NextHop, ...] = ()
+    """Where there are several (ECMP), all of them; ``gateway`` and ``interface`` are the first one's. Empty where there
+    is one. The kernel picks one for each pair of addresses, or for each connection (fib_multipath_hash_policy 0 and 1
+    of net.ipv4), whether or not anybody answers there."""
 
 
 @dataclass(frozen=True)

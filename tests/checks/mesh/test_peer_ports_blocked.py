@@ -9,7 +9,7 @@ import pytest
 from distdoctor.model.facts import Link, MeshFacts
 from tests.checks.row import BOTH, THREE, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.links import across, cut, into, measured
-from tests.clusters.routes import LAN, NO_FILTER, route, three
+from tests.clusters.routes import LAN, NO_FILTER, by_hops, route, three
 from tests.facts_builder import UNREAD, blocking, failing, healthy, judged, with_gpus, with_network
 
 CHECK = "mesh/peer-ports-blocked"
@@ -44,6 +44,12 @@ def peer_by_a_gateway() -> Facts:
     lan = (route(LAN),)
     tables = (lan, (*lan, route("10.77.0.12/32", "10.77.0.99")), lan)
     return three(*tables, bad=((1, 2, "unreachable", 113), (2, 1, "no-answer", None)))
+
+
+def peer_by_one_of() -> Facts:
+    """host1 sends to host2 by one of two next hops, for which nobody answers: there and back some are lost."""
+    a, b, c = three(*[(route(LAN),)] * 3, bad=((1, 2, "unreachable", 113), (2, 1, "no-answer", None)))
+    return a, by_hops(b, "10.77.0.12/32", "10.77.0.12", "10.77.0.99", silent=("10.77.0.99",)), c
 
 
 def ranged(*open_ports: tuple[int, int]) -> Facts:
@@ -94,6 +100,7 @@ ROWS = [
         ("host1",),
         together=True,
     ),
+    Row("one of three sends by two next hops, one of which is nobody", peer_by_one_of, ("host1",), together=True),
     Row("one of three sends by a gateway that is none", peer_by_a_gateway, ("host1",), together=True),
 ]
 

@@ -8,7 +8,7 @@ from distdoctor.model.facts import Contact, HostsLine, Interface, Neighbour, Oth
 from distdoctor.model.facts.network import ConnectOutcome
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.clusters.routes import LAN, NO_FILTER, by_policy, reverse_path, route, routed, two
+from tests.clusters.routes import LAN, NO_FILTER, by_hops, by_policy, reverse_path, route, routed, two
 from tests.facts_builder import (
     PORT,
     healthy,
@@ -44,6 +44,12 @@ def one_of_two_gets_there() -> Facts:
 def there_by_a_gateway() -> Facts:
     a, b = two("unreachable", errno=113)
     return a, routed(b, route(LAN), route("10.77.0.10/32", "10.77.0.99"))
+
+
+def there_by_one_of(silent: tuple[str, ...] = ("10.77.0.99",)) -> Facts:
+    """host1 sends to node 0 by one of two next hops."""
+    a, b = two("unreachable", errno=113)
+    return a, by_hops(b, "10.77.0.10/32", "10.77.0.10", "10.77.0.99", silent=silent)
 
 
 def there_by_policy(**about: object) -> Facts:
@@ -112,6 +118,8 @@ ROWS = [
     Row("several hosts, and none gets to node 0", none_gets_there, ("host0",)),
     Row("one of two does", one_of_two_gets_there, ("host2", "host0"), blame="one-of"),
     Row("host1 sends by a gateway that is none", there_by_a_gateway, ("host1",), together=True),
+    Row("host1 sends by two next hops, one of which is nobody", there_by_one_of, ("host1",), together=True),
+    Row("both answer", lambda: there_by_one_of(()), ("host1", "host0"), blame="one-of", together=True),
     Row("host1 sends by a rule of its own to such a gateway", there_by_policy, ("host1",), together=True),
     Row(
         "by a rule for the port",
@@ -171,6 +179,13 @@ CURES = [
         "a gateway, there",
         there_by_a_gateway,
         {"host1": {"commands": ("ip route del 10.77.0.10/32 via 10.77.0.99",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "one of two next hops",
+        there_by_one_of,
+        {"host1": {"commands": ("ip route replace 10.77.0.10/32 via 10.77.0.10 dev eth0",)}},
         only=True,
         unsaid=NO_FILTER,
     ),

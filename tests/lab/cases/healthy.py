@@ -73,6 +73,7 @@ SHAPES = [
     Shape("docker0 on one", setup=docker0(1)),
     Shape("a second network that leads nowhere", setup=second_network("10.99.0.10/24", "10.98.0.11/24")),
     Shape("a card without ARP, and ARP as kube-proxy has it", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 arp off"), everywhere("echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 > /proc/sys/net/ipv4/conf/all/arp_announce"))),
+    Shape("two next hops that both answer", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "echo 1 > /proc/sys/net/ipv4/fib_multipath_hash_policy; ip route add {host0}/32 nexthop via {host0} dev eth0 nexthop via 10.99.0.10 dev eth1"))),
     Shape("gloo on a second network", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth1"))),
     Shape("gloo on two networks", setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), all_hosts("GLOO_SOCKET_IFNAME", "eth0,eth1"))),
     Shape("settings that need not be alike", 3, setup=together(variable("TORCH_DISTRIBUTED_DEBUG", "INFO", 1), variable("TORCH_GLOO_LAZY_INIT", "0", 2), variable("GLOO_DEVICE_TRANSPORT", "TCP", 0), variable("GLOO_DISABLE_CONNECTION_RETRIES", "1", 1), variable("GLOO_SOCKET_IFNAME", "eth0,", 2))),

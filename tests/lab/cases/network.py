@@ -93,6 +93,7 @@ CASES = [
         Case("node 1's netmask takes in the subnet of node 0", wide_mask, UNREACHABLE, ["host1"], hosts=3, curable=True, live=False, torch="0.3 s, address is garbage"),
         Case("node 0 answers by a gateway that is none", inside(0, "ip route add {host1}/32 via 10.77.0.99"), "network/port-filtered", ["host0"], curable=True),
         Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True),
+        Case("node 1 sends by one of two next hops, and nobody is at the heavier", inside(1, "ip route add {host0}/32 nexthop via {host0} dev eth0 nexthop via 10.77.0.99 dev eth0 weight 255"), "network/master-unreachable", ["host1"], curable=True),
         Case("node 1's rule for its own address leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add from {{host1}} lookup 100"), "network/master-unreachable", ["host1"], curable=True, live=False),
         Case("node 0's rule for the port leads to a gateway that is none", inside(0, f"{TABLE} && ip rule add to {{host1}} ipproto tcp sport 29500 lookup 100"), "network/port-filtered", ["host0"], curable=True),
         Case("node 0 marks its answers, and a rule for the mark leads to a gateway that is none", together(marked(0, "tcp sport 29500 meta mark set 0x1"), inside(0, BY_MARK)), "network/port-filtered", ["host0"], curable=True),
