@@ -18,13 +18,15 @@ from distdoctor.check_api.master_contacts import (
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
 from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
-from distdoctor.check_api.packet_filter import filter_evidence, suspect
+from distdoctor.check_api.packet_filter import filter_evidence, forwarding_rules, suspect
 from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer, odd_way
 from distdoctor.check_api.text import links_to, names_of
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix
+
+FORWARDED = "A rule of node 0 forwards MASTER_PORT to another host or port, as that of a container that is gone"
 
 
 def master_port_findings(
@@ -134,9 +136,11 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
                 fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
             evidence += filter_evidence(one.node, "output", port)
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
+    forwarded = forwarding_rules(zero, port) if zero is not None and side == "to" else ()
     return Finding.about(
         blamed,
-        _summary(shut, name, told),
+        _summary(shut, name, "is forwarded to another place by a rule of its own" if forwarded else told),
+        title=FORWARDED if forwarded else "",
         links=links_to((one.node for one in shut), name),
         unsure=side == "either",
         evidence=evidence,

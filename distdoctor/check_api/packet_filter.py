@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Literal
 
 from distdoctor.knowledge.packet_filter import blocks, concerns
-from distdoctor.knowledge.ruleset import FilterHook
+from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import FirewallChain
 
 Suspect = Literal["from", "to", "either"]
+_ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)", re.IGNORECASE)
 
 
 def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
@@ -40,6 +43,28 @@ def filter_evidence(node: Node, hook: FilterHook, port: int) -> tuple[str, ...]:
         if concerns(chain, port, "dport" if chain.hook == hook else "sport"):
             lines.append(f"{node.name}: {_chain_text(chain)}")
     return tuple(lines)
+
+
+def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
+    """The rules of a node that send what comes to the port to another host or port (a container that was published
+    there), where they alone keep it from who listens; empty where other rules do, or none."""
+    rules = node.network.firewall
+    found = []
+    for chain in rules.chains if rules is not None else ():
+        its = [
+            one for one in chain.blocking_rules if concerns(replace(chain, blocking_rules=(one,)), port, _way(chain))
+        ]
+        if not concerns(chain, port, _way(chain)):
+            continue
+        if chain.policy != "accept" or chain.hook != "input" or not all(map(_ELSEWHERE.search, its)):
+            return ()
+        found += its
+    return tuple(found)
+
+
+def _way(chain: FirewallChain) -> Direction:
+    """Where in what it sees of connections to this host their port is."""
+    return "dport" if chain.hook == "input" else "sport"
 
 
 def _chain_text(chain: FirewallChain) -> str:

@@ -14,7 +14,7 @@ from distdoctor.model.cluster import Cluster, Node, build
 from distdoctor.model.facts import HostCall, MeetingFacts, NodeFacts
 from distdoctor.model.findings import Finding
 from distdoctor.model.report import Report
-from distdoctor.model.stages import STAGES, position
+from distdoctor.model.stages import NETWORK, STAGES, STORE, position
 
 SAME_RUN = 3600.0
 """Facts whose starts are further apart than this many seconds are probably not of one run."""
@@ -75,7 +75,10 @@ def _unfinished(facts: Sequence[NodeFacts]) -> list[str]:
         recorded = {stage.stage for stage in one.stages}
         missing = [stage for stage in STAGES[: last + 1] if stage not in recorded]
         if missing:
-            notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}")
+            seen = one.network.contact if one.network is not None and missing[0] in (NETWORK.name, STORE.name) else None
+            way = f"{seen.address}:{seen.port} {seen.outcome.replace('-', ' ')}" if seen is not None else ""
+            why = f"; the last of its way to node 0: {way}" if seen is not None and seen.outcome != "open" else ""
+            notes.append(f"the run on {one.identity.hostname} (pid {one.identity.pid}) ended before {missing[0]}{why}")
     return notes
 
 

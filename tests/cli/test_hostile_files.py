@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.facts import FactsFile, NodeFacts, encode
 from distdoctor.model.facts.files import BadFile, read
-from distdoctor.model.stages import STAGES
+from distdoctor.model.stages import STAGES, position
 from distdoctor.render import json as json_renderer
 from distdoctor.render import text as text_renderer
 from distdoctor.render.style import Style
 from tests.checks.tables import ROWS
-from tests.facts_builder import CHECKS, healthy
+from tests.facts_builder import CHECKS, healthy, outside
 from tests.helpers.commands import doctor
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -206,6 +206,13 @@ class TestRunsThatEndedEarly:
         half = replace(one, stages=one.stages[:6], until=STAGES[-1])
         assert self.verdict(half) == ("incomplete", f"the run on host0 (pid 1000) ended before {STAGES[6]}")
         assert self.verdict(replace(half, until=STAGES[5])) == ("pass", "")
+
+    def test_one_that_waited_for_node_0_says_what_it_saw_of_it(self) -> None:
+        one = outside(healthy(2)[1], "refused")
+        kept = tuple(stage for stage in one.stages if position(stage.stage) < position("network"))
+        verdict, notes = self.verdict(replace(one, stages=kept, until=STAGES[-1]))
+        assert verdict in ("incomplete", "fail")
+        assert "ended before network; the last of its way to node 0: 10.77.0.10:29500 refused" in notes
 
     def test_one_node_of_two(self) -> None:
         host0, host1 = healthy(2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import LookAlike, Row, found, left_alone, root
 from tests.clusters.master import own_rule, shut
 
 CHECK = "network/port-rejected"
@@ -20,6 +20,17 @@ LOOK_ALIKES = [
         "network/port-filtered",
     ),
 ]
+
+FORWARDS = "fib daddr type local tcp dport 29500 dnat to 172.17.0.5:29500"
+
+
+def test_a_rule_that_forwards_the_port_is_not_called_a_firewall_that_rejects() -> None:
+    one = root(*shut("rejected", rules=(FORWARDS,)))
+    assert "forwards MASTER_PORT" in one.title and "is forwarded to another place by a rule of its own" in one.summary
+    for others in (("tcp dport 29500 reject",), (FORWARDS, "tcp dport 29500 reject")):
+        assert "rejects" in root(*shut("rejected", rules=others)).title
+    assert "forwards" in root(*shut("rejected", rules=(FORWARDS, "tcp dport 8080 dnat to 172.17.0.6:80"))).title
+
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
