@@ -37,6 +37,7 @@ from distdoctor.check_api import (
     measured_links,
     slow_links,
     some_of,
+    together,
     usual_link_speed,
 )
 
@@ -59,15 +60,27 @@ def finding(nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool, us
     against = f"{rate(usual)} is usual here" if usual is not None else "there is no third node to compare with"
     where = f"{slowest.source.name} to {slowest.target.name}" if unsure else some_of(node.name for node in nodes)
     what = "The link from" if unsure else "The links of"
+    routers = between(links)
+    perhaps = f" All of it goes by {together(routers)}, which may be what is slow." if routers else ""
+    fixes = [fix(node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)]
+    if routers:
+        text = f"Or look at what is between the networks: {together(routers)}."
+        fixes.append(Fix(text, tuple(node.name for node in nodes[:MAX_LINKS]), fixes[-1].option + 1))
     return Finding.about(
         nodes,
-        f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.",
+        f"{what} {where} {'carries' if unsure else 'carry'} {rate(slowest.speed)}; {against}.{perhaps}",
         ranks=(),
         links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
-        unsure=unsure,
+        unsure=unsure or bool(routers),
         evidence=(line(link) for link in links[:SHOWN]),
-        fixes=(fix(node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
+        fixes=fixes,
     )
+
+
+def between(links: list[MeasuredLink]) -> tuple[str, ...]:
+    """The routers that these links have in common with the node that is blamed: each link goes by one of them."""
+    found = dict.fromkeys(f"router {at}" for link in links for at in link.routers)
+    return tuple(found)[:SHOWN] if all(link.routers for link in links) else ()
 
 
 def rate(speed: float | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from distdoctor.check_api.link_graph import common, hanging_together
+from distdoctor.check_api.routes import lookup
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import LinkRate
 
@@ -44,6 +45,15 @@ class MeasuredLink:
         if self.rate.bytes_per_second is None:
             return None
         return max(self.rate.bytes_per_second, self.rate.delivery_rate or 0.0)
+
+    @property
+    def routers(self) -> tuple[str, ...]:
+        """The gateways by which its two ends send to each other; empty where neither does, or that is not known."""
+        ways = [lookup(a, b.reached_at) for a, b in self._both_ways() if b.reached_at is not None]
+        return tuple(dict.fromkeys(way.gateway for way in ways if way is not None and way.gateway is not None))
+
+    def _both_ways(self) -> tuple[tuple[Node, Node], tuple[Node, Node]]:
+        return (self.source, self.target), (self.target, self.source)
 
 
 def measured_links(cluster: Cluster) -> list[MeasuredLink]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone
+from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone, root
 from tests.clusters.links import FAST, into, measured, out_of
+from tests.clusters.routes import LAN, route, routed
 
 CHECK = "mesh/slow-link"
 
@@ -32,7 +33,16 @@ def uneven_speeds(*factors: float) -> Facts:
     return tuple(facts)
 
 
+def behind_a_router() -> Facts:
+    """host2 is in another network; what it sends and gets goes by a router."""
+    a, b, c = measured(3, slow=into(2, 3) | out_of(2, 3))
+    way = route("0.0.0.0/0", "10.77.0.1")
+    c = routed(c, route("10.77.0.12/32"), way)
+    return (*(routed(one, route(LAN), route("10.77.0.12/32", "10.77.0.1")) for one in (a, b)), c)
+
+
 ROWS = [
+    Row("slow, by a router", behind_a_router, ("host2",), "warn", "one-of", together=True),
     Row("slow, two nodes", lambda: measured(2, slow=[(1, 0)]), BOTH, "warn", "one-of", together=True),
     Row("slow, one node's way out", lambda: measured(3, slow=out_of(1, 3)), ("host1",), "warn", together=True),
     Row("slow, one node", lambda: measured(4, slow=into(3, 4) | out_of(3, 4)), ("host3",), "warn", together=True),
@@ -58,3 +68,9 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_a_router_by_which_all_of_it_goes_is_told() -> None:
+    one = root(*behind_a_router())
+    assert "router 10.77.0.1, which may be what is slow" in one.summary
+    assert [fix.option for fix in one.fixes] == [1, 2] and "10.77.0.1" in one.fixes[1].text
