@@ -248,7 +248,7 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         arrived = set(meeting.arrived)
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
         return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
-    came = [node.name for node in cluster.nodes if node.name not in absent]
+    came = [node.name for node in cluster.nodes if node.name in met(cluster, zero)]
     told = f"here {_is(came)} {some_of(came)}"
     if without_them(zero, outside):
         asked = f"--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}"

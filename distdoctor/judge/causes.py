@@ -69,7 +69,11 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
         _named(near, declared, checks),
         _preventing([other for other in near if _not_its_own(finding, check, other)], check, checks),
         _named(possible, check.follows_anywhere, checks),
-        _preventing([other for other in possible if _felt_there(other, finding, checks)], check, checks),
+        _preventing(
+            [o for o in possible if _felt_there(o, finding, checks) and not _of_others(o, finding, findings)],
+            check,
+            checks,
+        ),
     ):
         for other in candidates:
             return other
@@ -116,6 +120,15 @@ def _preventing(others: Sequence[Finding], check: Check, checks: Mapping[str, Ch
         return prevents not in EACH_FOR_ITSELF, place(prevents)
 
     return sorted((other for other in others if is_symptom(check, checks[other.check])), key=order)
+
+
+def _of_others(other: Finding, finding: Finding, findings: Sequence[Finding]) -> bool:
+    """Whether ``other`` says why those are absent whom further findings of the same check tell of, and them alone: of
+    the nodes of this one it says nothing."""
+    if not finding.incomplete or not other.nodes or set(other.nodes) & set(finding.nodes):
+        return False
+    told = {node for one in findings if one.check == finding.check and one.id != finding.id for node in one.nodes}
+    return other.blame == "all" and set(other.nodes) <= told
 
 
 def _felt_there(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:

@@ -145,6 +145,13 @@ def test_a_node_that_was_not_started_does_not_follow_from_another_ones_name() ->
     assert found == {("host1",): "network/master-unresolvable", ("node2", "node3"): None}
 
 
+def test_a_node_that_was_not_started_does_not_follow_from_another_ones_port() -> None:
+    """host1 looks on another port than node 0 hosts; nothing is known of nodes 2 and 3, nor is host1 there."""
+    facts = four(outside(with_plan(node("host1", 1, of=4), master_port=PORT + 1), "refused"))
+    assert absent(*facts) == {("host1",): "environment/master-mismatch", ("node2", "node3"): None}
+    assert "here is host0." in next(f for f in judged(*facts).findings if "node2" in f.nodes).summary
+
+
 def test_each_reason_has_a_finding_of_its_own() -> None:
     """host1 cannot resolve the master, host2's own filter drops what it sends, node 3 was not started."""
     shut = outside(node("host2", 2, of=4), "no-answer", control="refused")
