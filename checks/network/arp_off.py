@@ -26,7 +26,6 @@ See also
 network/duplicate-address, network/master-unreachable, network/neighbour-table-full, mesh/peer-ports-blocked
 """
 
-import ipaddress
 import shlex
 from collections.abc import Iterator
 
@@ -124,12 +123,11 @@ def said(node: Node, contact: Contact) -> str:
 
 def within(address: str, length: int, other: str) -> bool:
     """Whether ``other`` is in the network of ``address``/``length``."""
-    number = parse_address(other)
-    try:
-        network = ipaddress.ip_network(f"{address}/{length}", strict=False)
-    except ValueError:
+    number, own = parse_address(other), parse_address(address)
+    if number is None or own is None or number.version != own.version:
         return False
-    return number is not None and number.version == network.version and number in network
+    rest = max(0, own.max_prefixlen - length)
+    return int(number) >> rest == int(own) >> rest
 
 
 def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Node, Node | str, str]]) -> Finding:
