@@ -1,4 +1,4 @@
-"""A packet filter limits how many connections a host may have.
+"""A packet filter limits how many connections a host may have, or may begin in a time.
 
 What you see
 ------------
@@ -7,8 +7,9 @@ answered, `connectFullMesh failed ... Connection refused` or silence, while a si
 
 Why it happens
 --------------
-A rule against floods (nft's ct count, iptables' connlimit) counts the connections of a host or of all hosts, and drops
-or refuses what comes beyond. With gloo each rank connects to every other, and to the store.
+A rule against floods counts the connections of a host or of all hosts (nft's ct count, iptables' connlimit), or those
+that begin in a time (nft's limit rate over, iptables' hashlimit and recent), and drops or refuses what comes beyond.
+With gloo each rank connects to every other, and to the store.
 
 Fix
 ---
@@ -49,7 +50,8 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 PREVENTS = "store reached"
 LOOKS_AT = ("network",)
-BY_NUMBER = re.compile(r"\bct count\b|connlimit")
+BY_NUMBER = re.compile(r"\bct count\b|connlimit|\bhashlimit\b|\brecent\b|\blimit rate over\b")
+GAVE_UP = re.compile(r"timed out|did not return|refused")
 PORTS = re.compile(r"\bdports?\s+(\{[^}]*\}|\S+)")
 TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
 SHOWN = 8
@@ -85,6 +87,9 @@ def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:
     for one in failed_contacts(cluster, TURNED_AWAY) if store_host(cluster) is node else ():
         if one.contact.address in node.addresses and one.node is not node:
             yield f"{one.node.name}: {contact_text(one.contact)}"
+    if store_host(cluster) is node:
+        failed = [one for one in failed_ranks(cluster, "store") if one.node is not node]
+        yield from rank_errors_said([one for one in failed if GAVE_UP.search(one.stage.error or "")])
     edges = links(cluster, node)
     if edges:
         yield f"connections from {link_arrows(edges)} on random ports were turned away"
@@ -109,7 +114,8 @@ def finding(cluster: Cluster, node: Node, seen: tuple[str, ...]) -> Finding:
     others = [peer.name for peer in cluster.peers(node)[:MAX_LINKS]]
     return Finding.about(
         (node,),
-        f"{node.name}'s packet filter lets in only so many connections at once, and turned some of this job away.",
+        f"{node.name}'s packet filter lets in only so many connections, at once or in a time, and turned some of this "
+        "job away.",
         links=((other, node.name) for other in others),
         evidence=(*seen[:SHOWN], *(f"{node.name}: {rule}" for rule in rules(node))),
         fixes=(open_firewall_fix(node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None),),

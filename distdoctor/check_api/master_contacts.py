@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from distdoctor.check_api.netmasks import mask_obstacle
 from distdoctor.check_api.nodes import claims_node0, node0_name, store_host
 from distdoctor.check_api.packet_filter import suspect
-from distdoctor.check_api.routes import RouteObstacle, proven_detour, route_obstacle
+from distdoctor.check_api.routes import RouteObstacle, proven_obstacle, route_obstacle
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Contact, Neighbour
@@ -126,8 +126,8 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
     for one in shut:
         zero = master_address_owner(cluster, [one])
         if zero is None:
-            if (detour := proven_detour(one.node, one.contact.address)) is not None:
-                found[one.node] = detour
+            if (its := proven_obstacle(one.node, one.contact.address)) is not None:
+                found[one.node] = its
             continue
         ruled, answers = suspect(one.node, zero, one.contact.port) != "either", _answers(one)
         its = route_obstacle(one.node, zero, one.contact.address, one.contact.port)

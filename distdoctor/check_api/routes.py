@@ -103,10 +103,12 @@ def nearer(node: Node, address: str) -> Own | None:
     return next((one for one in near if one.length < _length(entry)), None)
 
 
-def proven_detour(node: Node, address: str) -> RouteObstacle | None:
-    """The narrower entry (a VPN client's) that leads astray, by the node's own word alone: by the interface that has
-    ``address`` in its network it was answered from there."""
+def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
+    """What is wrong by the node's own word alone: one of several next hops that nobody answers for; or a narrower entry
+    (a VPN client's), where by the interface that has ``address`` in its network it was answered from there."""
     near, entry = nearer(node, address), lookup(node, address)
+    if entry is not None and dead_hops(node, entry):
+        return RouteObstacle(node, None, address, "next-hop", entry)
     for way in node.network.other_ways:
         answered = way.contact.address == address and way.contact.answered
         if near is not None and entry is not None and answered and way.interface == near.interface:

@@ -165,7 +165,11 @@ class NftTable:
             return f"{self.text(value['key'])} vmap {self.value(value['data'])}"
         if kind == "xt":
             return str(value.get("name", "")) if isinstance(value, dict) else ""
-        return "" if kind in ("counter", "log", "limit", "comment") else kind
+        if kind == "limit" and isinstance(value, dict):
+            return f"limit rate {'over ' if value.get('inv') else ''}{value.get('rate')}/{value.get('per')}"
+        if kind in ("set", "meter") and isinstance(value, dict):
+            return " ".join(filter(None, map(self.text, _listed(value.get("stmt")))))
+        return "" if kind in ("counter", "log", "comment") else kind
 
     def value(self, value: Any) -> str:
         """The right side of a match."""

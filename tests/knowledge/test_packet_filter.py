@@ -315,3 +315,13 @@ def test_real_iptables_rules_are_read_and_the_commands_taken() -> None:
     saved = in_namespace(rule, command, "iptables-legacy-save")
     first = next(line for line in saved.splitlines() if line.startswith("-A INPUT"))
     assert first == "-A INPUT -s 10.77.0.11/32 -p tcp -m tcp --dport 29500 -j ACCEPT"
+
+
+def test_a_limit_of_rate_is_told_with_the_rule() -> None:
+    """The rule drops what comes beyond; one that only logs so often drops it all, and is none."""
+    chain = "chain in { type filter hook input priority 0; %s }"
+    rules = "limit rate over 3/minute drop; add @seen { ip saddr limit rate over 5/second } drop;"
+    seen = "set seen { type ipv4_addr; flags dynamic; }"
+    said = in_namespace(f"nft 'table ip f {{ {seen}\n{chain % rules} }}'", "nft -j list ruleset")
+    (one,) = parse_nft_json(said)
+    assert one.blocking_rules == ("limit rate over 3/minute drop", "limit rate over 5/second drop")

@@ -23,6 +23,14 @@ def at_the_store() -> Facts:
     return with_network(waited_in_vain(a), firewall=blocking(RULE)), outside(b)
 
 
+def ranks_at_the_store() -> Facts:
+    """Node 1 met node 0 in the store, and its ranks do not get there any more."""
+    a, b = healthy(2)
+    error = "DistNetworkError: The client socket has timed out after 15200ms while trying to connect to (host0, 29500)."
+    rule = "iifname != lo tcp flags & fin,syn,rst,ack == syn recent drop"
+    return with_network(a, firewall=blocking(rule)), failing(b, "store", error)
+
+
 def on_random_ports() -> Facts:
     a, b = cut([(1, 0)], 2, outcome="refused")
     return with_network(a, firewall=blocking(RULE)), b
@@ -54,6 +62,16 @@ ROWS = [
     Row("ranks are refused", lambda: limited(REFUSED), ("host0",), together=True),
     Row("ranks get no answer", lambda: limited("ended after 22.2 s: it did not return"), ("host0",), together=True),
     Row("by iptables", lambda: limited(REFUSED, "tcp flags syn connlimit REJECT"), ("host0",), together=True),
+    Row(
+        "by the rate",
+        lambda: limited(REFUSED, "tcp flags syn limit rate over 3/minute drop"),
+        ("host0",),
+        together=True,
+    ),
+    Row(
+        "by iptables' hashlimit", lambda: limited(REFUSED, "tcp flags syn hashlimit REJECT"), ("host0",), together=True
+    ),
+    Row("ranks at the store", ranks_at_the_store, ("host0",), together=True),
     Row("at the store", at_the_store, ("host0",), alone=("store/nodes-missing",)),
     Row("on random ports", on_random_ports, ("host0",), together=True),
 ]

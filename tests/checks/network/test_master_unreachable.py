@@ -119,6 +119,7 @@ ROWS = [
     Row("one of two does", one_of_two_gets_there, ("host2", "host0"), blame="one-of"),
     Row("host1 sends by a gateway that is none", there_by_a_gateway, ("host1",), together=True),
     Row("host1 sends by two next hops, one of which is nobody", there_by_one_of, ("host1",), together=True),
+    Row("by its own word", lambda: there_by_one_of()[1:], ("host1",)),
     Row("both answer", lambda: there_by_one_of(()), ("host1", "host0"), blame="one-of", together=True),
     Row("host1 sends by a rule of its own to such a gateway", there_by_policy, ("host1",), together=True),
     Row(
