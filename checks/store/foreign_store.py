@@ -32,7 +32,7 @@ FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-ra
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    seen = [node for node in cluster.nodes if foreign(node)]
+    seen = [node for node in cluster.nodes if foreign(node) and not of_node0(cluster, node)]
     if seen:
         yield taken_port_finding(cluster, seen, "Another job's store answers", map(evidence, seen))
 
@@ -45,6 +45,15 @@ def foreign(node: Node) -> bool:
     if network.bind and not network.bind.ok and network.bind.answer and network.bind.answer.kind == "tcpstore":
         return True
     return bool(network.answer and network.answer.kind == "tcpstore" and meeting.ours is False)
+
+
+def of_node0(cluster: Cluster, node: Node) -> bool:
+    """Whether node 0 hosts the store that another node found: whatever kept it from leaving its mark there."""
+    zero, contact = cluster.node0, node.network.contact
+    if zero is None or zero.host == node.host or contact is None:
+        return False
+    hosts = bool(zero.network.bind and zero.network.bind.ok) and zero.plan.master_port == contact.port
+    return hosts and contact.address in zero.addresses
 
 
 def evidence(node: Node) -> str:

@@ -322,6 +322,6 @@ def test_a_limit_of_rate_is_told_with_the_rule() -> None:
     chain = "chain in { type filter hook input priority 0; %s }"
     rules = "limit rate over 3/minute drop; add @seen { ip saddr limit rate over 5/second } drop;"
     seen = "set seen { type ipv4_addr; flags dynamic; }"
-    said = in_namespace(f"nft 'table ip f {{ {seen}\n{chain % rules} }}'", "nft -j list ruleset")
+    said = in_namespace(f"nft -f - <<'END'\ntable ip f {{ {seen}\n{chain % rules}\n}}\nEND", "nft -j list ruleset")
     (one,) = parse_nft_json(said)
     assert one.blocking_rules == ("limit rate over 3/minute drop", "limit rate over 5/second drop")
