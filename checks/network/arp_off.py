@@ -3,8 +3,8 @@
 What you see
 ------------
 `No route to host` (errno 113) on the others after three seconds, each time, or silence, though the host is up, has the
-right address and no packet filter. That the host itself gets to others at times is no contradiction: who is asked by it
-learns its hardware address from the question.
+right address and no packet filter. Now and then it works: who is asked by that host learns its hardware address from
+the question, and forgets it again.
 
 Why it happens
 --------------
@@ -18,8 +18,8 @@ Let it answer: `ip link set dev eth0 arp on`, and 0 in net.ipv4.conf.all.arp_ign
 
 When it is harmless
 -------------------
-On tunnels, and on cards whose address no peer uses. It is told only where a peer in the same network did not get
-through.
+On tunnels, and on cards whose address no peer uses. Where all connections were made, arp_ignore 8 is a warning, and ARP
+that is switched off is not told: what joins containers may do without.
 
 See also
 --------
@@ -45,21 +45,31 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+MATTERS = "by luck: the others know its hardware address only as long as it asked for theirs a short time ago"
 PREVENTS = "master resolved"
 LOOKS_AT = ("everyone", "host.interfaces")
 NEVER = 8
 """arp_ignore: no answer for any address (the kernel's ip-sysctl.rst)."""
-UNHEARD = ("unreachable", "no-answer")
+OFF = "(NOARP)"
+SILENT = ("no-answer",)
+UNHEARD = ("unreachable", *SILENT)
 SHOWN = 8
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         for name, address, length, how in silent_addresses(node):
+            near = [one for one in cluster.peers(node) if one.host != node.host and beside(one, address, length)]
             links = list(unheard(cluster, node, address, length, how))
-            if links:
+            used = cluster.met and OFF not in how and address in (node.reached_at, node.gloo_address)
+            if links or (used and near):
                 yield finding(node, name, address, how, links)
                 break
+
+
+def beside(peer: Node, address: str, length: int) -> bool:
+    """Whether the peer is in the network of ``address``/``length``, too."""
+    return any(within(address, length, its) for its in peer.addresses)
 
 
 def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
@@ -72,7 +82,7 @@ def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
             continue
         for address, length in zip(card.addresses, card.prefix_lengths, strict=False):
             if card.no_arp:
-                yield card.name, address, length, f"ARP is switched off on {card.name} (NOARP)"
+                yield card.name, address, length, f"ARP is switched off on {card.name} {OFF}"
             elif card.arp_ignore == NEVER and ":" not in address:
                 yield card.name, address, length, f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {NEVER}"
 
@@ -81,12 +91,13 @@ def unheard(
     cluster: Cluster, node: Node, address: str, length: int, how: str
 ) -> Iterator[tuple[Node, Node | str, str]]:
     """(who, to whom, what was seen) of each connection to this address from its own network that got no answer, and
-    that nothing else explains; without ARP, of those from it, too."""
-    off = "NOARP" in how
+    that nothing else explains. Of those from it, too: the answers have to find it; and without ARP it asks nobody."""
+    off = OFF in how
     for peer in cluster.peers(node):
-        near = peer.host != node.host and any(within(address, length, its) for its in peer.addresses)
-        yield from ((peer, node, seen) for at, seen in tried(peer, node) if near and at == address)
-        yield from ((node, peer, seen) for at, seen in tried(node, peer) if off and within(address, length, at))
+        near = peer.host != node.host and beside(peer, address, length)
+        yield from ((peer, node, seen) for at, seen in tried(peer, node, UNHEARD) if near and at == address)
+        ends = UNHEARD if off else SILENT
+        yield from ((node, peer, seen) for at, seen in tried(node, peer, ends) if within(address, length, at))
     contact = node.network.contact
     if off and contact is not None and alone(cluster, contact) and contact.outcome in UNHEARD:
         sent = within(address, length, contact.address)
@@ -98,16 +109,16 @@ def alone(cluster: Cluster, contact: Contact) -> bool:
     return not any(contact.address in node.addresses for node in cluster.nodes)
 
 
-def tried(source: Node, target: Node) -> Iterator[tuple[str, str]]:
-    """(address, what was seen) of each connection from one node to the other that got no answer, where no packet filter
-    and no routing table says why."""
+def tried(source: Node, target: Node, outcomes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """(address, what was seen) of each connection from one node to the other that ended so, where no packet filter and
+    no routing table says why."""
     contact = source.network.contact
     if contact is not None and not source.meeting.joined and contact.address in target.addresses:
         link = Link(target.facts.key, contact.address, contact.port, (), contact.outcome, contact.errno)
-        if contact.outcome in UNHEARD and unexplained(source, target, link):
+        if contact.outcome in outcomes and unexplained(source, target, link):
             yield contact.address, said(source, contact)
     for link in source.mesh.bad:
-        if link.to in target.keys and link.outcome in UNHEARD and unexplained(source, target, link):
+        if link.to in target.keys and link.outcome in outcomes and unexplained(source, target, link):
             errno = f" (errno {link.errno})" if link.errno else ""
             yield link.address, f"{source.name} to {target.name}: {link.address}: no answer{errno}"
 
@@ -133,9 +144,9 @@ def within(address: str, length: int, other: str) -> bool:
 def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Node, Node | str, str]]) -> Finding:
     sources = list(dict.fromkeys(source for source, _, _ in links))
     who = names_of([one for one in sources if one is not node])
-    what = f"{who} did not get to it" if who else "it got no answer itself"
+    what = f"{who} did not get to it" if who else "it got no answer itself" if links else "others in its network use it"
     device = shlex.quote(name)
-    if "NOARP" in how:
+    if OFF in how:
         command = f"ip link set dev {device} arp on"
     else:
         setting = shlex.quote(f"net.ipv4.conf.{name}.arp_ignore=0")
@@ -143,6 +154,7 @@ def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Nod
     return Finding.about(
         (node,),
         f"{node.name} does not answer who has {address}, and {what}.",
+        severity="fail" if links else "warn",
         links=((a.name, b.name if isinstance(b, Node) else b) for a, b, _ in links),
         evidence=(f"{node.name}: {how}", *list(dict.fromkeys(seen for _, _, seen in links))[:SHOWN]),
         fixes=(Fix.on(node, f"Let {name} of {node.name} answer, as root.", commands=(command,)),),

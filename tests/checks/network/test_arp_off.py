@@ -76,6 +76,20 @@ def lucky(how: dict[str, Any]) -> Facts:
     return carded(a, **how), b
 
 
+def unanswered() -> Facts:
+    """host1 gets no answer of node 0, which does not know where to send it."""
+    a, b, c = healthy(3)
+    return a, carded(outside(b, **SILENT), **DEAF), c
+
+
+def apart() -> Facts:
+    """host1 is in another network."""
+    a, b = lucky(DEAF)
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    return a, with_host(b, interfaces=(lo, replace(eth0, addresses=("10.88.0.11",))))
+
+
 ROWS = [
     Row("node 0 answers no request", lambda: master(DEAF), ("host0",), together=True),
     Row("node 0 has no ARP", lambda: master(NOARP), ("host0",), together=True),
@@ -83,10 +97,12 @@ ROWS = [
     Row("host1 answers no request of host2", lambda: peer(DEAF), ("host1",), together=True),
     Row("host1 has no ARP", without_arp, ("host1",), together=True),
     Row("by its own word", alone, ("host1",)),
+    Row("the answers do not find it", unanswered, ("host1",), together=True),
+    Row("it was asked by luck", lambda: lucky(DEAF), ("host0",), "warn", together=True),
 ]  # fmt: skip
 
 LOOK_ALIKES = [
-    LookAlike("it was asked by luck", lambda: lucky(DEAF)),
+    LookAlike("no peer is in its network", apart),
     LookAlike("a card without ARP that reaches all", lambda: lucky(NOARP)),
     LookAlike("it answers for its own address", lambda: master({"arp_ignore": 1}), "network/master-unreachable"),
     LookAlike("a packet filter", filtered, "network/port-filtered"),
