@@ -17,6 +17,7 @@ from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Route
 
 _UNKNOWN = 0xFFFF
+_SHORT_OF = (errno.EAGAIN, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _GET_FLAGS, _GET_ADDRESS, _GET_NETMASK = 0x8913, 0x8915, 0x891B
 """SIOCGIF* of netdevice(7): of one interface by its name, without netlink."""
 _UP, _LOOPBACK = 0x1, 0x8
@@ -157,7 +158,8 @@ def route(target: str, port: int, ours: Sequence[Interface]) -> Route:
             probe_socket.connect((target, port or 1))
             source = str(probe_socket.getsockname()[0]).partition("%")[0]
     except OSError as err:
-        return Route(target, error=err.strerror or str(err))
+        # Without a port or a descriptor left for the socket it is not known.
+        return Route(target, error=None if err.errno in _SHORT_OF else err.strerror or str(err))
     return Route(target, source, next((i.name for i in ours if source in i.addresses), None))
 
 

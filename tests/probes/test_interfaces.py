@@ -64,3 +64,21 @@ def test_a_card_that_does_not_answer_who_has_its_address() -> None:
     """Of the interface's setting and that of all the larger one counts."""
     lines = sorted(lines_of(_WITHOUT_ARP, "--net", tools=("ip",)))
     assert lines == ["eth0 False 8", "eth1 True 1", "lo False 1"]
+
+
+_WITHOUT_PORTS = """
+import subprocess
+from distdoctor.probes.interfaces import interfaces, route
+for line in ("link set lo up", "link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up",
+             "address add 10.77.0.11/24 dev eth0"):
+    subprocess.run(["ip", *line.split()], check=True)
+print(route("10.77.0.10", 29500, interfaces()).interface, route("10.88.0.10", 29500, interfaces()).error)
+open("/proc/sys/net/ipv4/ip_local_reserved_ports", "w").write("32768-60999")
+found = route("10.77.0.10", 29500, interfaces())
+print(found.source, found.error)
+"""
+
+
+def test_without_a_port_left_the_route_is_not_known() -> None:
+    lines = lines_of(_WITHOUT_PORTS, "--net", tools=("ip",))
+    assert lines == ["eth0 Network is unreachable", "None None"]

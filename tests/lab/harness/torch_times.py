@@ -66,6 +66,7 @@ BY_CHECK = {
     "mesh/partition": SILENT,
     "mesh/peer-ports-blocked": SILENT,
     "mesh/slow-link": "never (56 s for 64 MB)",
+    "network/arp-off": "13 s, wrong address",
     "network/dns-not-ready": "at once, then trains",
     "network/foreign-service": "at once, one side",
     "network/ipv6-mismatch": "0.5 s, cryptic",
