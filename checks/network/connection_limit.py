@@ -1,4 +1,4 @@
-"""A packet filter limits how many connections a host may have, or may begin in a time.
+"""A packet filter limits how many connections a host may have, or may begin.
 
 What you see
 ------------
