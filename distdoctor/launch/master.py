@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from distdoctor.launch.address_syntax import address_problem, split_endpoint
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Launched
+from distdoctor.launch.nodes import whole_number
 from distdoctor.launch.values import Values
 from distdoctor.model.addresses import is_ipv6, parse_address
 from distdoctor.model.errors import UsageError
@@ -144,6 +145,12 @@ def is_host(values: Values) -> bool | None:
         return None
     values.sources["is_host"] = source
     return True if value in _TRUE else False if value in _FALSE else None
+
+
+def join_timeout(values: Values) -> int | None:
+    """The seconds that ``join_timeout`` gives in the settings of the c10d rendezvous; None: none, or no number."""
+    seconds = whole_number(_setting(values, "join_timeout")[0] or "") if rdzv_backend(values) == "c10d" else None
+    return seconds if seconds is not None and 0 < seconds < 10**9 else None
 
 
 def meets_in_file(values: Values) -> bool:

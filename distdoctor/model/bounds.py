@@ -107,6 +107,7 @@ def check_plan(plan: Plan) -> None:
     """Raises BadFacts where the plan is larger than any that a command line can ask for."""
     within("nnodes", plan.nnodes, 1, MAX_NODES)
     within("min_nodes", plan.min_nodes, 0, MAX_NODES)
+    within("join_timeout", plan.join_timeout, 0, 10**9)
     within("nproc_per_node", plan.nproc_per_node, 1, MAX_RANKS_PER_NODE)
     within("node_rank", plan.node_rank, 0, MAX_NODES)
     within("rank", plan.rank, 0, MAX_WORLD)

@@ -54,6 +54,9 @@ class Plan:
     """What torchrun's agent calls this node with the c10d rendezvous; empty: what getfqdn() says."""
     is_host: bool | None = None
     """Whether the agent is to host the c10d rendezvous (--rdzv-conf is_host=...); None: torchrun finds out."""
+    join_timeout: int | None = None
+    """Seconds for which torchrun's agent waits for the others with the c10d rendezvous (--rdzv-conf join_timeout=...);
+    None: 600, its own."""
     init_method: str | None = None
     """``env://`` where None; else what init_process_group(init_method=...) gets: ``tcp://HOST:PORT`` or ``file://PATH``."""
     restart: int = 0

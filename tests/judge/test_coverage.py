@@ -27,6 +27,8 @@ JUDGED = [check for check in CHECKS if not check.of_logs_alone and check.stage n
 """Those that judge facts of nodes."""
 MESH_CHECKS = {check.id for check in JUDGED if check.stage == "mesh"}
 CPU = {check.id for check in JUDGED if check.stage in ("gpu", "nccl")}
+CLOCKS = {"host/clock-skew", "environment/late-for-rendezvous"}
+"""They compare clocks, which facts of no mesh do not."""
 
 
 def report(*facts: NodeFacts, ignore: Iterable[str] = (), until: str | None = None) -> Report:
@@ -60,7 +62,7 @@ def test_every_check_is_told_once_in_the_order_of_the_ladder() -> None:
 def test_a_healthy_job_is_clear_but_for_what_it_does_not_have() -> None:
     told = report(*healthy(2))
     assert set(statuses(told).values()) <= {"clear", "not-judged"}
-    never_seen = {"collective/slow-rank", "mesh/slow-link", "mesh/packet-loss", "host/clock-skew", *CPU}
+    never_seen = {"collective/slow-rank", "mesh/slow-link", "mesh/packet-loss", *CLOCKS, *CPU}
     not_in_these_facts = ("host.limits", "host.temporary", "host.folders", "host.build_locks", "host.kernel_log")
     assert set(not_judged(told)) <= never_seen | {
         check.id for check in JUDGED if any(part.startswith(not_in_these_facts) for part in check.looks_at)
