@@ -353,7 +353,10 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
             {"nnodes": "2", "node_rank": 2, "master_addr": "a"},
             "--node-rank 2: with --nnodes 2 node ranks go from 0 to 1",
         ),
-        ({"node_rank": 5, "master_addr": "a", "master_port": 1}, "--node-rank 5: with --nnodes 1 the only node rank is 0"),
+        (
+            {"node_rank": 5, "master_addr": "a", "master_port": 1},
+            "--node-rank 5: with --nnodes 1 the only node rank is 0",
+        ),
         ({"nnodes": "2", "node_rank": -1, "master_addr": "a"}, "--node-rank -1"),
         ({"nnodes": "2", "node_rank": 1}, "--master-addr"),
         ({"nnodes": "2", "standalone": True}, "--standalone"),
