@@ -136,7 +136,8 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
     started on all of them.
     """
     by_flag = bool(flags.nnodes or flags.nproc_per_node or flags.node_rank is not None)
-    if not by_flag and not flags.standalone and (agent := torchrun.detect(env)):
+    # Their ranks inherit the variables by which a pod starts torchrun on its node, and these say nothing of them.
+    if not by_flag and not flags.standalone and (agent := torchrun.detect(env) or deepspeed.detect(env)):
         return agent
     by_node = by_flag or any(env.get(setting.pet) for setting in (NNODES, NPROC_PER_NODE, NODE_RANK))
     if flags.standalone or flags.nnodes == "1":

@@ -81,6 +81,14 @@ def test_deepspeed_on_each_node_of_a_step_is_one_job() -> None:
     assert plan.beside == ""
 
 
+def test_deepspeed_in_a_pod_whose_operator_tells_torchrun_of_the_nodes() -> None:
+    """A PyTorchJob's pod has PET_*, which DeepSpeed does not read."""
+    pod = env_of("KUBERNETES_SERVICE_HOST=10.96.0.1 PET_NNODES=2 PET_NODE_RANK=1 PET_NPROC_PER_NODE=2")
+    assert plan_in(pod | DEEPSPEED).beside == "PET_NNODES is 2"
+    plan = plan_in(pod | DEEPSPEED | env_of("RANK=2 WORLD_SIZE=4 CROSS_RANK=1 CROSS_SIZE=2 MASTER_ADDR=n1"))
+    assert (plan.launcher, plan.started, plan.nnodes, plan.rank, plan.beside) == ("DeepSpeed", "rank", 2, 2, "")
+
+
 ALONE = env_of("RANK=0 WORLD_SIZE=1 MASTER_ADDR=n1 MASTER_PORT=4000")
 
 
