@@ -47,10 +47,10 @@ LOG = (
         fix="Update the driver on that host, or take an image of an earlier CUDA.",
     ),
     Line(
-        "operation not supported",  # NCCL, of the memory pool that it makes first
+        "operation not supported",
         r"NCCL WARN Cuda failure.{0,12}'operation not supported'|CUDA error: operation not supported",
         shows="symptom",
-        why="a virtual GPU whose unified memory the hypervisor leaves off shows the same, and newer NCCL does without",
+        why="a virtual GPU whose unified memory the hypervisor leaves off shows the same",
     ),
     Line(
         "Minimum requirement is",

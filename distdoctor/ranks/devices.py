@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import time
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 SIDE = 512
 """Rows of the matrices. Their entries are small whole numbers: every sum is exact in float32, and in TF32, too."""
 MAX_ERROR = 300
+MEMORY_POOLS = 115
 TIMED_SIDE, PRODUCTS = 1024, 8
 """Rows of the matrices whose products are timed, and how many are in one try."""
 TIMED_SECONDS, LEAST_TRIES = 0.1, 3
@@ -57,10 +59,24 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
                 "name": properties.name,
                 "uuid": str(getattr(properties, "uuid", "")),
                 "capability": f"{properties.major}.{properties.minor}",
+                "memory_pools": memory_pools(index),
                 **(_computed(index) if computes else {}),
             }
         )
     return {"visible": devices, "reason": None if devices else "no device is visible", **found}
+
+
+def memory_pools(index: int) -> bool | None:
+    """What the driver's library says of a device that CUDA has begun with (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+    of cuda.h)."""
+    device, found = ctypes.c_int(), ctypes.c_int()
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        known = cuda.cuDeviceGet(ctypes.byref(device), index) == 0
+        known = known and cuda.cuDeviceGetAttribute(ctypes.byref(found), MEMORY_POOLS, device) == 0
+    except (OSError, AttributeError):  # ROCm's has other names
+        return None
+    return bool(found.value) if known else None
 
 
 def reason(text: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from distdoctor.ranks.devices import reason
 from tests.helpers.namespaces import ROOT
+from tests.helpers.standin_nvml import COMPILER
 
 STANDIN = Path(__file__).parents[1] / "helpers/standin_cuda"
 LOOK = "import json; from distdoctor.ranks.devices import visible; print(json.dumps(visible(None, compute=True)))"
@@ -65,3 +66,21 @@ def test_what_cuda_says_is_kept() -> None:
     found = seen(STANDIN_CUDA=ASKED)
     assert (found["visible"], found["reason"]) == ([], "Error 802: system not yet initialized")
     assert found["started"] >= 0
+
+
+def test_whether_cuda_makes_memory_pools_of_a_device(tmp_path: Path) -> None:
+    """A library in the place of libcuda.so.1: device 0 has them, 1 has not, of 2 it does not say."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    source = tmp_path / "cuda.c"
+    source.write_text(
+        "int cuDeviceGet(int *device, int index) { *device = index; return index > 2; }\n"
+        "int cuDeviceGetAttribute(int *found, int what, int device) {"
+        " *found = what == 115 && device == 0; return device > 1; }\n"
+    )
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source], check=True)
+    code = "from distdoctor.ranks.devices import memory_pools; print([memory_pools(n) for n in range(4)])"
+    for folder, said in ((tmp_path, "[True, False, None, None]"), (tmp_path / "none", "[None, None, None, None]")):
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "LD_LIBRARY_PATH": str(folder)}
+        run = subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, check=True)
+        assert run.stdout.strip() == said

@@ -23,6 +23,8 @@ class Gpu:
     """What it raised instead."""
     speed: float | None = None
     """Products of matrices per second, of the best of several tries; None where none was timed."""
+    memory_pools: bool | None = None
+    """Whether CUDA can make memory pools of it, which a virtual GPU may not have; None where it does not say."""
 
 
 @dataclass(frozen=True)

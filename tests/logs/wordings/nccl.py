@@ -132,4 +132,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/driver-too-old",
         "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
     ),
+    (
+        "nccl/no-memory-pools",
+        "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
+    ),
 )
