@@ -176,6 +176,8 @@ def with_wheels(place: Path) -> str:
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
+    own = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (site / "own.pth").write_text("\n".join(own) + "\n")  # of a venv, which the new one would leave out
     for script in site.glob("*.data/scripts/*"):
         script.chmod(0o755)
         script.rename(place / "venv/bin" / script.name)

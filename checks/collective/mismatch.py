@@ -65,6 +65,12 @@ LOG = (
         r"Mismatched collective detected(?:.{0,100}around rank (?P<rank>\d+))?",
     ),
     Line(
+        "this may be caused by a collective mismatch around rank",  # NCCL before 2.8
+        r"collective mismatch around rank (?P<rank>\d{1,6})",
+        shows="symptom",
+        why="a rank that does not come shows the same",
+    ),
+    Line(
         "Mismatch between collective",
         "Mismatch between collective operation",
     ),

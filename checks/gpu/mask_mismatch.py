@@ -2,7 +2,8 @@
 
 What you see
 ------------
-`ValueError: No slot '1' specified on host 'localhost'`.
+`ValueError: No slot '1' specified on host 'localhost'`; `RuntimeError: HIP_VISIBLE_DEVICES contains more devices than
+ROCR_VISIBLE_DEVICES`.
 
 Why it happens
 --------------
@@ -33,6 +34,11 @@ LOG = (
     Line(
         "specified on host",
         r"No slot ['\x22]?\d+['\x22]? specified on host",
+    ),
+    Line(  # torch/cuda/__init__.py
+        "HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES",
+        told="HIP_VISIBLE_DEVICES names more devices than ROCR_VISIBLE_DEVICES leaves",
+        fix="Leave the choice to ROCR_VISIBLE_DEVICES alone: unset HIP_VISIBLE_DEVICES.",
     ),
 )
 

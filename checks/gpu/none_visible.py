@@ -95,6 +95,7 @@ LOG = (
     ),
     Line(
         "could not insert 'nvidia",
+        r"could not insert 'nvidia(?:[-_]uvm)?'",
         shows="symptom",
         why="the kernel's log says why: no GPU, another driver that holds it, or a module that does not fit",
     ),

@@ -106,4 +106,9 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "[F1122 10:00:00.1 ProcessGroupNCCL.cpp:1601] [PG ID 0 PG GUID 0 Rank 0] Terminating the process "
         "after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.",
     ),
+    (
+        "collective/mismatch",
+        "n1:1:2 [0] enqueue.cc:500 NCCL WARN Your program may be hanging, this may be caused by a collective mismatch "
+        "around rank 3. Please check your collective calls at and around this rank.",
+    ),
 )
