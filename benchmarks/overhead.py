@@ -21,7 +21,7 @@ from tests.lab.harness.launch import DISTDOCTOR, PORT
 from tests.lab.harness.namespaces import why_not
 
 JOB = "import torch.distributed as d\nd.init_process_group('gloo')\nd.barrier()\nd.destroy_process_group()\n"
-SHAPES = ((2, 2, 0.8), (1, 8, 0.35))
+SHAPES = ((2, 2, 0.55), (1, 8, 0.25))
 """Hosts, ranks on each, and what the ratio is to be at most."""
 
 

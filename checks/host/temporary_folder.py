@@ -10,11 +10,11 @@ Why it happens
 --------------
 torchrun makes a folder for its ranks' logs and errors, and Python's multiprocessing one for its sockets. Both go below
 $TMPDIR, /tmp or /var/tmp, and this user may write none of them: the container's root is read-only, /tmp was closed, or
-the disk is full.
+the disk is full. Or the umask takes away the user's own rights (umask 777): it may make a folder, and nothing in it.
 
 Fix
 ---
-Set TMPDIR to a folder that this user may write, or mount one at /tmp.
+Set TMPDIR to a folder that this user may write, or mount one at /tmp; umask 022 in the shell that starts the job.
 
 When it is harmless
 -------------------
@@ -46,7 +46,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                 bad,
                 f"There is no folder for temporary files on {names_of(bad)}.",
                 severity="fail" if started == "node" else "warn",
-                evidence=(f"{node.name}: {found[node].error}" for node in bad),
+                evidence=(f"{node.name}: {said(found[node])}" for node in bad),
                 fixes=(fix(node, found[node]) for node in bad),
             )
 
@@ -56,7 +56,13 @@ def lacking(node: Node) -> TemporaryFolder | None:
     return folder if folder is not None and folder.path is None else None
 
 
+def said(folder: TemporaryFolder) -> str:
+    return f"{folder.error}; umask {folder.umask}" if folder.umask else folder.error
+
+
 def fix(node: Node, folder: TemporaryFolder) -> Fix:
+    if folder.umask:
+        return Fix.on(node, "Let the user into the folders that it makes.", commands=("umask 022",))
     if folder.instead is None:
         return Fix.on(node, "Let this user write /tmp, as root; where it is read-only, mount one.")
     return Fix.on(node, "Name a folder that this user may write.", env={"TMPDIR": folder.instead})

@@ -154,6 +154,8 @@ class TemporaryFolder:
     """Then: Python's own words, which name the folders tried."""
     instead: str | None = None
     """Then: a folder that this user may write all the same."""
+    umask: str = ""
+    """Then: the umask, in octal digits, where it is that which keeps the user out of folders that it makes itself."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from distdoctor.model.facts import TemporaryFolder
-from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, with_host, with_plan
 
 CHECK = "host/temporary-folder"
@@ -18,7 +18,13 @@ def no_temporary(number: int, **plan: Any) -> Facts:
     return tuple(with_host(one, temporary=folder) if n == number else one for n, one in enumerate(facts))
 
 
+def umask() -> Facts:
+    folder = TemporaryFolder(None, "Permission denied in a folder just made in /tmp", umask="0777")
+    return tuple(with_host(one, temporary=folder) if n else one for n, one in enumerate(healthy(2)))
+
+
 ROWS = [
+    Row("folders that the user makes are closed to it", umask, ("host1",), together=True),
     Row("no temporary folder", lambda: no_temporary(1), ("host1",), together=True),
 ]
 
@@ -29,5 +35,8 @@ LOOK_ALIKES = [
     ),
 ]
 
+CURES = [Cure("a umask", umask, {"host1": {"commands": ("umask 022",)}})]
+
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -26,7 +26,7 @@ from tests.lab.faults.installed import usual_installation
 from tests.lab.faults.launch import as_user, c10d, flag, one_node, shell, variable
 from tests.lab.faults.links import second_network
 from tests.lab.faults.names import name_at, name_removed, own_name_at, silent_name_server
-from tests.lab.faults.processes import sandbox_off, sandboxed
+from tests.lab.faults.processes import plain_shell, sandboxed
 from tests.lab.faults.storage import folder_without_locks, server_answers, stalled_folder
 from tests.lab.harness.case import Case, patient
 from tests.lab.harness.host import PRIVATE, SHARED
@@ -55,6 +55,7 @@ CASES = [
         Case("a name server that drops packets", silent_name_server(1, 0), "host/dns-slow", ["host1"], "warn", within=25, torch="+10 s a look-up, no cause"),
         Case("own name unknown, one node alone", together(name_removed(0, "host0"), one_node), "host/rendezvous-name", ["host0"], hosts=1, options=(1, 2), torch="at once, a name only"),
         Case("no space for temporary files", full_folder("TMPDIR", 1), "host/disk-full", ["host1"], "warn"),
+        Case("folders that the user makes are closed to it", together(as_user(0, 1), shell("umask 777", 1)), "host/temporary-folder", ["host1"], torch="at once"),
         Case("a cache on a full disk", full_folder("TRITON_CACHE_DIR", 0, 1), "host/disk-full", BOTH, "warn", by_hand=together(variable("TRITON_CACHE_DIR", None, 0, 1))),
         Case("a folder for all is another one on host 1", own_folder(DATA, 1), "host/shared-dir-differs", ["host1"], hosts=3, flags=("--shared", DATA), by_hand=inside(1, f"umount {DATA}"), torch="never (trains)"),
         Case("connections dropped for want of room in the table", kernel_says("nf_conntrack: table full, dropping packet", 1), "host/conntrack-full", ["host1"], "warn", by_hand=variable("LD_PRELOAD", None, 1), needs=["cc"], torch="never (trains)"),
@@ -82,8 +83,8 @@ CASES = [
         Case("a file server does not answer", together(stalled_folder("HF_HOME", "fs1", 1), kernel_says("nfs: server fs1 not responding, still trying", 1)), "host/filesystem-stalled", ["host1"], "warn", by_hand=together(server_answers, variable("LD_PRELOAD", None, 1), variable("HF_HOME", None, 1)), needs=["cc"], torch="never (trains)"),
         Case("two hosts called worker", together(name_at(0, "worker", "10.77.0.10"), name_at(1, "worker", "10.77.0.11"), c10d("a", "a")), "host/duplicate-hostname", ["worker#0", "worker#1"], hosts=["worker", "worker"], master="10.77.0.10", torch="60 s, one side"),
         Case("files in HF_HOME cannot be locked", folder_without_locks("HF_HOME", 1), "host/cache-without-locks", ["host1"], "warn", needs=["cc"], torch="never (trains)"),
-        Case("a sandbox without netlink sockets", sandboxed(SOCKET, 1, AF_NETLINK), "host/interfaces-hidden", ["host1"], by_hand=sandbox_off, torch="2 s, an errno"),
-        Case("a sandbox that does not know clone3()", sandboxed(CLONE3, 1), "host/thread-limit", ["host1"], by_hand=sandbox_off, torch="2 s, an errno"),
+        Case("a sandbox without netlink sockets", sandboxed(SOCKET, 1, AF_NETLINK), "host/interfaces-hidden", ["host1"], by_hand=plain_shell, torch="2 s, an errno"),
+        Case("a sandbox that does not know clone3()", sandboxed(CLONE3, 1), "host/thread-limit", ["host1"], by_hand=plain_shell, torch="2 s, an errno"),
         Case("300 MB of data for each process", shell("ulimit -S -d 300000", 1), "host/memory-limit", ["host1"], "warn", torch="never (trains)"),
         Case("logind removes shared memory", logind_removes(4711, 1), "host/remove-ipc", ["host1"], "info", by_hand=logind_keeps, torch="never (trains)"),
     ),

@@ -53,8 +53,8 @@ def sandboxed(call: int, on: int, argument: int = -1) -> Fault:
     return inject
 
 
-def sandbox_off(launch: Launch) -> None:
-    """Start the job without it."""
+def plain_shell(launch: Launch) -> None:
+    """Start the job with nothing before it: no sandbox, no umask."""
     for start in launch.starts:
         start.before = ()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.lab.harness.launch import Launch, Start
 from tests.lab.harness.runner import JSON
 
-OF_THE_SHELL = ("ulimit ", "export ", "taskset -cp ")
+OF_THE_SHELL = ("ulimit ", "umask ", "export ", "taskset -cp ")
 """Commands that change the shell which starts the job, and nothing else."""
 
 
