@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import on, roots_and_fixes_when_told
-from tests.facts_builder import failing
+from tests.facts_builder import failing, judged, outside, waited_in_vain
 
 CHECK = "host/ports-exhaustible"
 
@@ -56,3 +56,11 @@ def test_an_address_that_a_host_lacks_is_no_lack_of_ports() -> None:
     assert checks == ["gloo/init-failed"] and "ip_local_port_range" not in fixes
     checks, fixes = roots_and_fixes_when_told("connect: Cannot assign requested address", port_range=(32768, 60999))
     assert checks == [CHECK] and "ip_local_port_range" in fixes
+
+
+def test_that_no_port_is_left_is_no_missing_way_to_the_master() -> None:
+    """connect() gives EADDRNOTAVAIL then."""
+    a, b = reserved("32768-60999")
+    b = outside(b, "error", errno=99)
+    found = {one.check: one.because_of for one in judged(waited_in_vain(a), b).findings}
+    assert found[CHECK] is None and found["network/master-unreachable"] == CHECK
