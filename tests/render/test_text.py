@@ -267,6 +267,16 @@ def test_importing_torch_has_a_row_of_its_own() -> None:
     )
 
 
+def test_an_import_that_was_under_way_when_the_check_ended_is_no_failure() -> None:
+    whole = reports.healthy()
+    name = whole.nodes[0].name
+    importing = {name: {"torch_importing": True, "torch_seconds": 2.0}}
+    begun = replace(whole, nodes=(replace(whole.nodes[0], torch=None),), details={"nodes": importing})
+    assert "- import torch           not through after 2.0 s, when the check ended" in render(begun).splitlines()
+    blamed = Finding("torch's import does not end.", nodes=(name,), severity="fail", check="environment/slow", id="x")
+    assert "✗ import torch   2.00 s" in render(replace(begun, verdict="fail", findings=(blamed,))).splitlines()
+
+
 def test_a_sites_checks_are_named_where_one_of_them_is_to_be_explained() -> None:
     last = render(reports.warned(), Style(given=[("--nnodes", "2"), ("--checks", "/site")])).splitlines()[-1]
     assert last == "    distdoctor explain host/dns-slow --checks /site"
