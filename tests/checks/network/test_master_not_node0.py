@@ -178,3 +178,12 @@ def test_a_launch_script_fell_back_to_localhost(listed: str, address: str | None
         told = {value for fix in root.fixes for value in (*fix.env.values(), *fix.flags.values())}
         assert (address in told) == (address is not None) and not told & {"gpu07", "extra7"} - {address}
         assert any("scontrol" in line for line in root.evidence) == (address is not None)
+
+
+def test_localhost_may_be_right_for_a_node_that_met_nobody() -> None:
+    """Its nodes may all belong on this host, which one of them alone cannot know; where others were seen, it is not."""
+    _, b = localhost(declared=True)
+    first, second = fixes(b)
+    assert first.unknown == ("--master-addr",)
+    assert second.text.endswith(f"localhost is right: start the others here, too, with port {PORT}.")
+    assert not any("is right" in fix.text for fix in fixes(*localhost(declared=True)))
