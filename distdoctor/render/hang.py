@@ -64,7 +64,7 @@ def write_head(page: Page, report: Report, dot: str) -> None:
     page.prose((dot.join(parts), "bold"), hang=2)
     waited = job.get("waited") if job.get("state") in _HELD else None
     since = f"; ranks wait for {age_said(waited)} at least" if waited and waited >= 1.0 else ""
-    page.line((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"), since)
+    page.prose((f"{word(report)}: ", STYLES[report.verdict]), _SAID.get(job.get("state"), "see below"), since, hang=2)
 
 
 _HELD = ("hangs", "again", "computes", "unknown")

@@ -48,7 +48,7 @@ def write_head(page: Page, report: Report, dot: str) -> None:
     if report.verdict == "incomplete" and not report.candidates:
         judged = report.findings and not _hosts_out_of_reach(report)
         said = "the logs show who is missing, not why" if judged else "not everything could be looked at"
-    page.line((f"{word(report)}: ", STYLES[report.verdict]), said)
+    page.prose((f"{word(report)}: ", STYLES[report.verdict]), said, hang=2)
 
 
 def write_candidates(page: Page, report: Report, program: str) -> None:

@@ -122,7 +122,7 @@ class _Writer:
                 said += f" on {fold([node.name for node in report.nodes])}, which is all that is known here"
         else:
             said = "not everything could be checked"
-        self.page.line((f"{self._word()}: ", STYLES[report.verdict]), said)
+        self.page.prose((f"{self._word()}: ", STYLES[report.verdict]), said, hang=2)
         missing = [node.name for node in report.nodes if not node.arrived]
         if missing:
             here = [node.name for node in report.nodes if node.arrived]

@@ -103,6 +103,11 @@ def healthy() -> Report:
     )
 
 
+def taken_for_alone() -> Report:
+    """A healthy machine of which nothing said whether there are others."""
+    return report(1, plan=plan(1, alone=True))
+
+
 def warned() -> Report:
     """A warning, with its own reason, by a site's own check."""
     root = Finding(

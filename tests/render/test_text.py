@@ -100,6 +100,7 @@ def test_a_pass_says_how_far_it_goes() -> None:
 
 
 EVERY = [reports.healthy, reports.loopback, reports.missing, reports.port_in_use, reports.warned, reports.majority]
+EVERY += [reports.taken_for_alone]
 
 
 @pytest.mark.parametrize("make", EVERY)
