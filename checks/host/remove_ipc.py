@@ -1,4 +1,4 @@
-"""The host removed the job's shared memory.
+"""The host removes the job's shared memory.
 
 What you see
 ------------

@@ -48,7 +48,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = [call.host for call in calls]
         yield Finding.about(
             names,
-            f"{some_of(names)} could not be reached by {way}: {why}.",
+            f"{some_of(names)} could not be reached by {way}: {why if len(names) == 1 else of_several(why)}.",
             evidence=(seen(call) for call in calls),
             fixes=(remedy(call, why) for call in calls),
         )
@@ -80,6 +80,13 @@ def reason(call: HostCall) -> str:
     if call.outcome == "silent":
         return "nothing was heard of it in time"
     return call.said[-1].rstrip(".") if call.said else f"status {call.status}"
+
+
+def of_several(why: str) -> str:
+    """The reason, said of several hosts."""
+    for one, several in (("its ", "their "), ("it does", "they do"), ("way to it", "way to them")):
+        why = why.replace(one, several)
+    return why
 
 
 def seen(call: HostCall) -> str:

@@ -43,6 +43,8 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
         return "has a colon in it and is no IPv6 address", None
     if len(names := expand(stripped)) > 1 and all(name[0].isalpha() for name in names):
         return f"is a list of {len(names)} nodes, not one of them", names[0]
+    if ".." in stripped:
+        return "has two dots in a row, as no name has", None
     if re.search(r"[/\\,;@\[\]\"'()]", stripped):
         return "has a character that no host name or address has", None
     return None, None

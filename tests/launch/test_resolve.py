@@ -205,6 +205,7 @@ def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: s
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "0"}, "PET_MASTER_PORT", "must be 1 to 65535"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_RDZV_BACKEND": "c10"}, "PET_RDZV_BACKEND", "no rendezvous"),
         ({"PET_NNODES": "2", "PET_MASTER_ADDR": "http://a/b"}, "PET_MASTER_ADDR", "is a URL"),
+        ({"PET_NNODES": "2", "PET_MASTER_ADDR": "node..lan"}, "PET_MASTER_ADDR", "two dots in a row"),
         ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:70000"}, "PET_RDZV_ENDPOINT", "not a port"),
         ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:b"}, "PET_RDZV_ENDPOINT", "no port behind its colon"),
         ({"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "a:"}, "PET_RDZV_ENDPOINT", "no port behind its colon"),

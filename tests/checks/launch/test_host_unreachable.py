@@ -71,3 +71,9 @@ def test_of_many_hosts_a_sentence_names_some() -> None:
     ).findings
     assert finding.summary.startswith("host0, host1, host2, host3, host4, host5 and 58 more could not be reached")
     assert len(finding.nodes) == 64
+
+
+def test_what_is_said_of_several_hosts_is_said_of_all() -> None:
+    calls = (call(rank, "unreached", "ssh: Could not resolve hostname gpu") for rank in range(2))
+    (finding,) = judged_calls(*calls).findings
+    assert finding.summary == "host0 and host1 could not be reached by ssh: their name is not known here."
