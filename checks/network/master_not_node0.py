@@ -264,7 +264,10 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     address = reachable_address(zero, cluster) if zero else None
     if address is None:
         text = "Set MASTER_ADDR on every node to an address of node 0 that the others reach."
-        return (Fix.on(bad, text, unknown=("--master-addr",)), *all_here(cluster, bad))
+        right = f"Where all nodes belong on this host, {bad[0].plan.master_addr} is right: start the others here, too, "
+        alone = len(cluster.nodes) == 1 and master_means_itself(bad[0])
+        here = [Fix.on(bad, f"{right}with port {bad[0].plan.master_port}.", 2)] if alone else []
+        return (Fix.on(bad, text, unknown=("--master-addr",)), *here)
     assert zero is not None
     if not ways_to(zero, address, bad):
         text = (
@@ -275,13 +278,6 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
         return (Fix.on((zero,), text),)
     # The node that is node 0 takes the same value, so that all have one.
     return set_master_fixes(bad, f"Name {zero.name}, node 0, by the address that the others reach.", address=address)
-
-
-def all_here(cluster: Cluster, bad: list[Node]) -> Iterator[Fix]:
-    """What helps where localhost is right, which one node alone cannot know: the others may belong on this host."""
-    if len(cluster.nodes) == 1 and master_means_itself(bad[0]):
-        text = f"Where all nodes belong on this host, {bad[0].plan.master_addr} is right"
-        yield Fix.on(bad, f"{text}: start the others here, too, with port {bad[0].plan.master_port}.", 2)
 
 
 def ways_to(zero: Node, address: str, bad: list[Node]) -> bool:
