@@ -65,11 +65,6 @@ LOG = (
     Line(
         "collective mismatch error local size",  # NCCL before 2.11
         shows="symptom",
-        why="ranks that do different things, and adapters forced to relaxed ordering, show the same",
-    ),
-    Line(
-        "collective mismatch error local size",  # NCCL before 2.11
-        shows="symptom",
         why="ranks that do different things, and adapters with PCI_WR_ORDERING=force_relax, show the same",
     ),
 )
