@@ -67,14 +67,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def reason(cluster: Cluster, node: Node) -> str:
     """What proves it of a node; empty where nothing does."""
-    table, failing = node.network.neighbour_table, lost(cluster, node)
+    table = node.network.neighbour_table
+    known = {one.address for one in (*node.network.hardware_addresses, *node.network.unanswered)}
+    if table is None and not known:  # nothing was read: what links there are need not be gone through
+        return ""
+    failing = lost(cluster, node)
     if table is not None and failing:
         return (
             f"{node.name}: there was no room {table.refused} times while the links were tried, of which {len(failing)} "
             f"failed; net.ipv{table.version}.neigh.default.gc_thresh3 is {table.most}"
         )
-    unasked = [link for link in failing if never_asked(node, link.address)]
-    if unasked and (count := wants(cluster, node)) > USUAL:
+    # The kernel's table has nothing on them: neither who answers nor that nobody does.
+    unasked = [link for link in failing if link.address not in known]
+    if known and unasked and (count := wants(cluster, node)) > USUAL:
         return (
             f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the hardware address at the "
             f"other end; the nodes on its machine need {count} entries, and there is room for {USUAL} unless it was "
@@ -85,30 +90,34 @@ def reason(cluster: Cluster, node: Node) -> str:
 
 def lost(cluster: Cluster, node: Node) -> list[Link]:
     """The links to hosts of the own network on which nothing came back."""
+    near = own_networks(node)
     return [
         link
         for link in node.mesh.bad
-        if link.outcome in LOST and not link.accepted and link.to in cluster.by_key and near(node, link.address)
+        if link.outcome in LOST and not link.accepted and link.to in cluster.by_key and is_in(near, link.address)
     ]
 
 
-def near(node: Node, address: str) -> bool:
-    """Whether the address is in the network of one of the node's own."""
-    number = parse_address(address)
+def own_networks(node: Node) -> list[tuple[int, int, int]]:
+    """(version, bits of the network, how many bits of an address are the host's) of each network that the node is in.
+    Once for all of its links: they may be half a million."""
+    found = []
     for interface in node.interfaces:
         for own, length in zip(interface.addresses, interface.prefix_lengths, strict=False):
             mine = parse_address(own)
-            if number is None or mine is None or mine.version != number.version or interface.loopback:
-                continue
-            if interface.up and (int(number) ^ int(mine)) >> (number.max_prefixlen - length) == 0:
-                return True
-    return False
+            if mine is not None and interface.up and not interface.loopback:
+                rest = max(0, mine.max_prefixlen - length)
+                found.append((mine.version, int(mine) >> rest, rest))
+    return found
 
 
-def never_asked(node: Node, address: str) -> bool:
-    """Whether the kernel's table, which was read, has nothing on it: neither who answers nor that nobody does."""
-    known = {one.address for one in (*node.network.hardware_addresses, *node.network.unanswered)}
-    return bool(known) and address not in known
+def is_in(networks: list[tuple[int, int, int]], address: str) -> bool:
+    """Whether the address is in one of them."""
+    number = parse_address(address)
+    if number is None:
+        return False
+    version, bits = number.version, int(number)
+    return any(version == one and bits >> rest == network for one, network, rest in networks)
 
 
 def wants(cluster: Cluster, node: Node) -> int:

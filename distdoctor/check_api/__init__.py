@@ -224,9 +224,8 @@ from distdoctor.check_api.master_contacts import (
     route_obstacles, store_host_tried,
 )
 from distdoctor.check_api.master_port import master_port_findings, misrouted_finding
-from distdoctor.check_api.master_targets import (
-    MasterTarget, master_targets, names_leading_apart, rightful_master_target, shared_master_address,
-)
+from distdoctor.check_api.master_targets import MasterTarget, master_targets, names_leading_apart
+from distdoctor.check_api.master_targets import rightful_master_target, shared_master_address
 from distdoctor.check_api.node_addresses import data_interface, master_means_itself, own_host_names
 from distdoctor.check_api.node_addresses import primary_interface, reachable_address
 from distdoctor.check_api.nodes import (
