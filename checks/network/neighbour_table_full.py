@@ -25,7 +25,7 @@ See also
 mesh/peer-ports-blocked, network/duplicate-address, host/conntrack-full
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Link, Node, names_of, parse_address
 
@@ -98,7 +98,7 @@ def lost(cluster: Cluster, node: Node) -> list[Link]:
     ]
 
 
-def own_networks(node: Node) -> list[tuple[int, int, int]]:
+def own_networks(node: Node) -> Sequence[tuple[int, int, int]]:
     """(version, bits of the network, how many bits of an address are the host's) of each network that the node is in.
     Once for all of its links: they may be half a million."""
     found = []
@@ -111,7 +111,7 @@ def own_networks(node: Node) -> list[tuple[int, int, int]]:
     return found
 
 
-def is_in(networks: list[tuple[int, int, int]], address: str) -> bool:
+def is_in(networks: Sequence[tuple[int, int, int]], address: str) -> bool:
     """Whether the address is in one of them."""
     number = parse_address(address)
     if number is None:
