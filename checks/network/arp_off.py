@@ -38,10 +38,10 @@ from distdoctor.check_api import (
     Link,
     Node,
     contact_text,
+    in_network,
     links_blocked_by_rules,
     names_of,
     node0_name,
-    parse_address,
 )
 
 SEVERITY = "fail"
@@ -69,7 +69,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def beside(peer: Node, address: str, length: int) -> bool:
     """Whether the peer is in the network of ``address``/``length``, too."""
-    return any(within(address, length, its) for its in peer.addresses)
+    return any(in_network(address, length, its) for its in peer.addresses)
 
 
 def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
@@ -97,10 +97,10 @@ def unheard(
         near = peer.host != node.host and beside(peer, address, length)
         yield from ((peer, node, seen) for at, seen in tried(peer, node, UNHEARD) if near and at == address)
         ends = UNHEARD if off else SILENT
-        yield from ((node, peer, seen) for at, seen in tried(node, peer, ends) if within(address, length, at))
+        yield from ((node, peer, seen) for at, seen in tried(node, peer, ends) if in_network(address, length, at))
     contact = node.network.contact
     if off and contact is not None and alone(cluster, contact) and contact.outcome in UNHEARD:
-        sent = within(address, length, contact.address)
+        sent = in_network(address, length, contact.address)
         yield from [(node, node0_name(cluster, node), said(node, contact))] if sent else []
 
 
@@ -130,15 +130,6 @@ def unexplained(source: Node, target: Node, link: Link) -> bool:
 
 def said(node: Node, contact: Contact) -> str:
     return f"{node.name}: {contact_text(contact)}"
-
-
-def within(address: str, length: int, other: str) -> bool:
-    """Whether ``other`` is in the network of ``address``/``length``."""
-    number, own = parse_address(other), parse_address(address)
-    if number is None or own is None or number.version != own.version:
-        return False
-    rest = max(0, own.max_prefixlen - length)
-    return int(number) >> rest == int(own) >> rest
 
 
 def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Node, Node | str, str]]) -> Finding:
