@@ -8,7 +8,8 @@ was heard of the host any more. The other hosts are judged by what they saw.
 Why it happens
 --------------
 sshd or the host went down, a scheduler ended the session, memory ran out there, or the network over which one logs in
-was cut. Where the check itself ended with an error, its last line says why.
+was cut. Where the check itself ended with an error, its last line says why. A host also ends its part where nothing has
+come for 10 s from the place that the check was started from: that one, or its line, was held up; the host says so.
 
 Fix
 ---
@@ -31,6 +32,8 @@ SEVERITY = "fail"
 PREVENTS = "plan agreed"
 INCOMPLETE = True
 FOLLOWS = ("barrier/rank-stopped",)
+HELD_UP = "from where the run was started"
+"""In what a host says that has heard nothing for too long."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -56,6 +59,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def seen(call: HostCall) -> str:
-    said = f": {call.said[-1]}" if call.said else ""
+    said = next((f": {line}" for line in call.said if HELD_UP in line), f": {call.said[-1]}" if call.said else "")
     ended = f"{call.way} ended with status {call.status}" if call.status is not None else "silent, and given up here"
     return f"{call.host}: {ended} after {call.seconds:.1f} s{said}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ def check_hosts(command: CheckCommand) -> int:
             setup=command.where.setup,
             wait=wait,
             limit=wait + command.how.timeout + MARGIN_SECONDS,
-            meanwhile=judging,
+            meanwhile=lambda: _get_ready(judging),
             told=tell,
         )
     finally:
@@ -126,6 +127,15 @@ def _master(way: str, first: Target) -> str:
             f"host is that host: name it as the others know it, or add {MASTER_ADDR.flag} ADDRESS"
         )
     return address
+
+
+def _get_ready(judging: Callable[[], object]) -> None:
+    """Load what the report takes, and does not need before; what is wrong with it is told where it is used."""
+    from distdoctor.judge import saved  # noqa: F401
+    from distdoctor.render import text  # noqa: F401
+
+    with contextlib.suppress(UsageError):
+        judging()
 
 
 def _report(

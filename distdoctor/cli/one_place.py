@@ -72,8 +72,9 @@ def carry_out(
     """Send each host its order, and wait for the end of all: the line to each, and how it went.
 
     ``wait``, ``limit``: seconds until a host must be there, and until all must have ended. ``meanwhile``: what is to be
-    done here while they are reached. ``told``: gets the same once all have told, while they end. From now on, signals
-    are held. Raises UsageError where there are more hosts than this process may speak to, or two of them are one.
+    done here, in a thread, while they are reached. ``told``: gets the same once all have told, while they end. From
+    now on, signals are held. Raises UsageError where there are more hosts than this process may speak to, or two of
+    them are one.
     """
     from distdoctor.launch.fanout import FanOut
 

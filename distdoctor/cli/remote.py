@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distdoctor import __version__, interrupts
+from distdoctor import __version__, interrupts, streams
 from distdoctor.cli.ahead import begin_for
 from distdoctor.cli.check import CheckCommand
 from distdoctor.cli.flags import ReportFlags, RunFlags
@@ -85,7 +86,7 @@ class Order:
                 self.tell(beat=True)
             if not ready:
                 if now - heard > SILENT_SECONDS:
-                    self._end()
+                    self._end(f"nothing has come for {now - heard:.0f} s from where the run was started")
                 continue
             heard = now
             try:
@@ -112,10 +113,12 @@ class Order:
         elif "stop" in message:
             self._end()
 
-    def _end(self) -> None:
+    def _end(self, why: str = "") -> None:
         """The line is gone, or the run is broken off: end as on a signal, and for certain a moment later."""
         if not self._ended:
             self._ended = True
+            if why:
+                streams.write(f"distdoctor: {why}: the run here ends\n", sys.stderr)
             timer = threading.Timer(LEAVING_SECONDS, os._exit, (128 + signal.SIGHUP,))
             timer.daemon = True
             timer.start()

@@ -8,6 +8,7 @@ run when its line ends, or when nothing has come over it for SILENT_SECONDS.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,8 +65,9 @@ class FanOut(EventHandler):  # type: ignore[misc]
     """One run on all ``targets``. ``orders``: what each is to do. ``stopping``: whether to break off, asked often.
 
     Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended. ``meanwhile``: to
-    be done here as soon as all were called. ``told``: gets the lines and how each went once nothing more is to come
-    that matters, while the hosts still end their part.
+    be done here as soon as all were called, in a thread: the hosts are listened to, and told that this place is there,
+    however long it takes. ``told``: gets the lines and how each went once nothing more is to come that matters, while
+    the hosts still end their part.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
     ) -> None:
         self.lines = [Line(target, order) for target, order in zip(targets, orders, strict=True)]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
-        self._hello, self._limit, self._meanwhile = hello, limit, meanwhile
+        self._hello, self._limit = hello, limit
+        self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
         self._told, self._to_call = told, deque(self.lines)
         self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
@@ -159,9 +162,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     def ev_timer(self, _timer: Any) -> None:
         """What is due."""
-        meanwhile, self._meanwhile = self._meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
+        if self._meanwhile is not None and self._meanwhile.ident is None:
+            self._meanwhile.start()
         now = time.monotonic()
         if self._stopped is None and (self._stopping() or now - self._began > self._limit):
             self._stop(now)
@@ -230,6 +232,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
             and all(line.answered or line.ended is not None for line in self.lines)
         ):
             told, self._told = self._told, None
+            if self._meanwhile is not None and self._meanwhile.ident is not None:
+                self._meanwhile.join()
             told(self.lines, self._calls())
 
     def _go_if_ready(self) -> None:

@@ -23,9 +23,13 @@ def test_a_line_that_goes_silent_ends_it(beats: int) -> None:
     """And not as long as the other end says that it is there. The line itself stays open."""
     began = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-c", _REMOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV
+        [sys.executable, "-c", _REMOTE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENV,
     ) as started:
-        assert started.stdin is not None and started.stdout is not None
+        assert started.stdin is not None and started.stdout is not None and started.stderr is not None
         assert b"hello" in started.stdout.readline()
         for _ in range(beats):
             time.sleep(0.5)
@@ -35,6 +39,7 @@ def test_a_line_that_goes_silent_ends_it(beats: int) -> None:
             assert started.poll() is None
         assert started.wait(20) != 0
         assert time.monotonic() - began > 1
+        assert "from where the run was started" in started.stderr.read().decode()
 
 
 def test_torch_is_imported_while_the_last_hosts_are_waited_for() -> None:

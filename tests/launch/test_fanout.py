@@ -117,6 +117,32 @@ print(json.dumps([[call.outcome for call in calls], sorted(told)]))
 """
 
 
+SLOW_HERE = """
+import json, time
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+class Watcher:
+    def hello(self, present, left): pass
+    def gone(self, host, why): pass
+    def event(self, host, event): pass
+
+fanout.BEAT_SECONDS = 0.2
+script = '''echo '@distdoctor {"hello": true}'
+end=$((SECONDS + 4))
+while [ $SECONDS -lt $end ]; do read -t 2 line || exit 129; done
+echo '@distdoctor {"nothing": "here"}' '''
+done = []
+def meanwhile():
+    time.sleep(5)
+    done.append(True)
+run = fanout.FanOut([Target(NamedHost("gpu0"), "kubectl", ("bash", "-c", script))], [{"way": "x"}], Watcher(),
+    lambda: False, setup=None, hello=20, limit=30, meanwhile=meanwhile, told=lambda *_: done.append("told"))
+print(json.dumps([[call.outcome for call in run.run()], done]))
+"""
+
+
 TWICE = """
 import json, sys
 from distdoctor.launch import fanout
@@ -150,6 +176,12 @@ def test_two_names_of_one_machine_are_told_before_anything_is_begun(machines: tu
     )
     found, told, answered = json.loads(done.stdout)
     assert (sorted(found or ()), told, answered) == ((["alias", "gpu0"], [], False) if twice else ([], [3], True))
+
+
+def test_hosts_hear_of_this_place_however_long_it_takes_to_get_ready() -> None:
+    """It took 10 s once to load the checks beside other work, and each host took its line for dead."""
+    done = subprocess.run([sys.executable, "-c", SLOW_HERE], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [["told"], [True, "told"]]
 
 
 def test_a_host_without_distdoctor_or_with_an_older_one_is_told_in_words() -> None:

@@ -14,6 +14,13 @@ def test_lost_in_the_middle_and_ended_by_itself() -> None:
     assert (second.nodes, second.evidence[0][-4:]) == (("host2",), "disk")
 
 
+def test_what_a_host_says_that_has_heard_nothing_is_told() -> None:
+    heard = "distdoctor: nothing has come for 11 s from where the run was started: the run here ends"
+    last = "distdoctor: interrupted by SIGTERM before there was anything to tell"
+    (finding,) = judged_calls(call(0, "told"), call(1, "lost", heard, last, status=143)).findings
+    assert finding.evidence == (f"host1: ssh ended with status 143 after 1.5 s: {heard}",)
+
+
 def test_that_it_did_not_come_follows_from_it() -> None:
     zero = healthy(2)[0]
     assert zero.meeting is not None
