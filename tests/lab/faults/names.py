@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from tests.lab.faults import everywhere
 from tests.lab.faults.packet_filter import nft
 from tests.lab.harness.host import PRIVATE, Host
@@ -53,16 +55,44 @@ def silent_name_server(on: int, server: int) -> Fault:
 
 
 def named_late(on: int, name: str, seconds: float) -> Fault:
-    """On host ``on``, ``name`` is known some seconds from now, as a Kubernetes record is."""
+    """On host ``on``, ``name`` is known some seconds after it was first asked for, as a Kubernetes record is: counted
+    from there, it is late on a machine of any speed. A name server of the host's own says so."""
 
     def inject(launch: Launch) -> None:
         host = launch.cluster[on]
-        kept = [line for line in host.hosts_file.splitlines() if name not in line.split()]
-        host.hosts_file = "\n".join(kept) + "\n"
+        _name_at(host, name, None)
+        host.anchor.path(f"{PRIVATE}/lab/resolv.conf").write_text("nameserver 127.0.0.1\n")
         address = launch.cluster.by_name(name).address
-        host.popen(["sh", "-c", f"sleep {seconds}; echo {address} {name} >> /etc/hosts"])
+        server = host.popen([sys.executable, "-c", _LATE_NAME_SERVER, name, address, str(seconds)])
+        assert server.stdout is not None and server.stdout.readline() == "ready\n"
 
     return inject
+
+
+_LATE_NAME_SERVER = """
+import socket, sys, time
+
+name, address, seconds = sys.argv[1], socket.inet_aton(sys.argv[2]), float(sys.argv[3])
+asked = None
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+print("ready", flush=True)
+while True:
+    question, peer = server.recvfrom(512)
+    labels, at = [], 12
+    while length := question[at]:
+        labels.append(question[at + 1 : at + 1 + length].decode())
+        at += 1 + length
+    kind, there = question[at + 1 : at + 3], ".".join(labels) == name
+    if there and asked is None:
+        asked = time.monotonic()
+    there = there and time.monotonic() - asked >= seconds
+    # RFC 1035, 4.1: NXDOMAIN (3) until then; a record for type A (1) alone, its name a pointer to the question's.
+    record = b"\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\0\\0\\4" + address if there and kind == b"\\0\\1" else b""
+    flags, count = b"\\x81\\x80" if there else b"\\x81\\x83", b"\\0\\1" if record else b"\\0\\0"
+    head = question[:2] + flags + b"\\0\\1" + count + b"\\0\\0\\0\\0"
+    server.sendto(head + question[12 : at + 5] + record, peer)
+"""
 
 
 def huge_hosts_file(launch: Launch) -> None:
