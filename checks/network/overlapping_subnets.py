@@ -28,7 +28,7 @@ network/duplicate-address, network/master-unreachable, network/no-route
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, is_bridge, missing_node_ranks, parse_address
+from distdoctor.check_api import Cluster, Finding, Fix, Node, in_network, is_bridge, missing_node_ranks
 
 SEVERITY = "fail"
 PREVENTS = "master resolved"
@@ -72,7 +72,8 @@ def way_to(node: Node, address: str) -> Way | None:
     found: dict[str, list[str]] = {}
     for entry in node.network.routes or ():
         name = entry.interface
-        if name is not None and entry.gateway is None and within(entry.network, address):
+        first, _, length = entry.network.partition("/")
+        if name is not None and entry.gateway is None and in_network(first, int(length), address):
             found.setdefault(entry.network, []).append(name)
     narrowest = max(found, key=lambda network: int(network.partition("/")[2]), default=None)
     if narrowest is None:
@@ -81,16 +82,6 @@ def way_to(node: Node, address: str) -> Way | None:
     # Containers' own network may take the LAN's place; it is never the one that leads to other hosts.
     other = next((name for name in others if not is_bridge(name)), None)
     return Way(narrowest, used, other) if other is not None else None
-
-
-def within(network: str, address: str) -> bool:
-    """Whether ``address`` is in ``10.77.0.0/24``, or in such a network of IPv6."""
-    first, _, length = network.partition("/")
-    one, other = parse_address(first), parse_address(address)
-    if one is None or other is None or one.version != other.version:
-        return False
-    behind = one.max_prefixlen - int(length)
-    return int(one) >> behind == int(other) >> behind
 
 
 def missing(cluster: Cluster, node: Node) -> list[str]:

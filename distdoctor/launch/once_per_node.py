@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.master import (
@@ -45,55 +45,33 @@ def plan_of_node(
     ``launched``: a launcher has started one such process on each node.
     """
     found = launched.found if launched is not None else {}
-    flags, sources = values.flags, values.sources
+    flags = values.flags
     nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
     node_rank = _node_rank(values, nnodes, found.get("node_rank"))
     _refuse_other_meetings(values, nnodes)
-    master_addr, master_port = read_master(values, alone=nnodes == 1)
+    named = read_master(values, alone=nnodes == 1)
     if launched is not None:
-        master_addr, master_port = found_master(values, launched, master_addr, master_port)
+        named = found_master(values, launched, *named)
     standalone = _standalone(values, nnodes)
     backend_of_rendezvous = "c10d" if standalone else rdzv_backend(values)
     note_refused(values, nnodes, backend_of_rendezvous)
-    if standalone:
-        master_addr, master_port = "127.0.0.1", 0
-        sources.update(master_addr=standalone, master_port="any free port")
     task = number_of(values.env.get(launched.task)) if launched is not None else None
-    announce = False
-    if master_addr is None and not any(
-        p.variable in (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables) for p in values.problems
-    ):
-        if nnodes == 1:
-            master_addr = "127.0.0.1"
-            sources["master_addr"] = "default"
-        elif node_rank:
-            raise UsageError(
-                f"node {node_rank} needs to know node 0: add {MASTER_ADDR.flag} ADDRESS (node 0 prints the whole line)"
-            )
-        else:
-            announce = True
-            node_rank = 0
-            sources["node_rank"] = "no master known"
-    elif backend_of_rendezvous == "c10d" and nnodes > 1 and node_rank is not None:
-        # It gives the numbers itself, whatever is said of them: who hosts it is who has the endpoint.
-        node_rank, sources["node_rank"] = None, "assigned at the meeting"
-    if master_port is None:
-        # torchrun takes a free port for one node alone (since torch 2.13's run.py; before, 29500): none is planned.
-        alone = nnodes == 1 and sources.get("master_addr") == "default"
-        master_port = 0 if alone else DEFAULT_PORT
-        sources.setdefault("master_port", "any free port" if alone else "default")
+    if standalone:
+        named = "127.0.0.1", 0
+        values.sources.update(master_addr=standalone, master_port="any free port")
+    place = _meeting_place(values, nnodes, node_rank, named, backend_of_rendezvous)
     return Plan(
         started="node",
         nnodes=nnodes,
         min_nodes=_min_nodes(values),
         nproc_per_node=nproc,
-        node_rank=0 if nnodes == 1 else node_rank,
+        node_rank=0 if nnodes == 1 else place.node_rank,
         world_size=nnodes * nproc,
-        master_addr=master_addr,
-        master_port=master_port,
+        master_addr=place.address,
+        master_port=place.port,
         backend=backend,
-        announce=announce,
+        announce=place.announce,
         run_id=flags.rdzv_id or values.env.get(RDZV_ID.pet) or "none",
         rdzv_backend=backend_of_rendezvous,
         local_addr=_local_addr(values),
@@ -105,8 +83,49 @@ def plan_of_node(
         first=launched.first if launched is not None and task == 1 else "",
         everywhere=launched.everywhere if launched is not None and nnodes > 1 else "",
         note=launched.note if launched is not None else "",
-        roster=_roster(launched, node_rank) if nnodes > 1 else (),
+        roster=_roster(launched, place.node_rank) if nnodes > 1 else (),
     )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the nodes meet, and which of them this is."""
+
+    address: str | None
+    port: int
+    node_rank: int | None
+    announce: bool = False
+    """It is node 0 for want of another, and prints the line for the others."""
+
+
+def _meeting_place(
+    values: Values, nnodes: int, node_rank: int | None, named: tuple[str | None, int | None], backend: str
+) -> _Place:
+    """With the address and the port that are ``named``; ``backend``: the rendezvous'. Raises UsageError."""
+    sources, (address, port) = values.sources, named
+    announce = False
+    if address is None and not any(
+        p.variable in (*MASTER_ADDR.all_variables, *RDZV_ENDPOINT.all_variables) for p in values.problems
+    ):
+        if nnodes == 1:
+            address = "127.0.0.1"
+            sources["master_addr"] = "default"
+        elif node_rank:
+            raise UsageError(
+                f"node {node_rank} needs to know node 0: add {MASTER_ADDR.flag} ADDRESS (node 0 prints the whole line)"
+            )
+        else:
+            announce, node_rank = True, 0
+            sources["node_rank"] = "no master known"
+    elif backend == "c10d" and nnodes > 1 and node_rank is not None:
+        # It gives the numbers itself, whatever is said of them: who hosts it is who has the endpoint.
+        node_rank, sources["node_rank"] = None, "assigned at the meeting"
+    if port is None:
+        # torchrun takes a free port for one node alone (since torch 2.13's run.py; before, 29500): none is planned.
+        alone = nnodes == 1 and sources.get("master_addr") == "default"
+        port = 0 if alone else DEFAULT_PORT
+        sources.setdefault("master_port", "any free port" if alone else "default")
+    return _Place(address, port, node_rank, announce)
 
 
 def once_on_each_node(launched: Launched, env: Mapping[str, str]) -> Launched:

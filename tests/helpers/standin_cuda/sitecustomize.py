@@ -77,13 +77,17 @@ def _timers(milliseconds: list[str]) -> tuple[Any, Any]:
 
 
 def _change(torch: Any) -> None:
-    dist: Any = importlib.import_module("torch.distributed")
-    count = int(os.environ["STANDIN_GPUS"])
-    node = os.environ["STANDIN_NODE"]
     torch.version.cuda = "12.8"
-    cuda = torch.cuda
+    chosen = [0]
+    _change_devices(torch.cuda, chosen)
+    torch.Tensor.to = _copies(torch)
+    _change_groups(importlib.import_module("torch.distributed"), chosen)
+
+
+def _change_devices(cuda: Any, chosen: list[int]) -> None:
+    """The devices; which of them a rank has chosen is kept in ``chosen``."""
+    count, node = int(os.environ["STANDIN_GPUS"]), os.environ["STANDIN_NODE"]
     broken, sick = os.environ.get("STANDIN_CUDA", ""), os.environ.get("STANDIN_SICK", "").partition("=")
-    cuda.is_available = lambda: count > 0 and not broken
 
     def begin() -> None:
         if broken:
@@ -94,18 +98,22 @@ def _change(torch: Any) -> None:
             raise AssertionError("Invalid device id")
         return SimpleNamespace(name="Stand-in", uuid=f"{node}-{index}", total_memory=80 << 30, major=9, minor=0)
 
+    cuda.is_available = lambda: count > 0 and not broken
     cuda.init, cuda.get_device_properties = begin, properties
     cuda.device_count = lambda: count
     cuda.get_arch_list = lambda: ["sm_90", "compute_90"]
     cuda.get_device_name = lambda index: "Stand-in"
-    chosen = [0]
     cuda.set_device = lambda device: chosen.__setitem__(0, device)
     cuda.synchronize = lambda *_: None
     cuda.device, cuda.Event = _timers(os.environ.get("STANDIN_MS", "").split())
     cuda.nccl = SimpleNamespace(version=lambda: (2, 27, 3))
-    to = torch.Tensor.to
-    broken_copies = dict(pair.split("=") for pair in os.environ.get("STANDIN_COPIES", "").split(",") if pair)
     cuda.can_device_access_peer = lambda source, target: True
+
+
+def _copies(torch: Any) -> Any:
+    """Tensor.to()."""
+    to, sick = torch.Tensor.to, os.environ.get("STANDIN_SICK", "").partition("=")
+    broken = dict(pair.split("=") for pair in os.environ.get("STANDIN_COPIES", "").split(",") if pair)
 
     def copied(tensor: Any, *args: Any) -> Any:
         """To a device, which is kept beside the numbers, for one that copies to another."""
@@ -114,35 +122,39 @@ def _change(torch: Any) -> None:
         target = str(args[0]).partition(":")[2]
         if sick[0] and target == sick[0]:
             raise RuntimeError(f"{sick[2]}\nCUDA kernel errors might be asynchronously reported at some other API call")
-        how = broken_copies.get(f"{getattr(tensor, 'standin', '')}>{target}")
+        how = broken.get(f"{getattr(tensor, 'standin', '')}>{target}")
         while how == "endless":
             time.sleep(1)
         there = torch.zeros_like(tensor) if how == "zeros" else tensor.clone()
         there.standin = target
         return there
 
-    torch.Tensor.to = copied
-    init = dist.init_process_group
+    return copied
 
-    def say(text: str) -> None:
-        """As NCCL does: into libc's stdout, where it is asked to."""
-        if os.environ.get("NCCL_DEBUG") == "INFO":
-            ctypes.CDLL(None).printf(b"%s\n", text.encode())
+
+def _say(text: str) -> None:
+    """As NCCL does: into libc's stdout, where it is asked to."""
+    if os.environ.get("NCCL_DEBUG") == "INFO":
+        ctypes.CDLL(None).printf(b"%s\n", text.encode())
+
+
+def _change_groups(dist: Any, chosen: list[int]) -> None:
+    """Process groups; ``chosen``: the device of this rank."""
+    node, spoilt = os.environ["STANDIN_NODE"], os.environ.get("STANDIN_SPOILT", "")
+    init, to_all = dist.init_process_group, dist.all_to_all_single
 
     def init_process_group(backend: str, *, store: Any, rank: int, world_size: int, timeout: Any) -> None:
         if backend == "nccl":
-            say("NCCL version 2.27.3+cuda12.8")
-            say(f"{node}:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<4>")
-            say(f"{node}:1:1 [0] NCCL INFO Using network Socket")
+            _say("NCCL version 2.27.3+cuda12.8")
+            _say(f"{node}:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<4>")
+            _say(f"{node}:1:1 [0] NCCL INFO Using network Socket")
             store.set(f"standin/{rank}", f"{node} {node}/{chosen[0]}")
             names = {name for peer in range(world_size) for name in store.get(f"standin/{peer}").decode().split()}
             for broken in filter(None, os.environ.get("STANDIN_BROKEN", "").split(",")):
                 if set(broken.split("+")) <= names:
-                    say(f"\n{node}:1:1 [0] stand-in.cc:1 NCCL WARN no group of {' '.join(sorted(names))}")
+                    _say(f"\n{node}:1:1 [0] stand-in.cc:1 NCCL WARN no group of {' '.join(sorted(names))}")
                     raise dist.DistBackendError(f"NCCL error in: stand-in:1, unhandled system error, of {world_size}")
         init("gloo", store=store, rank=rank, world_size=world_size, timeout=timeout)
-
-    spoilt, to_all = os.environ.get("STANDIN_SPOILT", ""), dist.all_to_all_single
 
     def all_to_all_single(output: Any, sent: Any) -> None:
         """Between two ranks what arrives is something else, and no error is told."""
