@@ -18,7 +18,8 @@ the rank does.
 When it is harmless
 -------------------
 Where it is known to take long, and ends in its time. Who sleeps for less than a minute yet, or has stood still for less
-than 5 s, is told as pausing, not as this: look again.
+than 5 s, is told as pausing, not as this: look again. A server without clients, and workers that all wait for orders
+while none waits for another, may have nothing to do: there it is said that this cannot be known.
 
 See also
 --------
@@ -37,7 +38,7 @@ PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
-    if not job or not held or job.world == 1:
+    if not job or not held or job.world == 1 or nobody_waits(job, held):
         return
     nodes = list(dict.fromkeys(rank.node for rank in held))
     one = len(held) == 1
@@ -61,6 +62,14 @@ def is_held(rank: live.LiveRank) -> bool:
         return False
     moved = rank.process.moved
     return moved is not None and moved.seconds > 0
+
+
+def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
+    """Whether all ranks are here, none of them waits for these, and these wait until somebody sends them something: so
+    do workers between two orders of the program that drives them."""
+    if job.waiting or len(job.numbers) < (job.world or 0):
+        return False
+    return all(rank.place.kind == live.places.CODE and live.awaits_orders(rank.process) for rank in held)
 
 
 def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:

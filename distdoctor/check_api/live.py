@@ -14,7 +14,7 @@ from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import live_groups as groups
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import looks_for_a_file
-from distdoctor.knowledge.job_threads import dialling
+from distdoctor.knowledge.job_threads import awaits_orders, dialling
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
 from distdoctor.knowledge.live_rank import LiveRank
@@ -26,6 +26,7 @@ __all__ = [
     "Member",
     "RendezvousView",
     "StoreView",
+    "awaits_orders",
     "called",
     "dialling",
     "dialling_store",

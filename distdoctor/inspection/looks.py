@@ -19,7 +19,7 @@ from distdoctor.inspection.syscalls import FUTEX, SLEEP, WITH_FILE, name_of, res
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts import Frame, JobProcess, JobThread, Moved
-from distdoctor.model.facts.job import Role
+from distdoctor.model.facts.job import SERVES, Role
 from distdoctor.model.launch_settings import (
     LOCAL_RANK,
     NODE_RANK,
@@ -43,6 +43,8 @@ _SCHEDULERS = {
 _POLL = ("TP_", "NCCL")
 """How the names of threads begin that poll: those of torch.distributed.rpc (tensorpipe/transport/shm/reactor.cc; seen
 in 2.13), and of NCCL (src/proxy.cc: ``NCCL Progress``)."""
+_SERVES = EVENTS | {"poll", "ppoll", "accept"}
+"""Calls in which a server waits for its clients."""
 _OUTPUT = {"0x1": "its standard output", "0x2": "its standard error"}
 
 
@@ -193,6 +195,8 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:
             reads = f"{reads} to {endpoint(found.remote, found.remote_port)}"
         if reads.startswith("pipe:") and words[1] in _OUTPUT:
             reads = f"{reads} ({_OUTPUT[words[1]]})"
+    if tid == pid and call in _SERVES and (port := thread_names.port_served(pid, (call, *words[1:]), tables)):
+        reads = f"{SERVES}{port}"
     asleep = left(pid, words, idle(pid)) if (call == SLEEP or call in EVENTS) and tid == pid else None
     state = stat.state if stat else ""
     return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)

@@ -21,14 +21,14 @@ _X86 = {
     42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock",
     74: "fsync", 75: "fdatasync", 202: FUTEX, 217: "getdents64", 219: "restart_syscall", 230: "clock_nanosleep",
     232: "epoll_wait", 247: "waitid", 257: "openat", 262: "newfstatat", 270: "pselect6", 271: "ppoll",
-    281: "epoll_pwait", 332: "statx",
+    281: "epoll_pwait", 288: "accept", 332: "statx",
 }  # fmt: skip
 _GENERIC = {
     22: "epoll_pwait", 25: "fcntl", 29: "ioctl", 32: "flock", 56: "openat", 57: "close", 61: "getdents64", 63: "read",
     64: "write", 65: "readv", 66: "writev", 67: "pread64", 68: "pwrite64", 72: "pselect6", 73: "ppoll",
     79: "newfstatat", 80: "fstat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: FUTEX, 101: "nanosleep",
     115: "clock_nanosleep", 124: "sched_yield", 128: "restart_syscall",
-    202: "accept", 203: "connect", 206: "sendto",
+    202: "accept", 203: "connect", 206: "sendto", 242: "accept",
     207: "recvfrom", 212: "recvmsg", 260: "wait4", 291: "statx",
 }  # fmt: skip
 _NAMES = _X86 if platform.machine() == "x86_64" else _GENERIC

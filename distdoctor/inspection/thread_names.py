@@ -59,13 +59,17 @@ def limit_of(call: Sequence[str]) -> int | None:
 
 def listens(pid: int, call: Sequence[str]) -> bool:
     """Whether a port is among what a thread waits for in such a call: it is a server's, and clients wake it."""
-    tables = SocketTables()
+    return port_served(pid, call, SocketTables()) is not None
+
+
+def port_served(pid: int, call: Sequence[str], tables: SocketTables) -> int | None:
+    """The TCP port at which a thread waits in such a call for somebody to connect; None where it waits at none."""
     for number in _waited_for(pid, call):
         link = proc_files.link(pid, f"fd/{number}") or ""
         found = tables.at(pid, link[len("socket:[") : -1]) if link.startswith("socket:[") else None
         if found is not None and found.state == "LISTEN":
-            return True
-    return False
+            return found.local_port
+    return None
 
 
 def _calls(pid: int, tids: Sequence[int]) -> dict[int, tuple[str, ...]]:
@@ -98,7 +102,9 @@ def _running(alike: Sequence[int], loops: Sequence[int]) -> Iterator[int]:
 
 def _waited_for(pid: int, call: Sequence[str]) -> list[int]:
     """The files for which it waits: the kernel tells those of epoll, those of poll lie in the memory of the process."""
-    if call[0] != "poll":
+    if call[0] == "accept":
+        return [int(call[1], 16)]
+    if call[0] not in ("poll", "ppoll"):
         lines = (proc_files.text(pid, f"fdinfo/{int(call[1], 16)}", 1 << 18) or "").splitlines()
         return [int(line.split()[1]) for line in lines if line.startswith("tfd:")][:_MOST_FILES]
     try:

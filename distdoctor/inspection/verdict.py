@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import gets_about, polls
 from distdoctor.knowledge.job_places import UNSEEN
+from distdoctor.knowledge.job_threads import serves
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.report import Verdict
@@ -47,8 +48,10 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return _pauses(lost, job.waited)
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
+        alone = not still and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
             f"{_said(lost)}: {_does_there(lost)}",
+            *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
             *_ask(job),
         ]  # fmt: skip
@@ -67,6 +70,8 @@ def _does_there(lost: Sequence[LiveRank]) -> str:
     """What these do where nothing comes of it, and nothing tells why."""
     if all(polls(rank.process) for rank in lost):
         return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
+    if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):
+        return "a server waits so for its clients, and it cannot be told whether any is to come"
     return "nothing moves there, and it cannot be told why"
 
 

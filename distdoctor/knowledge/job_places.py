@@ -13,7 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from distdoctor.knowledge.job_movement import sleeps, switches_of
-from distdoctor.knowledge.job_threads import compiles, dialling, hosts_store, in_flight, is_futex, threads_of, waiting
+from distdoctor.knowledge.job_threads import (
+    compiles,
+    dialling,
+    hosts_store,
+    in_flight,
+    is_futex,
+    serves,
+    threads_of,
+    waiting,
+)
 from distdoctor.model.facts.job import Frame, JobProcess, JobThread
 
 STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
@@ -158,8 +167,9 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(CODE, frame=own_frame(left), why="its program has ended but for a thread")
     if frames[0].function == "getaddrinfo" and frames[0].file.endswith("socket.py"):
         return Place(CODE, frame=own, why="looks up the name of a host")
-    # Who sleeps for a moment again and again may wait for something, or work a little each time.
-    return Place(CODE, frame=own, why=waiting(main), sure=not (sleeps(main) and switches_of(one) > 1))
+    # Who sleeps for a moment again and again may wait for something, or work a little each time; a server without
+    # clients has nothing to do.
+    return Place(CODE, frame=own, why=waiting(main), sure=not (serves(main) or (sleeps(main) and switches_of(one) > 1)))
 
 
 def _in_kernel(thread: JobThread, own: Frame | None = None, child: int | None = None) -> Place:
@@ -272,7 +282,7 @@ def _by_system(one: JobProcess, main: JobThread, below: list[JobProcess], ports:
         # NCCL, too, reads its sockets, while it makes a communicator. gloo's send, recv and monitored_barrier wait in
         # the main thread, with a time limit (``UnboundBuffer::waitRecv``). Who sleeps again and again may wait for one.
         joins = main.reads.startswith("socket:") and threads_of(one, "pt_nccl")
-        polls = sleeps(main) and switches_of(one) > 1
+        polls = serves(main) or (sleeps(main) and switches_of(one) > 1)
         return Place(CODE, why=waiting(main), sure=not (joins or polls or (is_futex(main) and main.timed)))
     if begun:
         return Place(PEERS) if is_futex(main) else Place(CODE, why=waiting(main), sure=_of_its_own(main))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from distdoctor.knowledge.job_movement import sleeps
-from distdoctor.model.facts.job import JobProcess, JobThread, Socket
+from distdoctor.model.facts.job import SERVES, JobProcess, JobThread, Socket
 
 _COMPILERS = frozenset(
     ["cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++", "nvcc", "cicc", "ptxas", "ninja", "as"]
 )
-_CALLS = {"pause": "waits for a signal"} | dict.fromkeys(
-    ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"), "waits for something to read"
-)
+_SEVERAL = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
+"""Calls that wait for one of several files."""
+_CALLS = {"pause": "waits for a signal"} | dict.fromkeys(_SEVERAL, "waits for something to read")
 
 
 def threads_of(one: JobProcess, name: str) -> list[JobThread]:
@@ -41,6 +41,20 @@ def dialling(one: JobProcess, ports: Iterable[int]) -> Iterable[Socket]:
     return (s for s in one.sockets or () if s.state == "SYN_SENT" and s.remote_port not in set(ports))
 
 
+def serves(thread: JobThread) -> bool:
+    """Whether it waits until somebody connects to a port."""
+    return thread.reads.startswith(SERVES)
+
+
+def awaits_orders(one: JobProcess) -> bool:
+    """Whether its main thread waits until something comes by a pipe or a connection, or by one of several."""
+    main = one.main
+    if main is None:
+        return False
+    by_one = main.call in ("read", "recvfrom", "recvmsg") and main.reads.startswith(("pipe:", "socket:"))
+    return by_one or main.call in _SEVERAL
+
+
 def is_futex(thread: JobThread) -> bool:
     return thread.call == "futex" or (not thread.call and thread.waits_in.startswith("futex"))
 
@@ -53,6 +67,8 @@ def waiting(main: JobThread) -> str:
     """What the system call says of what a thread waits for."""
     if sleeps(main):
         return "sleeps"
+    if serves(main):
+        return f"waits for {main.reads}"
     if main.reads.startswith("socket:") and " to " in main.reads:
         return f"{main.call} on a connection to {main.reads.partition(' to ')[2]}"
     if main.reads.startswith(("/dev/pts/", "/dev/tty")) and main.call == "read":

@@ -45,7 +45,8 @@ class LiveRank:
         moved = self.process.moved
         if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
             return False
-        return bool(moved.stack) or moved.main_cpu >= 0.02 or moved.cpu >= 0.05 or moved.switches > 5 * moved.seconds
+        most = max(1.5, moved.seconds)  # gloo's loop wakes up a hundred times a second, whatever comes
+        return bool(moved.stack) or moved.main_cpu * 75 >= most or moved.cpu * 30 >= most or moved.switches > 5 * most
 
     @property
     def computes(self) -> bool:

@@ -16,6 +16,9 @@ Role = Literal["agent", "launcher", "rank", "loader", "child"]
 """torchrun's agent; what else starts ranks (a script that forks or spawns them); a rank; a worker of a DataLoader; any
 other process below one of these."""
 
+SERVES = "connections to port "
+"""How :attr:`JobThread.reads` begins of a thread that waits until somebody connects to a TCP port."""
+
 
 @dataclass(frozen=True)
 class Socket:
@@ -75,7 +78,8 @@ class JobThread:
     """Of a futex: whether it waits for a limited time. None for anything else."""
     reads: str = ""
     """What the file is that it reads, writes or polls, as the link in /proc/PID/fd says; of a TCP connection also where
-    it leads, as ``socket:[17] to 10.0.0.1:80``, and of a pipe that it is its output."""
+    it leads, as ``socket:[17] to 10.0.0.1:80``, and of a pipe that it is its output. Of a main thread that serves a
+    port: ``connections to port 8000``."""
     frames: tuple[Frame, ...] = ()
     """Python's frames (with py-spy --native also others), the innermost first; empty where they could not be had."""
     left: float | None = None

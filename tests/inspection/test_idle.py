@@ -1,0 +1,86 @@
+"""Ranks that may have nothing to do: a server without clients, workers without orders; and looks that lie far apart."""
+
+from __future__ import annotations
+
+import sys
+import time
+from subprocess import PIPE, Popen
+from typing import Any
+
+import pytest
+
+from distdoctor.inspection import looks
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.knowledge.job_threads import waiting
+from distdoctor.model.facts import Moved
+from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
+from tests.inspection.live_facts import WORKS, node, process
+
+USER_CODE = "process/waiting-in-user-code"
+ORDERS: dict[str, Any] = {"call": "read", "reads": "pipe:[7]", "idle": 90.0}
+SERVES: dict[str, Any] = {"call": "epoll_wait", "reads": "connections to port 8000", "idle": 90.0}
+
+
+def test_a_server_that_the_others_wait_for_may_be_without_clients() -> None:
+    report = judged(local(process(0, CODE, **SERVES), REDUCE, REDUCE, REDUCE))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert "rank 0 is in its own code at train.py:8 (waits for connections to port 8000)" in report.notes[0]
+    assert "a server waits so for its clients" in report.notes[0]
+
+
+def test_workers_that_all_wait_for_orders_do_not_hang() -> None:
+    report = judged(local(*(process(rank, CODE, **ORDERS) for rank in range(4))))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert "no rank is seen to wait for another: so look workers that wait for orders" in report.notes
+
+
+def test_one_that_reads_beside_those_that_train_holds_nobody() -> None:
+    """As an evaluator that is in no group of the others."""
+    report = judged(local(*(process(rank, CODE, moved=WORKS) for rank in range(3)), process(3, CODE, **ORDERS)))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+
+
+@pytest.mark.parametrize("other", [{"call": "read", "reads": "/dev/pts/3"}, {"call": "flock"}, {"timed": False}])
+def test_what_is_no_order_is_waited_for_in_vain(other: dict[str, Any]) -> None:
+    report = judged(local(*(process(rank, CODE, idle=90.0, **other) for rank in range(4))))
+    assert roots(report) == [(USER_CODE, (0, 1, 2, 3), ("host0",))]
+
+
+def test_who_reads_may_hold_ranks_that_are_elsewhere() -> None:
+    report = judged(node(*(process(rank, CODE, **ORDERS) for rank in (2, 3)), stores=(ALL,), name="host1"))
+    assert roots(report) == [(USER_CODE, (2, 3), ("host1",))]
+
+
+def test_a_machine_so_busy_that_the_looks_lie_far_apart() -> None:
+    """gloo's loop wakes up a hundred times a second: in 20 s that comes to more than a moment of processor time."""
+    waits = Moved(20.0, cpu=0.12, main_cpu=0.03, switches=20, stack=False)
+    ranks = (process(rank, REDUCE, moved=waits) for rank in (1, 2, 3))
+    report = judged(local(process(0, CODE, **ORDERS), *ranks))
+    assert roots(report) == [(USER_CODE, (0,), ("host0",))]
+    assert [group["moves"] for group in report.details["job"]["groups"]] == [False, False]
+
+
+PROGRAM = """
+import select, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+if sys.argv[1] == "accept":
+    server.accept()
+waits = getattr(select, sys.argv[1])()
+waits.register(server, select.POLLIN)
+waits.poll()
+"""
+
+
+@pytest.mark.parametrize("how", ["accept", "poll", "epoll"])
+def test_at_which_port_a_process_serves_is_seen(how: str) -> None:
+    with Popen([sys.executable, "-c", PROGRAM, how], stdout=PIPE) as started:
+        try:
+            assert started.stdout is not None
+            port = int(started.stdout.readline())
+            deadline = time.monotonic() + 20
+            while not (main := looks.threads(started.pid, SocketTables())[0]).call and time.monotonic() < deadline:
+                time.sleep(0.02)
+        finally:
+            started.kill()
+    assert waiting(main) == f"waits for connections to port {port}"
