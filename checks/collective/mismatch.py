@@ -86,7 +86,7 @@ SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "re
 """Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
 ONE_WAY = ({"send"}, {"recv"})
 FURTHER_GROUPS = ("new_group", "split_group")
-PASSES = frozenset([live.places.FORWARD, live.places.BACKWARD])
+PASSES = frozenset([live.stacks.FORWARD, live.stacks.BACKWARD])
 PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait", live.places.MESSAGE])
 
 
@@ -131,7 +131,7 @@ def each_for_the_next(inside: list[live.LiveRank]) -> list[live.LiveRank]:
     """Those of ranks that all wait to receive who wait for each other in a circle, and not for one that is in it; all
     where it is not seen of each from whom it receives."""
     by_number = {rank.number: rank for rank in inside}
-    left = {rank.number: live.places.sender_of(rank.process.main) for rank in inside}
+    left = {rank.number: live.stacks.sender_of(rank.process.main) for rank in inside}
     if None in left or not set(left.values()) <= set(left):
         return inside
     while outside := set(left) - set(left.values()):  # for whom nobody waits any more

@@ -11,6 +11,7 @@ from distdoctor.check_api.live_master import (
 )
 from distdoctor.check_api.live_ranks import called, others_wait, overwritten, rank_finding, where_ranks_are
 from distdoctor.knowledge import job_places as places
+from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import live_groups as groups
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import looks_for_a_file
@@ -41,6 +42,7 @@ __all__ = [
     "recorded",
     "silent_links",
     "sockets_to_store",
+    "stacks",
     "store_contact",
     "store_finding",
     "where_ranks_are",

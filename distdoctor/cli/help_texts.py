@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 from distdoctor.model.stages import ABOUT
 
 HELP = """Says which node, link or setting keeps a PyTorch distributed job from starting, and the line that fixes it.
@@ -116,3 +119,43 @@ Verdict and exit status:
                  runs, or ended unseen in mid-work; what each log did last
   pass        0  no failure, and each log ends with the end of the job
 """
+
+WIDE = 80
+"""Columns of a terminal for which these are written."""
+_INDENT, _BESIDE = 2, 20
+"""Columns that the parser puts before each line; what begins before column 20 stays beside what it explains."""
+_ROW, _MORE = re.compile(r"  (\S.*?)  +(\S.*)"), re.compile(r" {10,}(\S.*)")
+
+
+def fitting(text: str, columns: int) -> str:
+    """The same for a terminal of fewer columns: what explains a line stands below it. A command is never broken."""
+    if columns >= WIDE:
+        return text
+    return "\n\n".join(
+        "\b\n" + "\n".join(_folded(paragraph[2:].splitlines(), columns - _INDENT))
+        if paragraph.startswith("\b\n")
+        else paragraph
+        for paragraph in text.split("\n\n")
+    )
+
+
+def _folded(lines: list[str], columns: int) -> list[str]:
+    rows: list[tuple[str, int, str]] = []
+    """A line or an entry of a list, and from which column on what is said of it."""
+    for line in lines:
+        text, column, about = rows[-1] if rows else (" ", 0, "")
+        if rows and (more := _MORE.fullmatch(line)):
+            rows[-1] = (text, column or more.start(1), f"{about} {more[1]}".strip())
+        elif row := _ROW.fullmatch(line):
+            rows.append((f"  {row[1]}", row.start(2), row[2]))
+        elif line.startswith(" ") or text.startswith(" "):
+            rows.append((line, 0, ""))
+        else:
+            rows[-1] = (f"{text} {line}", 0, "")
+    found: list[str] = []
+    for text, column, about in rows:
+        if column < _BESIDE and (about or not text.startswith(" ")):
+            found += textwrap.wrap(f"{text:<{column}}{about}", columns, subsequent_indent=" " * column)
+        else:
+            found += [text, *textwrap.wrap(about, columns, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+    return found

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import typer
 
 from distdoctor.cli.argv import did_you_mean
+from distdoctor.cli.help_texts import fitting
 from distdoctor.cli.plain_values import pass_by
 
 
 def parser_of(app: typer.Typer, words: Sequence[str]) -> Any:
     """The parser of all commands, made light for the one that these words name."""
     parser = typer.main.get_command(app)
-    commands = getattr(parser, "commands", {})
+    commands, columns = getattr(parser, "commands", {}), shutil.get_terminal_size().columns
     for command in (parser, *(commands[word] for word in words[:1] if word in commands)):
         pass_by(command)
+        command.help = fitting(command.help or "", columns)
         for param in command.params:
             if param.param_type_name == "argument":
                 param.display_type_rich = lambda ctx: None  # the help says what it is, not <list[Path]>

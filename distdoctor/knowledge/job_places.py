@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from distdoctor.knowledge.job_movement import sleeps, switches_of
+from distdoctor.knowledge.job_stacks import call_of, called_here, own_frame, waits_for_work, whom, work_of
 from distdoctor.knowledge.job_threads import (
     compiles,
     dialling,
@@ -39,8 +40,6 @@ UNSEEN = "where this user may not see it"
 """It sleeps, and of none of its threads is shown in what: for want of rights, or in a sandbox as gVisor."""
 OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
 """Where a rank is by itself."""
-FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
-"""Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
 MESSAGE = "wait() for a message, or for a lock"
 """Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
 TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE)
@@ -58,7 +57,7 @@ _PIECES: dict[str, tuple[str, ...]] = {
 """Parts of the names of files that tell what a rank does while it is in one of their functions."""
 _GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
 _STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
-_RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
+_RPC = "torch/distributed/rpc/"
 _BARRIER = "_store_based_barrier"
 _LEAVING = frozenset(["destroy_process_group"])
 
@@ -105,17 +104,12 @@ def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[
     return _by_system(one, main, list(below), set(ports))
 
 
-def own_frame(thread: JobThread | None) -> Frame | None:
-    """The innermost line of the job's own code in which the thread is."""
-    return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
-
-
 # -- by Python's stack -----------------------------------------------------------------------------------------------
 
 
 def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
     frames, own = main.frames, own_frame(main)
-    outer = _call_of(main)
+    outer = call_of(main)
     names = {frame.function for frame in frames if "torch/distributed" in frame.file}
     if main.state == "D":
         return _in_kernel(main, own)
@@ -128,11 +122,11 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         name = next((frame.function for frame in reversed(frames) if frame.function in _GROUPS), _BARRIER)
         return Place(kind, name, own)
     if outer and outer not in _LEAVING:
-        return Place(COLLECTIVE, outer, own, _whom(main))
+        return Place(COLLECTIVE, outer, own, whom(main))
     if remote := next(
         (f.function for f in reversed(frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
     ):
-        called = next((frame for thread in one.threads[1:] if (frame := _called_here(thread))), None)
+        called = next((frame for thread in one.threads[1:] if (frame := called_here(thread))), None)
         if called is not None:
             return Place(CODE, frame=called, why="in what another rank has called", sure=False)
         return Place(REMOTE, frame=own, why=remote)
@@ -149,17 +143,17 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if compiles(below):
         return Place(COMPILING, frame=own)
     waits = is_futex(main) and in_flight(one)
-    if waits and _waits_for_work(frames):
-        return Place(COLLECTIVE, _work_of(frames), own)
-    thread = next((thread for thread in one.threads[1:] if _call_of(thread)), None)
+    if waits and waits_for_work(frames):
+        return Place(COLLECTIVE, work_of(frames), own)
+    thread = next((thread for thread in one.threads[1:] if call_of(thread)), None)
     if thread and (waits or _looks_after_threads(one, main)):
-        return Place(COLLECTIVE, _call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
-    if hosts_store(one) and sleeps(main) and switches_of(one) > _POLLS and not threads_of(one, "gloo_tcp_loop"):
-        return Place(HOSTING, "TCPStore", own, sure=False)  # made by the job's own code
+        return Place(COLLECTIVE, call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
+    if sleeps(main) and switches_of(one) > _POLLS and _hosts_one_of_its_own(one):
+        return Place(HOSTING, "TCPStore", own, sure=False)
     if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop"):
         # gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``).
         return Place(COLLECTIVE, MESSAGE, own)
-    if main.call in ("poll", "ppoll") and _waits_for_work(frames) and _connected(one, ports):
+    if main.call in ("poll", "ppoll") and waits_for_work(frames) and _connected(one, ports):
         return Place(KEY, frame=own)
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):
         # Python ends once all threads have that are no daemons (Lib/threading.py).
@@ -191,64 +185,17 @@ def _looks_after_threads(one: JobProcess, main: JobThread) -> bool:
     return loops or (sleeps(main) and switches_of(one) > 1)
 
 
-def _call_of(thread: JobThread) -> str:
-    """The function of torch.distributed that the thread has called; empty where it is in none."""
-    called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
-    return next((name for name in called if not name.startswith("_exception")), "")
-
-
-def _whom(thread: JobThread) -> str:
-    """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
-    call, peer = _naming(thread) or ("", None)
-    how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
-    return f"{how} {peer}" if call else ""
-
-
-def root_of(thread: JobThread | None) -> tuple[str, int] | None:
-    """The call with a root in which a thread is, and the root that it names; None where it names none."""
-    named = _naming(thread) if thread is not None else None
-    return None if named is None or "recv" in named[0] or "send" in named[0] else named
-
-
-def sender_of(thread: JobThread | None) -> int | None:
-    """The rank from which a thread waits to receive; None where it names none."""
-    named = _naming(thread) if thread is not None else None
-    return named[1] if named is not None and "recv" in named[0] else None
-
-
-def _naming(thread: JobThread) -> tuple[str, int] | None:
-    """The outermost function of torch.distributed that was given a rank, and that rank."""
-    named = (f for f in reversed(thread.frames) if f.given)
-    return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
-
-
-def _called_here(thread: JobThread) -> Frame | None:
-    """Where a thread is that does what another rank has called here (torch/distributed/rpc/internal.py)."""
-    return own_frame(thread) if any(frame.file.endswith(_CALLED) for frame in thread.frames) else None
-
-
-def _work_of(frames: tuple[Frame, ...]) -> str:
-    """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
-    if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
-        return FORWARD
-    return BACKWARD if any("torch/autograd/" in frame.file for frame in frames) else "wait"
-
-
-def _is_c10d(frame: Frame) -> bool:
-    return frame.file.endswith(("torch/distributed/distributed_c10d.py", "torch/distributed/nn/functional.py"))
-
-
-def _waits_for_work(frames: tuple[Frame, ...]) -> bool:
-    """Whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a backward pass
-    with DDP; not in a lock of Python's own."""
-    inner = frames[0]
-    return inner.own or "torch/" in inner.file
-
-
 def _in_rendezvous(one: JobProcess, ports: set[int]) -> str:
     if hosts_store(one):
         return HOSTING
     return STORE if _connected(one, ports) and not any(s.state == "SYN_SENT" for s in one.sockets or ()) else MASTER
+
+
+def _hosts_one_of_its_own(one: JobProcess) -> bool:
+    """Whether it serves a store that the job's own code made: before there is any group, or beside that of the groups.
+    Its constructor looks every 10 ms who has come."""
+    stores = len(threads_of(one, "pt_tcpstore"))
+    return stores > 1 or (stores == 1 and not threads_of(one, "gloo_tcp_loop"))
 
 
 def _connected(one: JobProcess, ports: set[int]) -> bool:

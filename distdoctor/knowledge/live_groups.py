@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from distdoctor.knowledge import job_places
+from distdoctor.knowledge.job_stacks import root_of
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Given, GroupView, Member
@@ -85,7 +86,7 @@ def _by_roots(job: LiveJob) -> Iterator[Pair]:
     """Ranks that name one as the root which names another one itself, in the same call."""
     roots: dict[int, tuple[str, int]] = {}
     for number, rank in job.numbers.items():
-        named = job_places.root_of(rank.process.main)
+        named = root_of(rank.process.main)
         if named is not None and rank.waits and rank.place.kind == job_places.COLLECTIVE:
             roots[number] = named
     for one, (call, root) in sorted(roots.items()):

@@ -47,13 +47,23 @@ class TestHelp:
         assert named[: len(STAGES)] == list(STAGES)
         assert "two ranks where there is no GPU (torchrun: one)" in " ".join(" ".join(lines).split())
 
+    @pytest.mark.parametrize("columns", [60, 80])
     @pytest.mark.parametrize("command", ["", *COMMANDS])
     def test_it_fits_a_terminal(
-        self, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, command: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("COLUMNS", "80")
-        text = told(capsys, *command.split(), "--help")
-        assert [line for line in text.splitlines() if len(line) > 80 or "list[" in line] == []
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = told(capsys, *command.split(), "--help").splitlines()
+        long = [line for line in lines if len(line) > columns]
+        # A command stays whole, to be copied.
+        assert [line for line in long if columns == 80 or not re.match(r"    (distdoctor|torchrun) ", line)] == []
+        assert [line for line in lines if "list[" in line] == []
+
+    def test_on_a_narrow_terminal_a_line_is_explained_below_it(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "60")
+        assert "\n    distdoctor hang\n        the job on this node\n" in told(capsys, "hang", "--help")
 
     @pytest.mark.parametrize("kind", [RunFlags, HangFlags, ReportFlags, JobFlags])
     def test_what_a_flag_is_unless_given_is_told(self, kind: Any) -> None:

@@ -60,6 +60,16 @@ def test_a_machine_so_busy_that_the_looks_lie_far_apart() -> None:
     assert [group["moves"] for group in report.details["job"]["groups"]] == [False, False]
 
 
+def test_a_store_of_its_own_for_which_one_more_was_planned_is_waited_at() -> None:
+    """TCPStore's constructor looks every 10 ms who has come, which is no step of the job."""
+    looks_again = Moved(1.5, cpu=0.06, main_cpu=0.04, switches=140, stack=False)
+    threads = ("pt_tcpstore_uv", "pt_tcpstore_uv", "gloo_tcp_loop", "pt_gloo_runloop")
+    hosts = process(0, CODE, call="clock_nanosleep", moved=looks_again, threads=threads)
+    report = judged(local(hosts, REDUCE, REDUCE, REDUCE))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert "rank 0 is hosting the store at train.py:8" in report.notes[0]
+
+
 PROGRAM = """
 import select, socket, sys
 server = socket.create_server(("127.0.0.1", 0))

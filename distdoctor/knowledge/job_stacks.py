@@ -1,0 +1,71 @@
+"""What Python's stack of a rank's thread tells: the call of torch.distributed, whom it names, and the job's own line.
+
+Sources: torch/distributed/distributed_c10d.py, distributed/rpc/internal.py and nn/parallel/distributed.py.
+"""
+
+from __future__ import annotations
+
+from distdoctor.model.facts.job import Frame, JobThread
+
+FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
+"""Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
+_CALLED = "torch/distributed/rpc/internal.py"
+
+
+def own_frame(thread: JobThread | None) -> Frame | None:
+    """The innermost line of the job's own code in which the thread is."""
+    return next((frame for frame in (thread.frames if thread else ()) if frame.own), None)
+
+
+def call_of(thread: JobThread) -> str:
+    """The function of torch.distributed that the thread has called; empty where it is in none."""
+    called = (frame.function for frame in reversed(thread.frames) if _is_c10d(frame))
+    return next((name for name in called if not name.startswith("_exception")), "")
+
+
+def whom(thread: JobThread) -> str:
+    """Which rank it names in that call: from whom it receives, to whom it sends, who is the root."""
+    call, peer = _naming(thread) or ("", None)
+    how = "from rank" if "recv" in call else "to rank" if "send" in call else "root"
+    return f"{how} {peer}" if call else ""
+
+
+def root_of(thread: JobThread | None) -> tuple[str, int] | None:
+    """The call with a root in which a thread is, and the root that it names; None where it names none."""
+    named = _naming(thread) if thread is not None else None
+    return None if named is None or "recv" in named[0] or "send" in named[0] else named
+
+
+def sender_of(thread: JobThread | None) -> int | None:
+    """The rank from which a thread waits to receive; None where it names none."""
+    named = _naming(thread) if thread is not None else None
+    return named[1] if named is not None and "recv" in named[0] else None
+
+
+def _naming(thread: JobThread) -> tuple[str, int] | None:
+    """The outermost function of torch.distributed that was given a rank, and that rank."""
+    named = (f for f in reversed(thread.frames) if f.given)
+    return next(((f.function, f.given.peer) for f in named if f.given and f.given.peer is not None), None)
+
+
+def called_here(thread: JobThread) -> Frame | None:
+    """Where a thread is that does what another rank has called here (torch/distributed/rpc/internal.py)."""
+    return own_frame(thread) if any(frame.file.endswith(_CALLED) for frame in thread.frames) else None
+
+
+def work_of(frames: tuple[Frame, ...]) -> str:
+    """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
+    if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
+        return FORWARD
+    return BACKWARD if any("torch/autograd/" in frame.file for frame in frames) else "wait"
+
+
+def _is_c10d(frame: Frame) -> bool:
+    return frame.file.endswith(("torch/distributed/distributed_c10d.py", "torch/distributed/nn/functional.py"))
+
+
+def waits_for_work(frames: tuple[Frame, ...]) -> bool:
+    """Whether the innermost Python is at a call into C++ that may wait for a collective: Work.wait(), a backward pass
+    with DDP; not in a lock of Python's own."""
+    inner = frames[0]
+    return inner.own or "torch/" in inner.file
