@@ -5,6 +5,7 @@ Each is called on all ranks, with whether the rank is one of those that its step
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -47,6 +49,31 @@ def breakpoint_of_one(mine: bool) -> None:
         _, terminal = os.openpty()
         os.dup2(terminal, 0)
     dist.breakpoint(named)
+
+
+def serves(mine: bool) -> None:
+    """These ranks serve a port that nobody asks, as one that takes requests for a model; the others wait for them."""
+
+    async def server() -> None:
+        async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 8000) as served:
+            await served.serve_forever()
+
+    if mine:
+        asyncio.run(server())
+    dist.broadcast_object_list([None], src=0)
+
+
+def await_orders(mine: bool) -> None:
+    """All ranks wait for what the program that drives them tells them to do next."""
+    ours, _theirs = os.pipe()
+    os.read(ours, 1)
+
+
+def own_store(mine: bool) -> None:
+    """These ranks make a store of their own, for one client more than will come."""
+    if mine:
+        dist.TCPStore("127.0.0.1", 8001, 2, is_master=True, timeout=timedelta(hours=1))
+    dist.all_reduce(torch.ones(4))
 
 
 # -- by themselves --------------------------------------------------------------------------------------------------
@@ -138,6 +165,9 @@ EVERYDAY: dict[str, Callable[[bool], None]] = {
     "leave": nothing_to_do,
     "exchange": other_exchange,
     "dist-breakpoint": breakpoint_of_one,
+    "serves": serves,
+    "orders": await_orders,
+    "own-store": own_store,
     "sleepy-worker": sleepy_worker,
     "lock-twice": lock_twice,
     "import": import_waits,

@@ -17,6 +17,12 @@ def moves(what: str, step: str, seconds: float) -> Job:
     return Job(f"everyday: {what}", ("init", row), nproc=1)
 
 
+def may_be_idle(what: str, step: str, *said: str) -> Job:
+    """Three ranks on one host, of which it cannot be known whether anything is to come for them."""
+    row = Row(f"everyday: {what}", step, (Look(0, ask=said),), before=late(8.0), last=True)
+    return Job(f"everyday: {what}", ("init", row), hosts=1, nproc=3)
+
+
 EVERYDAY = (
     Job(
         "a rank that is done early",
@@ -36,6 +42,9 @@ EVERYDAY = (
         nproc=3,
     ),
     one_host("rank 1 exchanges where the others gather", "exchange@1", 1),
+    may_be_idle("rank 0 serves, and nobody asks", "serves@0", "rank 0 is in its own code", "waits for its clients"),
+    may_be_idle("all wait for orders", "orders@0", "workers that wait for orders"),
+    may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),
     held("a worker of the data loader sleeps", "sleepy-worker@1", 1),
     held("a lock that is taken twice", "lock-twice@1", 1),
