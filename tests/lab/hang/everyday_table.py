@@ -42,7 +42,7 @@ EVERYDAY = (
         nproc=3,
     ),
     one_host("rank 1 exchanges where the others gather", "exchange@1", 1),
-    may_be_idle("rank 0 serves, and nobody asks", "serves@0", "rank 0 is in its own code", "waits for its clients"),
+    may_be_idle("rank 0 serves, and nobody asks", "serves@0", "rank 0 is in its own code", "so for its clients"),
     may_be_idle("all wait for orders", "orders@0", "workers that wait for orders"),
     may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),
