@@ -52,7 +52,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     claims: dict[int, list[Node]] = {}
     for node in cluster.nodes:
         source = node.plan.sources.get("node_rank", "")
-        if node.plan.problems:
+        if node.plan.broken:
             continue  # its rank may be a consequence of them
         if node.plan.started == "node" and node.plan.node_rank is not None and source not in UNCLAIMED:
             claims.setdefault(node.plan.node_rank, []).append(node)

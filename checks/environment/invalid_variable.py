@@ -28,7 +28,9 @@ Correct the value: MASTER_ADDR is a bare host name or address, MASTER_PORT a num
 
 When it is harmless
 -------------------
-Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not.
+Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not. LOCAL_RANK
+and LOCAL_WORLD_SIZE are not read where the process groups are made, only where a script picks its GPU by them: without
+one, or with a GPU of that number, they are a warning.
 
 See also
 --------
@@ -54,6 +56,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+MATTERS = "torch makes its process groups without it: a script that reads it may end"
 LOG = (
     Line(
         "Port could not be cast to integer value",
@@ -93,6 +96,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     # Where the nodes have different rendezvous backends that is told by itself.
     alike = len({node.plan.rdzv_backend for node in cluster.nodes}) == 1
     bad = [(node, p) for node in cluster.nodes for p in invalid(node) if alike or p.variable != "PET_RDZV_BACKEND"]
+    yield from told(cluster, [(node, p) for node, p in bad if not harmless(node, p)])
+    yield from told(cluster, [(node, p) for node, p in bad if harmless(node, p)], mild=True)
+
+
+def told(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, mild: bool = False) -> Iterator[Finding]:
     if not bad:
         return
     nodes = list(dict.fromkeys(node for node, _ in bad))
@@ -101,10 +109,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     yield Finding.about(
         nodes,
         f"{said[0]}{more}, on {names_of(nodes)}.",
+        severity="warn" if mild else None,
         ranks=dict.fromkeys(rank for node in nodes for rank in node.ranks),
         evidence=(f"{node.name}: {p.variable}={p.value!r} ({p.why})" for node, p in bad),
         fixes=counted_from_one(cluster, bad) or tuple(fix(cluster, node, problem) for node, problem in bad),
     )
+
+
+def harmless(node: Node, problem: PlanProblem) -> bool:
+    """Whether the ranks make their groups all the same: with no GPU to pick by this number, or with one of this
+    number."""
+    number = _number(problem.value)
+    visible = max((len(rank.gpu.visible) for rank in node.facts.ranks if rank.gpu), default=0)
+    return problem.local and (not visible or (number is not None and 0 <= number < visible))
 
 
 def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> tuple[Fix, ...]:
@@ -159,7 +176,7 @@ def elsewhere(cluster: Cluster, problem: PlanProblem) -> str | None:
 def value(cluster: Cluster, node: Node, problem: PlanProblem) -> tuple[str, str | None]:
     """(variable, value) that put it right, as far as the value itself or the other nodes tell."""
     variable = problem.variable
-    plans = [other.plan for other in cluster.nodes if other is not node and not other.plan.problems]
+    plans = [other.plan for other in cluster.nodes if other is not node and not other.plan.broken]
     if problem.suggestion is not None:
         return variable, problem.suggestion
     if variable == "RANK":

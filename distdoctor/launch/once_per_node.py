@@ -234,6 +234,8 @@ def _range(text: str) -> list[int]:
 
 def _ranks(values: Values, count_gpus: Count, count_cpus: Count, told: Found | None) -> int:
     text, source = values.given(NPROC_PER_NODE, plain=True)
+    if source in NPROC_PER_NODE.variables and not number_of(text):
+        text = None  # torchrun does not read it: left over, it says nothing
     if text is None and told is not None:
         values.sources["nproc_per_node"] = told.source
         return int(told.value)

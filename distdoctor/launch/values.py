@@ -11,8 +11,12 @@ from distdoctor.launch.flags import Flags
 from distdoctor.launch.launched import Found
 from distdoctor.launch.nodes import whole_number
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import Setting
+from distdoctor.model.launch_settings import LOCAL_RANK, NPROC_PER_NODE, Setting
 from distdoctor.model.plan import PlanProblem
+
+_LOCAL = (*LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
+"""Of these torch reads the first alone, where it picks a device (distributed_c10d.py, get_node_local_rank;
+device_mesh.py)."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Values:
                 return value
             self.problem(variable, f"must be {low} to {high}" if high < 10_000_000 else f"must be {low} or more")
         elif re.fullmatch(r"[+-]?\d{1,18}", meant := unquoted(text)) and low <= int(meant) <= high:
-            self.problems.append(PlanProblem(variable, text, "has quotes in it", meant))
+            self.problem(variable, "has quotes in it", meant)
         else:
             self.problem(variable, "is empty" if not text.strip() else "is not a whole number")
         return None
@@ -82,7 +86,8 @@ class Values:
 
     def problem(self, variable: str, why: str, meant: str | None = None, *, unset: bool = False) -> None:
         """Note what is wrong with a variable."""
-        self.problems.append(PlanProblem(variable, self.env.get(variable), why, meant, unset))
+        local = variable in _LOCAL
+        self.problems.append(PlanProblem(variable, self.env.get(variable), why, meant, unset, local))
 
     def bad(self, source: str, text: str, why: str, *, unset: bool = False) -> None:
         """Note what is wrong with what a flag or variable says. Raises UsageError for a flag."""

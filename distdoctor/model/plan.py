@@ -23,6 +23,8 @@ class PlanProblem:
     """The value meant, where it can be told from the one given."""
     unset: bool = False
     """Whether the job runs without it: what is then taken for it is what most jobs have."""
+    local: bool = False
+    """Whether it numbers the ranks of one node: torch makes its groups without it, a script picks its GPU by it."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ class Plan:
         if self.backend == "auto":
             return ("gloo", "nccl") if gpus else ("gloo",)
         return tuple(dict.fromkeys(part.rpartition(":")[2] for part in self.backend.split(",")))
+
+    @property
+    def broken(self) -> tuple[PlanProblem, ...]:
+        """Those of the problems by which the process groups cannot be made."""
+        return tuple(problem for problem in self.problems if not problem.local)
 
     @property
     def one_node(self) -> bool:

@@ -42,7 +42,7 @@ ANOTHER_PROCESS = "another process of this node does it"
 
 async def environment(recorder: Recorder) -> Ended:
     """The launch variables: the plan has looked at them."""
-    problems = recorder.options.plan.problems
+    problems = recorder.options.plan.broken
     if not problems:
         return "ok", ""
     return "failed", "; ".join(f"{p.variable}: {p.why}" for p in problems)

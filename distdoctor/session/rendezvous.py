@@ -192,7 +192,7 @@ class Rendezvous:
             return True
         if self.markers.refused() or (self.markers.unmarked and not plan.agent_store):
             return True
-        if plan.problems and time.monotonic() - self.started > PROBLEM_SECONDS:
+        if plan.broken and time.monotonic() - self.started > PROBLEM_SECONDS:
             return True
         if self._nameless():
             return True

@@ -219,6 +219,23 @@ def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: s
 
 
 @pytest.mark.parametrize(
+    "env", [{"LOCAL_RANK": "2"}, {"LOCAL_RANK": ""}, {"LOCAL_RANK": "x"}, {"LOCAL_RANK": "-1"}, {"LOCAL_WORLD_SIZE": "x"}]
+)
+def test_what_numbers_the_ranks_of_a_node_keeps_no_group_from_being_made(env: dict[str, str]) -> None:
+    """torch reads LOCAL_RANK where it picks a device alone, and LOCAL_WORLD_SIZE nowhere."""
+    plan = plan_of({**RANK_ENV, **env})
+    assert [(problem.variable, problem.local) for problem in plan.problems] == [(*env, True)]
+    assert plan.broken == ()
+    assert plan_of({**RANK_ENV, "RANK": "x"}).broken == plan_of({**RANK_ENV, "RANK": "x"}).problems != ()
+
+
+def test_torchrun_does_not_read_what_is_left_over_of_its_ranks() -> None:
+    for value in ("", "x", "0", "-1"):
+        plan = plan_of({"LOCAL_WORLD_SIZE": value}, nnodes="2", master_addr="a")
+        assert (plan.problems, plan.nproc_per_node, plan.sources["nproc_per_node"]) == ((), 2, "default")
+
+
+@pytest.mark.parametrize(
     ("env", "variable", "meant"),
     [
         ({**RANK_ENV, "RANK": '"1"'}, "RANK", "1"),

@@ -82,7 +82,19 @@ READABLE = [
 ]
 """What each is was tried with torch 2.13 and gloo, one rank."""
 
+def local_rank(value: str = "", gpus: int = 0, backend: str = "auto") -> Facts:
+    """host1's LOCAL_RANK is none that its node has."""
+    wrong = (PlanProblem("LOCAL_RANK", value, "is none of this node's", local=True),)
+    a, b = (with_gpus(one, gpus) if gpus else one for one in per_rank())
+    return met(with_plan(a, backend=backend), with_plan(b, problems=wrong, backend=backend))
+
+
 ROWS = [
+    Row("LOCAL_RANK is empty", local_rank, ("host1",), "warn", together=True),
+    Row("LOCAL_RANK is beyond the ranks, without a GPU", lambda: local_rank("1"), ("host1",), "warn", together=True),
+    Row("LOCAL_RANK is the number of a GPU", lambda: local_rank("1", 2), ("host1",), "warn", together=True),
+    Row("LOCAL_RANK is the number of no GPU", lambda: local_rank("2", 2), ("host1",), together=True),
+    Row("LOCAL_RANK is empty, with GPUs", lambda: local_rank("", 2), ("host1",), together=True),
     Row("MASTER_ADDR is a URL", url_master, ("host1",), together=True),
     Row("MASTER_ADDR has brackets, nobody's address", bracketed_master_elsewhere, BOTH),
     Row("MASTER_PORT is no number", broken_port, ("host1",)),
