@@ -28,9 +28,9 @@ Correct the value: MASTER_ADDR is a bare host name or address, MASTER_PORT a num
 
 When it is harmless
 -------------------
-Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not. LOCAL_RANK
-and LOCAL_WORLD_SIZE are not read where the process groups are made, only where a script picks its GPU by them: without
-one, or with a GPU of that number, they are a warning.
+Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not. Where
+the process groups are made LOCAL_RANK and LOCAL_WORLD_SIZE are not read, only where a script picks its GPU by them:
+without one, or with a GPU of that number, they are a warning.
 
 See also
 --------

@@ -30,7 +30,6 @@ See also
 environment/master-mismatch, network/master-unresolvable, store/nodes-missing
 """
 
-import re
 from collections.abc import Collection, Iterator
 
 from distdoctor.check_api import (
@@ -52,7 +51,6 @@ from distdoctor.check_api import (
 
 SEVERITY = "fail"
 MATTERS = "an elastic job starts all the same, on each node one of its own"
-LIST = "SLURM_JOB_NODELIST"
 LOG = (
     Line(
         ("failed to bind to", "failed to listen on"),
@@ -173,8 +171,7 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
     if meeting.hosted and meeting.arrived and (len(meeting.arrived) >= meeting.expected or len(meeting.arrived) > 1):
         return False
     if len(cluster.nodes) == 1:
-        # Ranks started by hand do not say how many hosts they are on: on one, localhost is right.
-        return node.plan.nnodes is not None and not alone_for_another_reason(node)
+        return absent_nodes.knows_of_other_hosts(node) and not alone_for_another_reason(node)
     # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too.
     peers = cluster.peers(node)
     return bool(peers) and (not meeting.hosted or any(master_means_itself(peer) for peer in peers))
@@ -229,9 +226,9 @@ def evidence(node: Node) -> Iterator[str]:
     addresses = ", ".join(f"{a} ({node.interface_of(a)})" for a in node.addresses)
     if apart_from_its_host(node):
         yield f"{node.name}: SLURM started this on {node.plan.master_addr}, whose address is on no interface here"
-    if master_means_itself(node) and first_of_job(node) is not None:
-        listed = node.variables[LIST]
-        yield f"{node.name}: {LIST}={listed}; launch scripts that ask scontrol take localhost where it is missing"
+    if master_means_itself(node) and absent_nodes.first_of_job(node) is not None:
+        listed = f"{absent_nodes.JOB_LIST}={node.variables[absent_nodes.JOB_LIST]}"
+        yield f"{node.name}: {listed}; launch scripts that ask scontrol take localhost where it is missing"
     if claims_node0(node):
         yield f"{node.name} is node 0 and has {addresses or 'no address'}"
     if contact and contact.outcome != "open":
@@ -246,19 +243,12 @@ def apart_from_its_host(node: Node) -> bool:
     return named and claims_node0(node) and not (set(node.master_addresses) & set(node.addresses))
 
 
-def first_of_job(node: Node) -> str | None:
-    """The first node of the SLURM job that this is in, where that has several: ``gpu01`` of ``gpu[01-16],extra7``."""
-    listed = node.variables.get(LIST, "")
-    match = re.match(r"([\w.-]+)(?:\[(\d+)([^\]]*)\])?", listed)
-    return match[1] + (match[2] or "") if match and (match[3] or match.end() < len(listed)) else None
-
-
 def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     zero = right_node(cluster)
     if zero is not None and zero in bad and apart_from_its_host(zero):
         text = "Give the container the network of its host (docker, podman: --network=host), on every node."
         return (Fix(text),)
-    first, declared = first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
+    first, declared = absent_nodes.first_of_job(bad[0]), 0 in (bad[0].plan.node_rank, bad[0].plan.rank)
     if first is not None and len(cluster.nodes) == 1 and master_means_itself(bad[0]) and not declared:
         return set_master_fixes(bad, f"Name {first}, the first node of the SLURM job.", address=first)
     address = reachable_address(zero, cluster) if zero else None

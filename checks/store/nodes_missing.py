@@ -155,7 +155,10 @@ def finding(
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
-        fixes=(Fix(fix, () if zero and zero.plan.everywhere else tuple(absent)),),
+        fixes=(
+            Fix(fix, () if zero and zero.plan.everywhere else tuple(absent)),
+            *absent_nodes.on_other_hosts(cluster, zero or outside[0]),
+        ),
     )
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from shlex import quote
 
+from distdoctor.check_api.node_addresses import master_means_itself, reachable_address
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import MeetingFacts
+from distdoctor.model.findings import Fix
+
+JOB_LIST = "SLURM_JOB_NODELIST"
 
 
 def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[str], tuple[int, ...]]:
@@ -88,3 +93,31 @@ def line_for_them(zero: Node) -> tuple[str, str]:
     if plan.run_id != "none":
         line += f" --rdzv-id {quote(plan.run_id)}"
     return line, f" ({', '.join(how)})" if how else ""
+
+
+def on_other_hosts(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
+    """What else may keep the others away, by ``node`` alone: ranks started by hand do not say on how many hosts they
+    are, and MASTER_ADDR may mean each of these itself."""
+    if node.plan.nnodes is not None or cluster.multi_host or not master_means_itself(node):
+        return ()
+    text = f"Where ranks belong on other hosts, MASTER_ADDR {node.plan.master_addr} means each host itself: "
+    known = reachable_address(node, cluster) if node is cluster.node0 else None
+    if known is None:
+        return (Fix.on((node,), f"{text}name node 0 by an address that all of them reach.", 2),)
+    return (Fix.on((node,), f"{text}name {known}, on all of them.", 2, env={"MASTER_ADDR": known}),)
+
+
+def knows_of_other_hosts(node: Node) -> bool:
+    """Whether this node's own plan has others on other hosts. Ranks started by hand need not say on how many they are:
+    on one, localhost is right. A local rank above 0 and below the rank is of a later node."""
+    plan = node.plan
+    if plan.nnodes is not None or (plan.node_rank or 0) > 0 or first_of_job(node) is not None:
+        return True
+    return bool(plan.local_rank) and plan.rank is not None and (plan.local_rank or 0) < plan.rank
+
+
+def first_of_job(node: Node) -> str | None:
+    """The first node of the SLURM job that this is in, where that has several: ``gpu01`` of ``gpu[01-16],extra7``."""
+    listed = node.variables.get(JOB_LIST, "")
+    match = re.match(r"([\w.-]+)(?:\[(\d+)([^\]]*)\])?", listed)
+    return match[1] + (match[2] or "") if match and (match[3] or match.end() < len(listed)) else None

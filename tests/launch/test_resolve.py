@@ -218,9 +218,7 @@ def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: s
     assert why in problem.why
 
 
-@pytest.mark.parametrize(
-    "env", [{"LOCAL_RANK": "2"}, {"LOCAL_RANK": ""}, {"LOCAL_RANK": "x"}, {"LOCAL_RANK": "-1"}, {"LOCAL_WORLD_SIZE": "x"}]
-)
+@pytest.mark.parametrize("env", [*({"LOCAL_RANK": value} for value in ("2", "", "x", "-1")), {"LOCAL_WORLD_SIZE": "x"}])
 def test_what_numbers_the_ranks_of_a_node_keeps_no_group_from_being_made(env: dict[str, str]) -> None:
     """torch reads LOCAL_RANK where it picks a device alone, and LOCAL_WORLD_SIZE nowhere."""
     plan = plan_of({**RANK_ENV, **env})

@@ -82,6 +82,7 @@ READABLE = [
 ]
 """What each is was tried with torch 2.13 and gloo, one rank."""
 
+
 def local_rank(value: str = "", gpus: int = 0, backend: str = "auto") -> Facts:
     """host1's LOCAL_RANK is none that its node has."""
     wrong = (PlanProblem("LOCAL_RANK", value, "is none of this node's", local=True),)

@@ -17,6 +17,7 @@ from tests.facts_builder import (
     healthy,
     judged,
     outside,
+    rank_node,
     waited_in_vain,
     with_host,
     with_master,
@@ -61,6 +62,14 @@ def elastic(least: int) -> Facts:
     return (with_plan(a, min_nodes=least, rdzv_backend="c10d"),)
 
 
+def by_hand(number: int, **plan: object) -> Facts:
+    """Ranks 0 and 1 of two hosts, that say nothing of hosts but what ``plan`` does; the one of this number alone."""
+    ones = [rank_node(f"host{n}", n, per_node=None) for n in range(2)]
+    ones = [with_network(with_master(one, "localhost", own=True, resolved=["127.0.0.1"]), primary=None) for one in ones]
+    one = (waited_in_vain(ones[0]), outside(ones[1]))[number]
+    return (with_plan(one, **plan),)
+
+
 def localhost_on_one() -> Facts:
     a, b = healthy(2, declared=True)
     b = with_network(with_master(b, "localhost", own=True, resolved=["127.0.0.1"]), primary=None)
@@ -93,11 +102,16 @@ ROWS = [
     Row("localhost, no ranks declared", lambda: localhost(False), BOTH),
     Row("localhost, an elastic job that one node starts", lambda: elastic(1), ("host0",), severity="warn"),
     Row("localhost, an elastic job of two at least", lambda: elastic(2), ("host0",)),
+    Row("localhost by hand, a node rank", lambda: by_hand(1, node_rank=1), ("host1",)),
+    Row("localhost by hand, the second rank of a later node", lambda: by_hand(1, rank=5, local_rank=1), ("host1",)),
     Row("localhost on one", localhost_on_one, ("host1",)),
 ]
 
 LOOK_ALIKES = [
     LookAlike("other spellings of one master", other_spellings),
+    LookAlike("localhost by hand, perhaps on one host: node 0", lambda: by_hand(0), "store/nodes-missing"),
+    LookAlike("localhost by hand, perhaps on one host", lambda: by_hand(1), "store/nodes-missing"),
+    LookAlike("each rank with a GPU mask of its own", lambda: by_hand(1, local_rank=0), "store/nodes-missing"),
 ]
 
 test_found = found(CHECK, ROWS)

@@ -228,3 +228,16 @@ def test_the_line_for_who_is_missing_has_the_ranks_that_node_0_was_given() -> No
     assert "`distdoctor check --nnodes 2 --nproc-per-node 2 --master-addr " in fix.text
     (fix,) = judged(with_plan(facts, sources={"nproc_per_node": "default"})).roots[0].fixes
     assert "`distdoctor check --nnodes 2 --master-addr " in fix.text
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_by_hand_at_localhost_may_belong_on_other_hosts(rank: int) -> None:
+    """Nothing that one of them sees tells whether the other is to be started on its host."""
+    one = rank_node(f"host{rank}", rank, per_node=None)
+    one = with_network(with_master(one, "localhost", own=True, resolved=["127.0.0.1"]), primary=None)
+    (root,) = judged(waited_in_vain(one) if rank == 0 else outside(one)).roots
+    assert root.check == CHECK
+    assert [fix.option for fix in root.fixes] == [1, 2]
+    assert "means each host itself" in root.fixes[1].text
+    (root,) = judged(*missing(1)).roots
+    assert [fix.option for fix in root.fixes] == [1]
