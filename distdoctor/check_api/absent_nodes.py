@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from shlex import quote
 
+from distdoctor.check_api.fixes import set_master_fixes
 from distdoctor.check_api.node_addresses import master_means_itself, reachable_address
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster, Node
@@ -104,7 +105,7 @@ def on_other_hosts(cluster: Cluster, node: Node) -> tuple[Fix, ...]:
     known = reachable_address(node, cluster) if node is cluster.node0 else None
     if known is None:
         return (Fix.on((node,), f"{text}name node 0 by an address that all of them reach.", 2),)
-    return (Fix.on((node,), f"{text}name {known}, on all of them.", 2, env={"MASTER_ADDR": known}),)
+    return set_master_fixes((node,), f"{text}name {known}, on all of them.", known, option=2)
 
 
 def knows_of_other_hosts(node: Node) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from distdoctor.launch import jobs
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.nodes import number_of
+from distdoctor.model.errors import UsageError
 from distdoctor.model.launch_settings import (
     LOCAL_RANK,
     MASTER_ADDR,
@@ -24,6 +25,7 @@ from distdoctor.model.launch_settings import (
     NPROC_PER_NODE,
     RANK,
     STANDALONE,
+    WORLD_SIZE,
 )
 
 
@@ -111,6 +113,27 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
         return None if COUNT in env else next((launched for other in OTHERS if (launched := _told(other, env))), None)
     found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
+
+
+def only_node(env: Mapping[str, str]) -> bool:
+    """Whether this is the only node of a script that starts its ranks itself, by the variables that such scripts read.
+
+    Raises UsageError where it may be one of several: told its node's number and where node 0 is, and not its own rank.
+    So PyTorch Lightning's, which alone know how many nodes there are (lightning/fabric/plugins/environments/
+    lightning.py); its guide for general clusters has WORLD_SIZE beside them.
+    """
+    number, address = number_of(env.get(NODE_RANK.variables[0])), env.get(MASTER_ADDR.variables[0])
+    if number is None or not address or any(name in env for name in (*RANK.variables, *LOCAL_RANK.variables)):
+        return False
+    counts = (COUNT, *(platform.count for platform in (*OTHERS, *PLATFORMS)))
+    if any(number_of(env.get(name)) == 1 for name in counts):
+        return not any(name in env for name in WORLD_SIZE.variables)
+    raise UsageError(
+        f"{NODE_RANK.variables[0]} is {number} and {RANK.variables[0]} is not set, as where a script starts the ranks "
+        "of its node itself (PyTorch Lightning), and nothing tells how many nodes there are: `distdoctor check "
+        f"{NNODES.flag} N {NPROC_PER_NODE.flag} M` on each of them (or set {RANK.variables[0]} and "
+        f"{WORLD_SIZE.variables[0]} for ranks by hand, or add {STANDALONE.flag} for this machine alone)"
+    )
 
 
 def number_note(env: Mapping[str, str]) -> str:

@@ -154,7 +154,7 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
         return script
     if (flags.master_addr or flags.rdzv_endpoint) and not ranked:
         return None
-    return env_variables.detect(env)
+    return None if counted.only_node(env) else env_variables.detect(env)
 
 
 def _backend(values: Values) -> str:

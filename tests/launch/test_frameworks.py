@@ -25,6 +25,7 @@ TRAIN_JOB = env_of(
     "PET_NNODES=2 PET_NPROC_PER_NODE=4 PET_NODE_RANK=1 PET_MASTER_ADDR=j-node-0-0.j PET_MASTER_PORT=29500"
 )
 ACCELERATE = env_of("ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no MASTER_ADDR=127.0.0.1 MASTER_PORT=29500")
+LIGHTNING = env_of("MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NODE_RANK=1")
 JOBSET = env_of("JOB_COMPLETION_INDEX=1 RANK=1 MASTER_ADDR=pytorch-workers-0-0.pytorch MASTER_PORT=3389")
 SKYPILOT = {"SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2\n", "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2"}
 DSTACK = {"DSTACK_NODES_IPS": "10.0.0.1\n10.0.0.2", "DSTACK_NODE_RANK": "1", "DSTACK_MASTER_NODE_IP": "10.0.0.1"}
@@ -170,6 +171,11 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         (HOROVOD, {"master_addr": "n0"}, "Horovod", ("rank", None, 2, None, 3, 4)),
         (HOROVOD | {"HOROVOD_SIZE": "1", "HOROVOD_RANK": "0"}, {}, "", ALONE),
         (CONDOR, {"master_addr": "n0"}, "HTCondor", ("node", 2, 2, 1, None, 4)),
+        (LIGHTNING, {"nnodes": "2", "nproc_per_node": "4"}, "", ("node", 2, 4, 1, None, 8)),
+        (LIGHTNING, {"standalone": True}, "", ALONE),
+        (LIGHTNING | env_of("NODE_RANK=0 NUM_NODES=1"), {}, "", ALONE),
+        (LIGHTNING | env_of("RANK=3 WORLD_SIZE=4"), {}, "env", ("rank", None, None, 1, 3, 4)),
+        (LIGHTNING | env_of("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1"), {}, "env", ("rank", None, None, 1, 3, 4)),
         (TRAIN_JOB, {}, "", ("node", 2, 4, 1, None, 8)),
         (ACCELERATE | env_of("RANK=3 WORLD_SIZE=4"), {}, "env", ("rank", None, None, None, 3, 4)),
         (JOBSET, {"nnodes": "4", "nproc_per_node": "1", "node_rank": 1}, "", ("node", 4, 1, 1, None, 4)),
@@ -216,6 +222,9 @@ def test_a_pod_of_an_indexed_job_is_checked_alone_and_told_so() -> None:
             SCRIPT | env_of("SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_PROCID=0 SLURM_JOB_NODELIST=n[0-1]"),
             "this is the batch script of SLURM job 7, which has 2 nodes",
         ),
+        (LIGHTNING, "NODE_RANK is 1 .*Lightning.* `distdoctor check --nnodes N --nproc-per-node M` on each of them"),
+        (LIGHTNING | env_of("WORLD_SIZE=4"), "or set RANK and WORLD_SIZE for ranks by hand"),
+        (LIGHTNING | env_of("NODE_RANK=0"), "NODE_RANK is 0 and RANK is not set"),
         (env_of("K_MPI_JOB_ROLE=launcher"), "in this pod type `mpirun distdoctor check`"),
         (env_of("K_MPI_JOB_ROLE=worker"), "in the launcher's pod type `mpirun distdoctor check`"),
     ],
