@@ -17,7 +17,7 @@ from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import POD, RETRY_SECONDS, JoinedStore, Rendezvous
 from distdoctor.session.seal import Seal
 from distdoctor.session.store_host import StoreHost
-from distdoctor.session.unmet import contact_words, why_not_met
+from distdoctor.session.unmet import contact_words, lacks_torch, why_not_met
 
 LOOK_SECONDS = 10.0
 """For all processes' command lines, and for the packet filter's rules: what does not end by then is not known."""
@@ -39,7 +39,8 @@ class NetworkStage:
         await backwards
         if self.store is not None:
             return "ok", f"{self.store.address} port {self.store.port}"
-        return "failed", why_not_met(self._recorder.facts)
+        facts = self._recorder.facts
+        return "skipped" if lacks_torch(facts) else "failed", why_not_met(facts)
 
     async def look_only(self) -> Ended:
         """Where no later stage is climbed nobody hosts a store: that nothing listens on the port yet is no fault."""

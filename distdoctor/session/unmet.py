@@ -37,9 +37,18 @@ def why_not_met(facts: NodeFacts) -> str:
         return "MASTER_ADDR is not set"
     if seen is None or seen.master is None or not seen.master.addresses:
         return "MASTER_ADDR has no address"
-    if facts.identity.torch_error:
+    if lacks_torch(facts):
         return "node 0 opens the store with torch, which cannot be imported"
     return "node 0 was not reached"
+
+
+def lacks_torch(facts: NodeFacts) -> bool:
+    """Whether it is its own torch that this node would have opened the store with, and nothing of the network: the
+    name was looked up, nothing was tried, and torch cannot be imported."""
+    seen = facts.network
+    looked_up = seen is not None and seen.master is not None and bool(seen.master.addresses)
+    tried = seen is not None and (seen.contact is not None or (seen.bind is not None and not seen.bind.ok))
+    return bool(facts.identity.torch_error) and facts.plan.master_addr is not None and looked_up and not tried
 
 
 def contact_words(contact: Contact) -> str:

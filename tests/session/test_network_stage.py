@@ -7,6 +7,7 @@ import errno
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,3 +147,19 @@ def test_a_look_that_does_not_end_leaves_its_fact_unknown_and_the_stage_goes_on(
     monkeypatch.setattr("distdoctor.probes.leftovers.probe", lambda _port: time.sleep(3))
     (status, reason), seen = looked(unused_port())
     assert (status, reason) == ("ok", "") and seen.master_is_own
+
+
+class _Nowhere:
+    """A rendezvous that ended without a store."""
+
+    async def join(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(("error", "status"), [("No module named 'torch'", "skipped"), ("", "failed")])
+def test_without_its_torch_the_network_of_node_0_is_not_what_failed(error: str, status: str) -> None:
+    plan = Plan(nnodes=2, node_rank=0, world_size=4, master_addr="127.0.0.1", master_port=unused_port())
+    recorder = Recorder(Options(plan, CHECKS), Told())
+    recorder.update(identity=replace(recorder.facts.identity, torch=None, torch_error=error))
+    ended = asyncio.run(NetworkStage(recorder, MasterLookup(recorder)).join(_Nowhere()))  # type: ignore[arg-type]
+    assert ended[0] == status

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import Bind, Contact, NetworkFacts, Resolution
-from distdoctor.session.unmet import PROBLEM_SECONDS, no_such_master, why_not_met
+from distdoctor.session.unmet import PROBLEM_SECONDS, lacks_torch, no_such_master, why_not_met
 from tests.facts_builder import node, with_plan
 
 FOUND = Resolution("host0", ("10.77.0.10",))
@@ -40,7 +40,22 @@ def test_a_missing_torch_is_not_a_missing_address() -> None:
     facts = replace(node("host0", 0), network=NetworkFacts(master=FOUND))
     facts = replace(facts, identity=replace(facts.identity, torch=None, torch_error="No module named 'torch'"))
     assert why_not_met(facts) == "node 0 opens the store with torch, which cannot be imported"
+    assert lacks_torch(facts)
     assert why_not_met(with_plan(facts, master_addr=None)) == "MASTER_ADDR is not set"
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        None,
+        NetworkFacts(master=Resolution("host0", error="unknown")),
+        NetworkFacts(master=FOUND, bind=Bind(False, 29500, 98, IN_USE)),
+        NetworkFacts(master=FOUND, contact=Contact("10.77.0.10", 29500, "refused")),
+    ],
+)
+def test_what_the_network_itself_showed_is_not_put_down_to_torch(network: NetworkFacts | None) -> None:
+    facts = replace(node("host0", 0), network=network)
+    assert not lacks_torch(replace(facts, identity=replace(facts.identity, torch=None, torch_error="none")))
 
 
 NONE, LATER = "Name or service not known", "Temporary failure in name resolution"
