@@ -8,7 +8,8 @@ answered, `connectFullMesh failed ... Connection refused` or silence, while a si
 Why it happens
 --------------
 A rule against floods counts the connections of a host or of all hosts (nft's ct count, iptables' connlimit), or those
-that begin in a time (nft's limit rate over, iptables' hashlimit and recent), and drops or refuses what comes beyond.
+that begin in a time (nft's limit rate over, iptables' hashlimit and recent), and drops or refuses what comes beyond; or
+one rule accepts so many (limit, --syn) and the next drops the rest.
 With gloo each rank connects to every other, and to the store.
 
 Fix
@@ -70,16 +71,23 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def rules(node: Node) -> tuple[str, ...]:
     """The rules on the way in to this node that count connections, and turn away what comes beyond."""
-    chains = (chain for chain in node.filter_chains if chain.hook == "input")
+    chains = [chain for chain in node.filter_chains if chain.hook == "input"]
     counting = (rule for chain in chains for rule in chain.blocking_rules if BY_NUMBER.search(rule))
-    return tuple(rule for rule in counting if not of_another_service(rule, node.plan.master_port))
+    # One that accepts for single ports says nothing of why others are shut.
+    limited = (rule for chain in chains for rule in chain.limited if not names_a_port(rule))
+    return (*(rule for rule in counting if not of_another_service(rule, node.plan.master_port)), *limited)
 
 
 def of_another_service(rule: str, master_port: int) -> bool:
     """Whether it counts the connections to single ports (ssh's), of which MASTER_PORT is none."""
     named = PORTS.search(rule)
-    single = named is not None and not re.search(r"\d\s*[-:]\s*\d", named[1])
-    return named is not None and single and str(master_port) not in re.findall(r"\d+", named[1])
+    return names_a_port(rule) and named is not None and str(master_port) not in re.findall(r"\d+", named[1])
+
+
+def names_a_port(rule: str) -> bool:
+    """Whether it is for single ports, and no range of them."""
+    named = PORTS.search(rule)
+    return named is not None and not re.search(r"\d\s*[-:]\s*\d", named[1])
 
 
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:

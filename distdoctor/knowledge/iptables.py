@@ -11,6 +11,8 @@ from distdoctor.model.facts import FirewallChain
 
 INTO = ("PREROUTING", "INPUT")
 """The built-in chains on the way into this host."""
+_LIMIT = re.compile(r"(?<!! )--(?:limit|hashlimit-upto|hashlimit|connlimit-upto) |! --(?:connlimit|hashlimit)-above ")
+"""Of a rule that accepts: only so many connections."""
 _BUILT_IN: dict[str, FilterHook] = {
     "PREROUTING": "input",
     "INPUT": "input",
@@ -32,7 +34,8 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
             blocking = tuple(_iptables_blocking(chain, rules, policies, ()))
             if blocking or policy == "DROP":
                 hook = _BUILT_IN[chain]
-                found.append(FirewallChain(tool, family, table, chain, hook, policy.lower(), blocking))
+                limited = tuple(_iptables_limiting(chain, rules, policies, ()))
+                found.append(FirewallChain(tool, family, table, chain, hook, policy.lower(), blocking, limited))
     return tuple(found)
 
 
@@ -99,6 +102,20 @@ def _iptables_blocking(
             yield rule
         elif target[1] in policies and target[1] != chain and target[1] not in above:
             for inner in _iptables_blocking(target[1], rules, policies, (*above, chain)):
+                yield f"{rule} > {inner}"
+
+
+def _iptables_limiting(
+    chain: str, rules: dict[str, list[str]], policies: dict[str, str], above: tuple[str, ...]
+) -> Iterable[str]:
+    for rule in rules.get(chain, []):
+        target = re.search(r"(?:-j|-g) (\S+)", rule)
+        if target is None or _iptables_harmless(rule):
+            continue
+        if target[1] in ("ACCEPT", "RETURN") and _LIMIT.search(rule):
+            yield rule
+        elif target[1] in policies and target[1] != chain and target[1] not in above:
+            for inner in _iptables_limiting(target[1], rules, policies, (*above, chain)):
                 yield f"{rule} > {inner}"
 
 

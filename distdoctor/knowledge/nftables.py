@@ -25,6 +25,7 @@ _OPERATORS = {"==": "", "in": ""}
 _ARITHMETIC = frozenset(("&", "|", "^", "<<", ">>"))
 _ELSEWHERE = ("dnat", "redirect")
 _FOR_A_PORT = re.compile(r"\bdports?\s+[\d{]")
+_LIMIT = re.compile(r"\b(?:limit rate|ct count) (?!over)")
 _OTHER_PROTOCOLS = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
 
 
@@ -67,7 +68,8 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
         else:
             continue
         if blocking or policy == "drop":
-            yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking)
+            limited = tuple(rules.limiting(name)) if chain["type"] == "filter" else ()
+            yield FirewallChain("nft", family, table, name, _HOOKS[chain["hook"]], policy, blocking, limited)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,21 @@ class NftTable:
                     found.append(text)
                 elif verdict != chain and verdict not in above:
                     found += [f"{text} > {inner}" for inner in self.ending(verdict, ends, (*above, chain))]
+        return list(dict.fromkeys(found))
+
+    def limiting(self, chain: str, above: tuple[str, ...] = ()) -> list[str]:
+        """The text of the rules of ``chain`` that let in only so many TCP connections, themselves or by a jump."""
+        found = []
+        for expr in self.chains.get(chain, ()):
+            parts = [part for part in expr if isinstance(part, dict)]
+            if any(map(_harmless, parts)):
+                continue
+            text = " ".join(filter(None, map(self.text, expr)))
+            if any("accept" in part or "return" in part for part in parts) and _LIMIT.search(text):
+                found.append(text)
+            for verdict in self.verdicts(expr):
+                if verdict in self.chains and verdict not in (chain, *above):
+                    found += [f"{text} > {inner}" for inner in self.limiting(verdict, (*above, chain))]
         return list(dict.fromkeys(found))
 
     def verdicts(self, expr: Sequence[Any]) -> list[str]:

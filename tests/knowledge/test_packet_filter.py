@@ -325,3 +325,44 @@ def test_a_limit_of_rate_is_told_with_the_rule() -> None:
     said = in_namespace(f"nft -f - <<'END'\ntable ip f {{ {seen}\n{chain % rules}\n}}\nEND", "nft -j list ruleset")
     (one,) = parse_nft_json(said)
     assert one.blocking_rules == ("limit rate over 3/minute drop", "limit rate over 5/second drop")
+
+
+def test_what_accepts_so_many_and_drops_the_rest_is_told() -> None:
+    chain = "chain in { type filter hook input priority 0; %s }"
+    syn, flood = "tcp flags & (syn | ack) == syn", "chain flood { limit rate 10/second burst 20 packets return; drop; }"
+    accepts = ("icmp type echo-request limit rate 5/second", f"{syn} limit rate 3/minute", f"{syn} ct count 9")
+    rules = " ".join(f"{rule} accept;" for rule in accepts)
+    said = in_namespace(
+        f"nft -f - <<'END'\ntable ip f {{ {flood}\n{chain % f'{rules} {syn} jump flood; {syn} drop;'}\n}}\nEND",
+        "nft -j list ruleset",
+    )
+    (one,) = parse_nft_json(said)
+    assert [rule.removeprefix("tcp flags & syn,ack == syn ") for rule in one.limited] == [
+        "limit rate 3/minute accept",
+        "ct count 9 accept",
+        "jump flood > limit rate 10/second return",
+    ]
+    open_to_all = in_namespace(f"nft -f - <<'END'\ntable ip f {{ {chain % rules} }}\nEND", "nft -j list ruleset")
+    assert parse_nft_json(open_to_all) == ()
+
+
+def test_what_iptables_accepts_so_many_of_is_told() -> None:
+    text = """*filter
+:INPUT DROP [0:0]
+:FLOOD - [0:0]
+-A INPUT -p icmp -m limit --limit 5/sec -j ACCEPT
+-A INPUT -p tcp -m tcp --syn -m limit --limit 3/min --limit-burst 3 -j ACCEPT
+-A INPUT -p tcp -m connlimit ! --connlimit-above 5 -j ACCEPT
+-A INPUT -m limit --limit 3/min -j LOG
+-A INPUT -p tcp --syn -j FLOOD
+-A INPUT -p tcp --dport 80 -j ACCEPT
+-A FLOOD -m hashlimit --hashlimit-upto 9/sec --hashlimit-name f -j RETURN
+-A FLOOD -j DROP
+COMMIT
+"""
+    (one,) = parse_iptables(text, "iptables")
+    assert one.limited == (
+        "-p tcp -m tcp --syn -m limit --limit 3/min --limit-burst 3 -j ACCEPT",
+        "-p tcp -m connlimit ! --connlimit-above 5 -j ACCEPT",
+        "-p tcp --syn -j FLOOD > -m hashlimit --hashlimit-upto 9/sec --hashlimit-name f -j RETURN",
+    )

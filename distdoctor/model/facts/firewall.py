@@ -18,6 +18,9 @@ class FirewallChain:
     policy: str = "accept"
     blocking_rules: tuple[str, ...] = ()
     """The text of its rules that drop or reject."""
+    limited: tuple[str, ...] = ()
+    """The text of its rules that let in only so many connections, at once or in a time: the rest go on to those, or to
+    its policy."""
 
 
 @dataclass(frozen=True)

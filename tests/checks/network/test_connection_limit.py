@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Firewall
+from distdoctor.model.facts import Firewall, FirewallChain
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import cut
 from tests.facts_builder import blocking, failing, healthy, outside, waited_in_vain, with_meeting, with_network
@@ -58,7 +58,20 @@ def not_reached() -> Facts:
     return with_network(a, firewall=blocking(RULE)), b
 
 
+def accepted(rule: str, policy: str = "accept") -> Facts:
+    """Node 0 has a rule that accepts only so many, and drops the rest."""
+    a, b = at_the_store()
+    chain = FirewallChain("nft", "inet", "filter", "input", "input", policy, ("tcp flags syn drop",), (rule,))
+    return with_network(a, firewall=Firewall(True, chains=(chain,))), b
+
+
 ROWS = [
+    Row(
+        "one rule accepts so many, the next drops",
+        lambda: accepted("tcp flags syn limit rate 3/minute accept"),
+        ("host0",),
+        alone=("store/nodes-missing",),
+    ),
     Row("ranks are refused", lambda: limited(REFUSED), ("host0",), together=True),
     Row("ranks get no answer", lambda: limited("ended after 22.2 s: it did not return"), ("host0",), together=True),
     Row("by iptables", lambda: limited(REFUSED, "tcp flags syn connlimit REJECT"), ("host0",), together=True),
@@ -77,6 +90,11 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike(
+        "so many to ssh are accepted, and the rest dropped",
+        lambda: accepted("tcp dport 22 limit rate 3/minute accept"),
+        "network/port-refused",
+    ),
     LookAlike("a limit that is not reached", not_reached),
     LookAlike("a limit of ssh's connections", of_ssh, "network/port-refused"),
     LookAlike("no store there", not_started, "store/nodes-missing"),
