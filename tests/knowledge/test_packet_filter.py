@@ -342,7 +342,7 @@ def test_what_accepts_so_many_and_drops_the_rest_is_told() -> None:
         "ct count 9 accept",
         "jump flood > limit rate 10/second return",
     ]
-    open_to_all = in_namespace(f"nft -f - <<'END'\ntable ip f {{ {chain % rules} }}\nEND", "nft -j list ruleset")
+    open_to_all = in_namespace(f"nft -f - <<'END'\ntable ip f {{ {chain % rules}\n}}\nEND", "nft -j list ruleset")
     assert parse_nft_json(open_to_all) == ()
 
 
