@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, live, set_launch_fix, together
 
 SEVERITY = "fail"
+MATTERS = "as many as came may start; of more, who joins last decides how many there are"
 LOG = (
     Line(
         ("global rank", "Global rank"),
@@ -72,6 +73,7 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
     return Finding.about(
         blamed,
         f"The nodes disagree on {word}: {'; '.join(parts)}. {here} came.",
+        severity="warn" if what == "nnodes" and all_may_start(cluster, nodes) else "fail",
         unsure=not majority,
         evidence=(f"{n.name}: {what} {values[n.name]} (from {n.plan.sources.get(what, 'default')})" for n in nodes),
         fixes=(
@@ -81,6 +83,15 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
             if values[node.name] != value
         ),
     )
+
+
+def all_may_start(cluster: Cluster, nodes: list[Node]) -> bool:
+    """Whether those who came are as many as an elastic job may have by what each of them says: c10d's agents compare
+    no MAX, and start MIN or more after the last call (rendezvous/dynamic_rendezvous.py, _add_to_participants)."""
+    least = {node.plan.min_nodes for node in nodes}
+    most = min((node.plan.nnodes or 0 for node in nodes), default=0)
+    elastic = len(least) == 1 and None not in least and all(node.plan.rdzv_backend == "c10d" for node in nodes)
+    return elastic and all((low or 0) <= len(cluster.nodes) <= most for low in least)
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:

@@ -18,7 +18,17 @@ def world_sizes() -> Facts:
     return met(*per_rank(2, (1, {"world_size": 3})))
 
 
+def elastic(*most: int, least: tuple[int, ...] = (2, 2), backend: str = "c10d") -> Facts:
+    """--nnodes MIN:MAX, and two came."""
+    pairs = zip(most, least, strict=True)
+    ones = [with_plan(node(f"host{n}", n, of=high), nnodes=high, min_nodes=low) for n, (high, low) in enumerate(pairs)]
+    return met(*(with_plan(one, rdzv_backend=backend) for one in ones), expected=2)
+
+
 ROWS = [
+    Row("2:3 and 2:4, of which two came", lambda: elastic(3, 4), BOTH, "warn", "one-of", together=True),
+    Row("1:3 and 2:4", lambda: elastic(3, 4, least=(1, 2)), BOTH, blame="one-of", together=True),
+    Row("2:3 and 2:4, static", lambda: elastic(3, 4, backend="static"), BOTH, blame="one-of", together=True),
     Row("nnodes 2 and 3", lambda: nnodes(2, 3), BOTH, blame="one-of", together=True),
     Row("nnodes 3 and 2", lambda: nnodes(3, 2), BOTH, blame="one-of", together=True),
     Row("nnodes 3, 2 and 3", lambda: nnodes(3, 2, 3), ("host1",), together=True),
