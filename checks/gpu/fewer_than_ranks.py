@@ -7,8 +7,8 @@ wraps around, NCCL's `Duplicate GPU detected`.
 
 Why it happens
 --------------
---nproc-per-node is larger than the number of devices, CUDA_VISIBLE_DEVICES or the scheduler hides some of them, or the
-driver lost one.
+--nproc-per-node is larger than the number of devices, CUDA_VISIBLE_DEVICES or the scheduler hides some of them, the
+driver lost one, or MIG is on on one of them: CUDA then sees one part of it, and no other GPU.
 
 Fix
 ---
@@ -64,7 +64,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"There are fewer visible GPUs than ranks: {said}.",
         ranks=(r.rank for n in bad for r in n.facts.ranks if r.rank is not None and r.local_rank >= len(devices(n))),
         evidence=map(evidence, bad),
-        fixes=map(fix, bad),
+        fixes=(one for node in bad for one in fixes(node)),
     )
 
 
@@ -104,12 +104,22 @@ def evidence(node: Node) -> str:
     driver = gpus.driver(node)
     listed = sum(1 for device in driver.devices if not device.error)
     lost = f"; the driver answers for {listed} of {driver.on_bus} on the PCI bus" if 0 < listed < driver.on_bus else ""
-    return f"{node.name}: {len(devices(node))} visible, {ranks(node)} ranks (from {source}); {shown}{why}{lost}"
+    cut = gpus.cut_up(node)
+    parts = f"; MIG is on on {gpus.devices_said(cut)}: a process sees one part, and no whole GPU" if cut else ""
+    seen = f"{len(devices(node))} visible, {ranks(node)} ranks (from {source})"
+    return f"{node.name}: {seen}; {shown}{why}{lost}{parts}"
 
 
-def fix(node: Node) -> Fix:
-    count = len(devices(node))
+def fixes(node: Node) -> Iterator[Fix]:
+    count, cut = len(devices(node)), gpus.cut_up(node)
     if count == 0:
         text = f"On {node.name} no GPU is visible: make them visible, or check the CPU backend."
-        return Fix.on(node, text, flags={"--backend": "gloo"})
-    return set_launch_fix(node, f"Start {count} ranks on {node.name}, one per visible GPU.", "nproc_per_node", count)
+        yield Fix.on(node, text, flags={"--backend": "gloo"})
+        return
+    some_whole = len(cut) < len(gpus.driver(node).devices)
+    if cut:
+        text = f"Turn MIG off on {gpus.devices_said(cut)}, when nobody uses it."
+        commands = tuple(f"nvidia-smi -i {device.index} -mig 0" for device in cut)
+        yield Fix.on(node, text, option=1 if some_whole else 2, commands=commands)
+    text = f"Start {count} ranks on {node.name}, one per visible GPU."
+    yield set_launch_fix(node, text, "nproc_per_node", count, 2 if cut and some_whole else 1)

@@ -26,7 +26,7 @@ gpu/fewer-than-ranks
 import re
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, rank_count
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -44,6 +44,8 @@ LOG = (
 
 DEVICE = r"\d|GPU-|MIG-"
 """How an entry of a mask begins that may name a device; at any other CUDA stops to read."""
+RUN_ON = r"\d+\s*[^\d\s]|\d+\s+\d"
+"""An entry of several numbers, of which CUDA reads the first."""
 NO_FILES = "NoDevFiles"
 CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 
@@ -108,7 +110,8 @@ def hidden_from_rocm(node: Node) -> Iterator[Finding]:
 def problem(node: Node) -> tuple[str, str] | None:
     """A mask that hides more than it was meant to, and how.
 
-    CUDA reads it up to the first entry that means no device, and sees nothing where one is named twice.
+    CUDA reads it up to the first entry that means no device, and sees nothing where one is named twice. Of a UUID the
+    beginning is enough, where one device alone has it. Of MIG's devices the driver shows no names.
     """
     present = len(gpus.driver(node).devices)
     names = [device.uuid for device in gpus.driver(node).devices if not device.error]
@@ -125,27 +128,26 @@ def problem(node: Node) -> tuple[str, str] | None:
                 why = ": SLURM sets it in a job that asked for no GPU (--gpus, --gres)" if mask == NO_FILES else ""
                 return mask or "''", f"hides every device{why}"
             continue
-        foreign = next((entry for entry in entries if elsewhere(entry, names)), None)
-        if foreign is not None and seen < len(entries):
-            return (
-                mask,
-                f"names {foreign}, which none of its {present} devices is called: it and what follows is hidden",
-            )
-        wrong = next((entry for entry in entries if beyond(entry, present)), None)
-        if wrong is not None and seen < len(entries):
-            return mask, f"names {wrong}, and there are {present} devices, from 0: it and what follows is hidden"
+        if seen < len(entries) and (text := unmeant(entries, names, present)):
+            return mask, text
+        short = seen < rank_count(node)
+        if short and (entry := next((one for one in entries if re.match(RUN_ON, one)), None)) is not None:
+            return mask, f"has no comma after the number of {entry!r}: what follows is hidden"
+        if short and (entry := next((one for one in entries if not re.match(DEVICE, one)), None)) is not None:
+            return mask, f"has {entry or 'nothing'} in the place of a device: what follows is hidden"
     return None
 
 
-def beyond(entry: str, present: int) -> bool:
-    """Whether an entry is a number that no device has."""
-    return entry.isdecimal() and int(entry) >= present
-
-
-def elsewhere(entry: str, names: list[str]) -> bool:
-    """Whether an entry is the UUID, or the beginning of one, of no device that the driver shows here: as a mask that
-    was made on another node. Of MIG's devices the driver shows no names."""
-    return entry.startswith("GPU-") and bool(names) and all(names) and not any(n.startswith(entry) for n in names)
+def unmeant(entries: list[str], names: list[str], present: int) -> str:
+    """What the first entry that means no device means instead; empty where each may mean one."""
+    for entry in entries:
+        alike = [name for name in names if name.startswith(entry)]
+        if entry.startswith("GPU-") and names and all(names) and len(alike) != 1:
+            what = "how several of its devices are called" if alike else f"which none of its {present} devices is called"
+            return f"names {entry}, {what}: it and what follows is hidden"
+        if entry.isdecimal() and int(entry) >= present:
+            return f"names {entry}, and there are {present} devices, from 0: it and what follows is hidden"
+    return ""
 
 
 def evidence(node: Node, mask: str) -> str:

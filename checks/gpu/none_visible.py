@@ -164,6 +164,9 @@ LOG = (
     ),
 )
 KFD = "/dev/kfd"
+TOOLKIT = "NVIDIA_VISIBLE_DEVICES"
+NONE_GIVEN = ("void", "none", "")
+"""What NVIDIA's container runtime takes for no GPU at all (its documentation, "GPU Enumeration")."""
 FIX_CGROUP = (
     "The container's control group does not let it use its GPUs, or no longer does: systemctl daemon-reload takes them "
     "from containers that docker runs with the systemd cgroup driver. Start the container anew; for good, give it each "
@@ -252,6 +255,10 @@ def rung(node: Node) -> tuple[str, Fix]:
             return "no driver is loaded", Fix.on(node, "Install and load the NVIDIA driver of the node's GPUs.")
         return "it has none that could be seen", Fix.on(
             node, "Start the job where there are GPUs, or use gloo.", flags={"--backend": "gloo"}
+        )
+    if not driver.files and (asked_for := node.variables.get(TOOLKIT)) in NONE_GIVEN:
+        return f"{TOOLKIT}={asked_for or repr('')} keeps them out of its container", Fix.on(
+            node, f"Start the container with {TOOLKIT}=all, or the GPUs that it is to have (docker run --gpus all)."
         )
     if not driver.files:
         text = "Give the container its GPUs: docker run --gpus all, podman --device nvidia.com/gpu=all, nvidia.com/gpu "

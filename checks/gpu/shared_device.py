@@ -7,7 +7,8 @@ NCCL fails with `ncclInvalidUsage` and `Duplicate GPU detected : rank 1 and rank
 Why it happens
 --------------
 Each rank was given the same CUDA_VISIBLE_DEVICES, or the launcher gave each rank a mask of one device and the script
-takes LOCAL_RANK modulo the number of devices it sees.
+takes LOCAL_RANK modulo the number of devices it sees. Or the ranks have parts of one GPU (MIG): to NCCL, which asks for
+the place on the PCI bus, these are the same.
 
 Fix
 ---
@@ -35,9 +36,30 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         if "nccl" not in node.plan.backends(gpus=True) or gpus.may_share(node):
             continue
+        yield from of_parts(node)
         for device, ranks in sorted(by_device(node).items()):
             if len(ranks) > 1:
                 yield finding(node, device, ranks)
+
+
+def of_parts(node: Node) -> Iterator[Finding]:
+    """More ranks with a part each than GPUs that are cut up: which part is of which GPU is not known."""
+    cut = gpus.cut_up(node)
+    parts = [gpu for gpu in gpus.taken_gpus(node) if " MIG " in gpu.name]
+    if 0 < len(cut) < len(parts):
+        yield Finding.about(
+            [node],
+            f"{len(parts)} ranks of {node.name} have a part (MIG) each of {gpus.devices_said(cut)}, and NCCL takes parts "
+            "of one GPU for the same.",
+            evidence=[f"{node.name}: {gpu.name}, {gpu.uuid}" for gpu in parts],
+            fixes=[
+                Fix.on(
+                    node,
+                    "Turn MIG off, one whole GPU per rank; or use gloo; or NCCL 2.30 or later with "
+                    "NCCL_MULTI_RANK_GPU_ENABLE=1.",
+                )
+            ],
+        )
 
 
 def by_device(node: Node) -> dict[str, list[RankFacts]]:

@@ -7,8 +7,8 @@ Every step takes longer than on other nodes, and on all ranks: each collective w
 Why it happens
 --------------
 Its clock is held down (heat, power, a limit that was set, a fault), or somebody else computes on it. The check
-multiplies the same matrices on each GPU that the ranks take, several times, and compares the best time of each: with
-the best of its own node, and with the median of its model in the job. No table says how fast a GPU ought to be.
+multiplies the same matrices on each GPU that the ranks take, several times, and compares the best time of each with the
+median of its model in the job. No table says how fast a GPU ought to be.
 
 Fix
 ---
@@ -25,9 +25,9 @@ gpu/throttled, gpu/busy, collective/slow-rank
 """
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import median_low
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, together
 
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"
@@ -46,24 +46,37 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for gpu in gpus.taken_gpus(node)
         if gpu.speed and not used_by_others(node, gpu)
     ]
+    found: dict[Node, list[tuple[gpus.Gpu, float, float, int]]] = {}
     for node, gpu, speed in timed:
-        alike = [(other, its) for other, one, its in timed if one.name == gpu.name]
-        usual, best = median(its for _, its in alike), max(its for other, its in alike if other is node)
-        alone = sum(other is node for other, _ in alike) == 1
-        if len(alike) >= LEAST and speed < SLOW * usual and (alone or speed < SLOW * best):
-            device = gpus.device_of(node, gpu)
-            name = gpus.device_said(device) if device else f"device {gpu.index}"
-            compared = "" if alone else f"; the best of its node: {best:.0f}"
-            why = f"; clocks lowered: {', '.join(device.slowed)}" if device and device.slowed else ""
-            yield Finding.about(
-                [node],
-                f"{name} on {node.name} computes at {100 * speed / usual:.0f} % of what its like do.",
-                evidence=[
-                    f"{node.name}: device {gpu.index}, {gpu.name}: {speed:.0f} products per second; the median of "
-                    f"{len(alike)} of its model: {usual:.0f}{compared}{why}"
-                ],
-                fixes=[Fix.on(node, "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER there; then cool it, or leave it out.")],
-            )
+        alike = [its for _, one, its in timed if one.name == gpu.name]
+        usual = median_low(alike)
+        if len(alike) >= LEAST and speed < SLOW * usual:
+            found.setdefault(node, []).append((gpu, speed, usual, len(alike)))
+    for node, slow in found.items():
+        shares = sorted(round(100 * speed / usual) for _, speed, usual, _ in slow)
+        range_said = f"{shares[0]}" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}"
+        verb = "computes" if len(slow) == 1 else "compute"
+        yield Finding.about(
+            [node],
+            f"{together(said(node, gpu) for gpu, *_ in slow)} on {node.name} {verb} at {range_said} % of what its like "
+            "do.",
+            evidence=[evidence(node, *one) for one in slow],
+            fixes=[Fix.on(node, "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER there; then cool it, or leave it out.")],
+        )
+
+
+def said(node: Node, gpu: gpus.Gpu) -> str:
+    device = gpus.device_of(node, gpu)
+    return gpus.device_said(device) if device else f"device {gpu.index}"
+
+
+def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: float, count: int) -> str:
+    device = gpus.device_of(node, gpu)
+    why = f"; clocks lowered: {', '.join(device.slowed)}" if device and device.slowed else ""
+    return (
+        f"{node.name}: device {gpu.index}, {gpu.name}: {speed:.0f} products per second; the median of {count} of its "
+        f"model: {usual:.0f}{why}"
+    )
 
 
 def used_by_others(node: Node, gpu: gpus.Gpu) -> bool:

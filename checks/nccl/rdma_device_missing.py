@@ -24,7 +24,7 @@ nccl/infiniband-gid
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -63,6 +63,20 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     without = [node for node in nodes if node not in usable and all_active(node)]
     # Where some nodes have what others lack, the two kinds cannot be connected; an NCCL_NET that names it needs it.
     needed = bool(usable) or any(map(rdma.needs_devices, without))
+    bare = [node for node in nodes if rdma.none_there(node)]
+    if bare and usable and not gpus.nccl_made(cluster.nodes):
+        yield Finding.about(
+            bare,
+            f"There is no RDMA device on {names_of(bare)}, and NCCL takes those of {names_of(usable)}.",
+            evidence=[
+                *(f"{node.name}: nothing in /sys/class/infiniband" for node in bare),
+                *(f"{node.name}: active: {rdma.ports_said(rdma.active_ports(node))}" for node in usable[:1]),
+            ],
+            fixes=[
+                Fix.on(bare, f"Load the adapter's driver, or take another node. {REMEDY}"),
+                Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
+            ],
+        )
     closed = [node for node in without if not rdma.openable(node)]
     if closed:
         yield Finding.about(

@@ -16,6 +16,7 @@ __all__ = [
     "NcclLibrary",
     "build_for",
     "computed_right",
+    "cut_up",
     "device_of",
     "device_of_rank",
     "device_said",
@@ -24,6 +25,7 @@ __all__ = [
     "gpu_reasons",
     "looked_at_gpus",
     "may_share",
+    "nccl_made",
     "out_of_reach",
     "taken_devices",
     "taken_gpus",
@@ -126,6 +128,13 @@ def computed_right(node: Node, device: Device) -> bool:
     return any(gpu.computed == "right" and _bare(gpu.uuid) == _bare(device.uuid) for gpu in visible)
 
 
+def cut_up(node: Node) -> tuple[Device, ...]:
+    """The devices on which MIG is on, where torch sees parts of such: CUDA names those "... MIG 1g.10gb", sees one of
+    them alone in a process, and no whole device beside it (NVIDIA, MIG User Guide, "CUDA Device Enumeration")."""
+    parts = any(" MIG " in gpu.name for gpu in visible_gpus(node))
+    return tuple(device for device in driver(node).devices if device.mig) if parts else ()
+
+
 def out_of_reach(node: Node) -> tuple[Device, ...]:
     """The devices that the driver lists and cannot reach. One that is another's to use is none of them."""
     refused = (NOT_ASKED, "Insufficient Permissions")  # NVML_ERROR_NO_PERMISSION, in nvidia-ml-py's words
@@ -177,6 +186,12 @@ def may_share(node: Node) -> bool:
     """Whether NCCL lets several ranks have one GPU here: 2.30 and later does where it is told to (NCCL src/init.cc)."""
     version = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
     return version >= [2, 30] and node.variables.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") not in ("0", "")
+
+
+def nccl_made(nodes: Iterable[Node]) -> bool:
+    """Whether the check's own NCCL group was made on all ranks of these nodes."""
+    ended = [stage.status for node in nodes for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"]
+    return bool(ended) and all(status == "ok" for status in ended)
 
 
 def _bare(uuid: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from distdoctor.check_api.nodes import plans_nccl_group
@@ -24,12 +24,13 @@ __all__ = [
     "is_active",
     "kind_of_address",
     "needs_devices",
+    "none_there",
     "openable",
     "ports_said",
     "unlike_on_other_nodes",
     "uses_rdma",
 ]
-T = TypeVar("T", bound=Hashable)
+T = TypeVar("T", bool, float)
 
 
 def uses_rdma(cluster: Cluster, node: Node) -> bool:
@@ -68,11 +69,16 @@ def ports_said(ports: Iterable[RdmaPort]) -> str:
     return some_of([port.name for port in ports], 4)
 
 
+def none_there(node: Node) -> bool:
+    """Whether the kernel was asked and shows this host, or container, no RDMA device."""
+    return node.facts.rdma is None and node.limits.open_files is not None and not node.limits.rdma_devices
+
+
 def unlike_on_other_nodes(
     cluster: Cluster, value: Callable[[Node, RdmaPort], T | None]
 ) -> Iterator[tuple[Node, RdmaPort, T, T]]:
-    """The chosen ports with another value than the same port of more than half of the nodes has, at least two of them:
-    node, port, its value, the usual one. Alike nodes have alike names for their ports."""
+    """The chosen ports with another value than the same port of at least half of the nodes has: node, port, its value,
+    the usual one; the greater of two that are as usual. Alike nodes have alike names for their ports."""
     by_name: dict[str, list[tuple[Node, RdmaPort, T]]] = {}
     for node in cluster.nodes:
         if not uses_rdma(cluster, node):
@@ -82,6 +88,7 @@ def unlike_on_other_nodes(
             if found is not None:
                 by_name.setdefault(port.name, []).append((node, port, found))
     for of_name in by_name.values():
-        (usual, count), *_ = Counter(found for _, _, found in of_name).most_common()
-        if count >= 2 and count * 2 > len(of_name):
+        counts = Counter(found for _, _, found in of_name)
+        usual = max(counts, key=lambda found: (counts[found], found))
+        if counts[usual] * 2 >= len(of_name):
             yield from ((node, port, found, usual) for node, port, found in of_name if found != usual)

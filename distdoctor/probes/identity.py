@@ -19,6 +19,7 @@ ALLOWED = frozenset(
     | {
         "ROLE_RANK",
         "CUDA_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",
         "ROCR_VISIBLE_DEVICES",
         "OMP_NUM_THREADS",

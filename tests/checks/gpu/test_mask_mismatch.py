@@ -39,6 +39,14 @@ ROWS = [
         ("host0",),
     ),
     Row("SLURM's word for none", lambda: one(torch={"visible": (), "cuda_visible_devices": "NoDevFiles"}), ("host0",)),
+    Row("numbers without commas", lambda: one(torch={"visible": TWO[:1], "cuda_visible_devices": "0 1 2"}), ("host0",)),
+    Row("semicolons", lambda: one(torch={"visible": TWO[:1], "cuda_visible_devices": "0;1"}), ("host0",)),
+    Row("ends early", lambda: one(torch={"visible": TWO[:1], "cuda_visible_devices": "0,-1,1"}), ("host0",)),
+    Row(
+        "the beginning of several names",
+        lambda: one(torch={"visible": (), "cuda_visible_devices": "GPU-0-1,GPU-0"}),
+        ("host0",),
+    ),
     Row("twice the same", lambda: one(torch={"visible": (), "cuda_visible_devices": "0,0"}), ("host0",)),
     Row("hides all", lambda: one(torch={"visible": (), "cuda_visible_devices": ""}), ("host0",)),
 ]
@@ -50,6 +58,8 @@ LOOK_ALIKES = [
         "gpu/none-visible",
     ),
     LookAlike("AMD's, counted among those that are left", lambda: of_rocm("4,5,6,7", "0,1,2,3", 4)),
+    LookAlike("ends where the ranks end", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1,-1"}})),
+    LookAlike("blanks", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": " 0, 1 "}})),
     LookAlike("two of eight", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1"}})),
     LookAlike(
         "hidden on purpose, for a job on processors",
