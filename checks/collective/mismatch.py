@@ -71,6 +71,12 @@ LOG = (
         why="a rank that does not come shows the same",
     ),
     Line(
+        "message truncated : receiving",  # NCCL src/transport/net_socket.cc, in the midst of a collective
+        r"message truncated : receiving \d+ bytes instead of \d+",
+        shows="symptom",
+        why="calls of other sizes, and NCCL_PROTO, NCCL_ALGO or NCCL_BUFFSIZE set otherwise on one rank, show the same",
+    ),
+    Line(
         "Mismatch between collective",
         "Mismatch between collective operation",
     ),

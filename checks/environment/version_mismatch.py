@@ -57,11 +57,6 @@ LOG = (
     Line(
         "NCCL version mismatch with remote peer",
     ),
-    Line(
-        "message truncated : receiving",
-        r"message truncated : receiving (?P<got>\d+) bytes instead of (?P<wanted>\d+)",
-        shows="end",
-    ),
 )
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
 LOOKS_AT = ("identity.torch", "everyone")

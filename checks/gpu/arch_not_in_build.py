@@ -44,6 +44,11 @@ LOG = (
     Line(
         "HIP error: invalid device function",
     ),
+    Line(
+        "TensileLibrary.dat",  # one for each architecture that rocBLAS was built for
+        r"rocBLAS error: (?:Cannot read )?.{1,300}TensileLibrary\.dat",
+        told="rocBLAS has no code for this GPU",
+    ),
 )
 NO_CODE = ("no kernel image is available", "invalid device function")
 """What CUDA and HIP say where they find no code for a device."""

@@ -33,6 +33,10 @@ LOG = (
         "busy or unavailable",
         r"devices?(?:\(s\))? (?:is/)?are busy or unavailable",
     ),
+    Line(  # Gaudi's
+        "[Device already acquired]",
+        r"synStatus=\d{1,4} \[Device already acquired\]",
+    ),
 )
 LETS_IN = ("distdoctor", "nvidia-cuda-mps")
 """How those are called that keep no process of the job out: what was asked here, and the server of MPS, which computes

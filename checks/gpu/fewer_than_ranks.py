@@ -34,6 +34,10 @@ LOG = (
         r"^AssertionError: Invalid device id$",
     ),
     Line(
+        "device < num_gpus",  # aten/src/ATen/cuda/CUDAContext.cpp
+        r"device >= 0 && device < num_gpus.{0,30}INTERNAL ASSERT FAILED",
+    ),
+    Line(
         "But your machine only has",
         r"machine only has: ?\[[\d, ]*\]",
     ),

@@ -113,7 +113,7 @@ LOG = (
     ),
     Line(
         "an illegal memory access was encountered",
-        r"terminated with exception: |NCCL WARN",
+        r"terminated with exception: |NCCL WARN|Test (?:CUDA|NCCL) failure",
         shows="symptom",
         why="as a rule it is the program's own access; which one, CUDA_LAUNCH_BLOCKING=1 says",
     ),
@@ -138,8 +138,8 @@ LOG = (
         why="the NVSwitch goes on after it",
     ),
     Line(
-        ("amdgpu: GPU reset begin", "amdgpu: ring "),
-        r"amdgpu: (?:GPU reset begin|ring \S{1,40} timeout)",
+        ("GPU reset begin", " timeout, signaled seq="),
+        r"amdgpu.{0,60}(?:GPU reset begin|\bring \S{1,40} timeout)",
         shows="symptom",
         why="a kernel that does not end shows the same",
     ),

@@ -143,7 +143,9 @@ def unmeant(entries: list[str], names: list[str], present: int) -> str:
     for entry in entries:
         alike = [name for name in names if name.startswith(entry)]
         if entry.startswith("GPU-") and names and all(names) and len(alike) != 1:
-            what = "how several of its devices are called" if alike else f"which none of its {present} devices is called"
+            what = (
+                "how several of its devices are called" if alike else f"which none of its {present} devices is called"
+            )
             return f"names {entry}, {what}: it and what follows is hidden"
         if entry.isdecimal() and int(entry) >= present:
             return f"names {entry}, and there are {present} devices, from 0: it and what follows is hidden"

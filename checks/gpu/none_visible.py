@@ -68,6 +68,7 @@ LOG = (
             "ProcessGroupNCCL is only supp",
             "No CUDA GPUs are available",
             "No HIP GPUs are available",
+            "hipErrorNoDevice",
             "no ROCm-capable device is detected",
             "no CUDA-capable device is detected",
             "no accelerator device is detected",

@@ -41,8 +41,8 @@ LOG = (
         unless="[Ee]nsure|may |might |avoid|retry|to prevent|if you|reduce|consider",
     ),
     Line(
-        ("OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY"),
-        r"(?:^|cuda\.|torch\.)OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
+        ("OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY", "RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),
+        r"(?:^|cuda\.|torch\.)OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|(?:ZE|UR)_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
         unless="Task was killed|raylet",
     ),
     Line(

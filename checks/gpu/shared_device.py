@@ -49,8 +49,8 @@ def of_parts(node: Node) -> Iterator[Finding]:
     if 0 < len(cut) < len(parts):
         yield Finding.about(
             [node],
-            f"{len(parts)} ranks of {node.name} have a part (MIG) each of {gpus.devices_said(cut)}, and NCCL takes parts "
-            "of one GPU for the same.",
+            f"{len(parts)} ranks of {node.name} have a part (MIG) each of {gpus.devices_said(cut)}, and NCCL takes "
+            "parts of one GPU for the same.",
             evidence=[f"{node.name}: {gpu.name}, {gpu.uuid}" for gpu in parts],
             fixes=[
                 Fix.on(

@@ -7,7 +7,9 @@ What you see
 Why it happens
 --------------
 On RoCE, the GID index decides which address and version a connection uses; the default is link-local or not routed, or
-the index does not exist on that port.
+the index does not exist on that port. Where it is not set, NCCL from 2.21 on looks for a RoCE v2 entry of an IPv4
+address: on a node whose port has no address it takes the link-local one, which nothing of the other kind can be
+connected to.
 
 Fix
 ---
@@ -26,7 +28,7 @@ nccl/infiniband-unreachable, nccl/infiniband-link
 from collections import Counter
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -45,6 +47,10 @@ LOG = (
     ),
 )
 LOOKS_AT = ("ranks.devices", "everyone")
+ADDRESS = (
+    "Give the RoCE ports' network interfaces addresses of one kind on all nodes, IPv4 as a rule, with RoCE v2 "
+    "(show_gids; ip addr); a container needs the host's network for them."
+)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -65,6 +71,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ],
             fixes=remedies(list(asked)),
         )
+    yield from looked_for(cluster)
     kinds = {node: kind(node, asked[node]) for node in asked if node not in empty}
     kinds = {node: found for node, found in kinds.items() if found}
     if len(set(kinds.values())) < 2:
@@ -80,6 +87,37 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=[f"{node.name}: {rdma.GID_INDEX}={asked[node]}: {kinds[node]}" for node in kinds],
         fixes=remedies(list(kinds)),
     )
+
+
+def looked_for(cluster: Cluster) -> Iterator[Finding]:
+    """Nodes of whose ports NCCL, which looks itself, takes another kind of address than of those of most nodes: two
+    kinds cannot be connected."""
+    nodes = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node) and looks_itself(node)]
+    found = {node: its for node in nodes if rdma.gid_index(node.variables) is None and (its := kind_looked_for(node))}
+    if len(set(found.values())) < 2 or gpus.nccl_made(cluster.nodes):
+        return
+    (usual, count), *_ = Counter(found.values()).most_common()
+    sure = count * 2 > len(found)
+    apart = [node for node, its in found.items() if not sure or its != usual]
+    yield Finding.about(
+        apart,
+        f"NCCL finds addresses of different kinds on the RoCE ports: on {names_of(apart)}"
+        + (" not that of the others." if sure else " not the same."),
+        unsure=not sure,
+        evidence=[
+            f"{node.name}: {its}; {port.name} has {table(port)}"
+            for node, its in found.items()
+            for port, _ in entries(node, -1)[:1]
+        ],
+        fixes=[Fix.on(apart, ADDRESS)],
+    )
+
+
+def kind_looked_for(node: Node) -> str:
+    """Version and kind of the addresses that NCCL finds, where all ports have the same; empty where it is not known."""
+    taken = [rdma.looked_for(port.gids, node.variables) for port, _ in entries(node, -1)]
+    said = {f"RoCE v{gid.version}, {rdma.kind_of_address(gid.address)}" if gid else "" for gid in taken}
+    return said.pop() if len(said) == 1 else ""
 
 
 def entries(node: Node, index: int) -> list[tuple[rdma.RdmaPort, rdma.Gid | None]]:

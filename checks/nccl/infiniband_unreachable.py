@@ -7,7 +7,8 @@ What you see
 Why it happens
 --------------
 The transport gave up sending (status 12, retry exceeded): rails that are not routed to each other, a fabric that loses
-packets, a peer whose link is down.
+packets, a peer whose link is down. InfiniBand ports with different subnet prefixes (the first half of a GID) are in
+different subnets, and reach each other over an InfiniBand router alone.
 
 Fix
 ---
@@ -22,9 +23,12 @@ See also
 nccl/infiniband-link, nccl/infiniband-gid
 """
 
-from distdoctor.check_api import Line
+from collections.abc import Iterator
+
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma
 
 SEVERITY = "fail"
+MATTERS = "without a router between the subnets, NCCL's connections between these nodes cannot be made"
 PREVENTS = "nccl group formed"
 RESTART = "other-nodes"
 NEXT = (
@@ -50,3 +54,30 @@ LOG = (
         why="a connection that was lost before shows the same",
     ),
 )
+LOOKS_AT = ("ranks.devices", "everyone")
+
+
+def judge(cluster: Cluster) -> Iterator[Finding]:
+    subnets = {node: its for node in cluster.nodes if rdma.uses_rdma(cluster, node) and (its := subnets_of(node))}
+    apart = [node for node in subnets if any(not subnets[node] & subnets[other] for other in subnets)]
+    if apart and not gpus.nccl_made(cluster.nodes):
+        yield Finding.about(
+            apart,
+            f"The InfiniBand ports of {names_of(apart)} are in different subnets.",
+            severity="warn",
+            evidence=[f"{node.name}: subnet {', '.join(sorted(subnets[node]))}" for node in apart],
+            fixes=[
+                Fix.on(
+                    apart, "Take nodes of one fabric, or let NCCL take the ports of one that all have (NCCL_IB_HCA)."
+                ),
+                Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
+            ],
+        )
+
+
+def subnets_of(node: Node) -> frozenset[str]:
+    """The prefixes of the node's active ports; empty where one of them is of RoCE or has no GID."""
+    ports = rdma.active_ports(node)
+    if not all(port.link_layer == "InfiniBand" and port.gids for port in ports):
+        return frozenset()
+    return frozenset(filter(None, (rdma.subnet(port.gids[0].address) for port in ports)))

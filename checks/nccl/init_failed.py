@@ -99,7 +99,7 @@ LOG = (
     ),
     Line(
         "NCCL WARN",
-        r"NCCL WARN.{0,20}[Cc]uda failure",
+        r"NCCL WARN.{0,20}(?:[Cc]uda|HIP) failure",
         shows="symptom",
         why="NCCL only reports what CUDA told it: what the GPU was made to do before it, and its driver, say why",
     ),

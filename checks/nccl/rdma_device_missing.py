@@ -42,6 +42,11 @@ LOG = (
         why="NCCL goes on with sockets",
     ),
     Line(
+        "NET/IB : Unable to open device",
+        shows="hint",
+        why="NCCL goes on with the devices that it can open; where nodes have unlike numbers of them, it may hang",
+    ),
+    Line(
         "NET/IB : No device found",
         shows="noise",
         why="NCCL goes on with sockets",

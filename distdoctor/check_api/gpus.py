@@ -190,7 +190,9 @@ def may_share(node: Node) -> bool:
 
 def nccl_made(nodes: Iterable[Node]) -> bool:
     """Whether the check's own NCCL group was made on all ranks of these nodes."""
-    ended = [stage.status for node in nodes for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"]
+    ended = [
+        stage.status for node in nodes for rank in node.facts.ranks for stage in rank.stages if stage.stage == "nccl"
+    ]
     return bool(ended) and all(status == "ok" for status in ended)
 
 

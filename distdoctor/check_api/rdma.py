@@ -9,7 +9,7 @@ from typing import TypeVar
 from distdoctor.check_api.nodes import plans_nccl_group
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge import nccl_rdma
-from distdoctor.knowledge.nccl_rdma import GID_INDEX, HCA, gid_index, kind_of_address
+from distdoctor.knowledge.nccl_rdma import GID_INDEX, HCA, gid_index, kind_of_address, looked_for, subnet
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Gid, RdmaPort
 
@@ -23,10 +23,12 @@ __all__ = [
     "gid_index",
     "is_active",
     "kind_of_address",
+    "looked_for",
     "needs_devices",
     "none_there",
     "openable",
     "ports_said",
+    "subnet",
     "unlike_on_other_nodes",
     "uses_rdma",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from distdoctor.model.facts import Gid, NodeFacts, RdmaFacts, RdmaPort
+from distdoctor.model.facts import Gid, NodeFacts, RankStage, RdmaFacts, RdmaPort
 from tests.clusters.gpu_nodes import with_node
 from tests.facts_builder import healthy, with_identity, with_plan, with_variables
 
@@ -44,3 +44,11 @@ def several(
         facts = with_ports(with_node(facts, 2, host=host), host, **changes)
         built.append(with_variables(with_identity(facts, nccl=nccl), **own))
     return tuple(built)
+
+
+def with_nccl(nodes: tuple[NodeFacts, ...], status: str = "ok") -> tuple[NodeFacts, ...]:
+    """The same after the check's own NCCL group ended so on all ranks."""
+    stage = RankStage("nccl", status)  # type: ignore[arg-type]
+    return tuple(
+        replace(one, ranks=tuple(replace(rank, stages=(*rank.stages, stage)) for rank in one.ranks)) for one in nodes
+    )

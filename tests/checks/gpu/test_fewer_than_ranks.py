@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import Gpu, GpuFacts, NodeFacts
-from tests.checks.row import LookAlike, Row, fixes, found, left_alone
+from tests.checks.row import LookAlike, Row, fixes, found, left_alone, root
+from tests.clusters.gpu_nodes import one, visible
 from tests.clusters.odd import eight_gpus, once_per_rank
 from tests.facts_builder import met, node, with_gpus, with_identity, with_variables
 
@@ -49,3 +50,10 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 def test_fewer_gpus_means_fewer_ranks() -> None:
     (fix,) = fixes(*met(*(with_gpus(node(f"host{n}", n, nproc=8), 8 - n) for n in range(2))))
     assert (fix.nodes, fix.flags) == (("host1",), {"--nproc-per-node": "7"})
+
+
+def test_a_gpu_that_is_cut_up_hides_the_others() -> None:
+    part = (replace(visible(0), uuid="abcd", name="NVIDIA H100 80GB HBM3 MIG 1g.10gb"),)
+    found = root(*one(devices={3: {"mig": True}}, torch={"visible": part}))
+    assert found.id == CHECK and "MIG is on on GPU 3" in " ".join(found.evidence)
+    assert found.fixes[0].commands == ("nvidia-smi -i 3 -mig 0",)

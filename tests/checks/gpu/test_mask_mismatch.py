@@ -58,7 +58,9 @@ LOOK_ALIKES = [
         "gpu/none-visible",
     ),
     LookAlike("AMD's, counted among those that are left", lambda: of_rocm("4,5,6,7", "0,1,2,3", 4)),
-    LookAlike("ends where the ranks end", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1,-1"}})),
+    LookAlike(
+        "ends where the ranks end", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1,-1"}})
+    ),
     LookAlike("blanks", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": " 0, 1 "}})),
     LookAlike("two of eight", lambda: several({"torch": {"visible": TWO, "cuda_visible_devices": "0,1"}})),
     LookAlike(

@@ -8,7 +8,7 @@ from typing import Any
 from distdoctor.model.facts import AmdFacts, Device, DriverFile, NodeFacts
 from tests.checks.row import BOTH, LookAlike, Row, found, left_alone, root
 from tests.clusters.gpu_nodes import one, several
-from tests.facts_builder import healthy, with_identity, with_plan
+from tests.facts_builder import healthy, with_identity, with_plan, with_variables
 
 CHECK = "gpu/none-visible"
 
@@ -108,3 +108,9 @@ def test_what_is_closed_to_rocm_is_named() -> None:
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_what_keeps_them_out_of_a_container_is_named() -> None:
+    (facts,) = one(driver={"files": (), "devices": (), "source": ""}, torch=NONE)
+    found = root(with_variables(facts, NVIDIA_VISIBLE_DEVICES="void"))
+    assert found.id == CHECK and "NVIDIA_VISIBLE_DEVICES=void" in found.summary

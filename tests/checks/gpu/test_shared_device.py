@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distdoctor.model.facts import GpuFacts
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.clusters.gpu_nodes import visible, with_node
 from tests.clusters.odd import gpu_masks
 from tests.facts_builder import met, rank_node, with_gpus, with_plan
 
@@ -32,11 +34,26 @@ def shared() -> Facts:
     )
 
 
+def parts(cut: int) -> Facts:
+    """Two ranks, started by themselves, with a part (MIG) each of so many GPUs."""
+    nodes = []
+    for rank in range(2):
+        one = with_node(
+            rank_node("host0", rank, local=rank, per_node=2), cut, devices={n: {"mig": True} for n in range(cut)}
+        )
+        part = replace(visible(0), uuid=f"{rank}" * 8, name="NVIDIA H100 80GB HBM3 MIG 1g.10gb")
+        gpu = GpuFacts((part,), cuda_visible_devices=f"MIG-{rank}", architectures=("sm_90",))
+        nodes.append(with_plan(replace(one, ranks=(replace(one.ranks[0], gpu=gpu),)), backend="nccl"))
+    return met(*nodes)
+
+
 ROWS = [
+    Row("parts of one GPU", lambda: parts(1), ("host0",), together=True),
     Row("shared", shared, ("host0",), together=True),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("parts of two GPUs", lambda: parts(2)),
     LookAlike("one mask per rank", gpu_masks),
 ]
 

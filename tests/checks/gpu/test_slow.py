@@ -33,7 +33,9 @@ def one_each(*of: float) -> Facts:
 
 ROWS = [
     Row("one of eight", lambda: speeds(9e3), ("host0",), severity="warn"),
-    Row("both of a node, its clocks held low", lambda: nodes(2e4, 9e3, 2e4), ("host1",), severity="warn", together=True),
+    Row(
+        "both of a node, its clocks held low", lambda: nodes(2e4, 9e3, 2e4), ("host1",), severity="warn", together=True
+    ),
     Row("alone on its node", lambda: one_each(2e4, 2e4, 2e4, 9e3), ("host3",), severity="warn", together=True),
 ]
 

@@ -5,15 +5,31 @@ It has no case in the lab: it is told of jobs that make an NCCL group, which a b
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from distdoctor.model.facts import NodeFacts
 from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
-from tests.clusters.rdma_nodes import FILES, several
+from tests.clusters.limits import limited
+from tests.clusters.rdma_nodes import FILES, several, with_nccl
 
 CHECK = "nccl/rdma-device-missing"
 NONE = {"files": ()}
 REFUSED = {"unusable": dict.fromkeys(FILES, "EPERM")}
 NOBODY = {"NCCL_IB_HCA": "mlx4"}
 
+
+def bare(*hosts: int, of: int = 2, seen: bool = True, **given: Any) -> tuple[NodeFacts, ...]:
+    """Nodes of which these show no RDMA device at all; ``seen``: the kernel was asked."""
+    nodes = several(*({} for _ in range(of)), **given)
+    return tuple(
+        limited(replace(one, rdma=None), open_files=1024 if seen else None) if n in hosts else one
+        for n, one in enumerate(nodes)
+    )
+
+
 ROWS = [
+    Row("none at all on one", lambda: bare(1), ("host1",), together=True),
     Row("no container has them", lambda: several(NONE, NONE), BOTH, "warn", together=True),
     Row("one has them not", lambda: several({}, NONE), ("host1",), together=True),
     Row("they may not be opened", lambda: several(REFUSED, {}), ("host0",), together=True),
@@ -23,6 +39,10 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("none on any", lambda: bare(0, 1)),
+    LookAlike("not looked at", lambda: bare(1, seen=False)),
+    LookAlike("none on one, over sockets", lambda: bare(1, variables={"NCCL_IB_DISABLE": "1"})),
+    LookAlike("none on one, and NCCL made its group", lambda: with_nccl(bare(1))),
     LookAlike("one of two files is not for this user", lambda: several(*[{"unusable": {FILES[0]: "EACCES"}}] * 2)),
     LookAlike("sockets are wanted", lambda: several(NONE, NONE, variables={"NCCL_IB_DISABLE": "1"})),
     LookAlike("no port is up", lambda: several(*[{**NONE, "ports": {n: {"state": "DOWN"} for n in range(2)}}] * 2)),

@@ -93,6 +93,22 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "[Jan 10 2026 10:11:12] [ERROR] [tid 1234] fabric manager NVIDIA GPU driver interface version 550.54.14 don't "
         "match with driver version 550.54.15. Please update with matching NVIDIA driver package.",
     ),
+    ("gpu/busy", "RuntimeError: synStatus=20 [Device already acquired] Device acquire failed."),
+    (
+        "gpu/arch-not-in-build",
+        "rocBLAS error: Cannot read /opt/torch/lib/rocblas/library/TensileLibrary.dat: No such file or directory",
+    ),
+    ("gpu/none-visible", "  what():  HIP error: hipErrorNoDevice"),
+    (
+        "gpu/out-of-memory",
+        "oneCCL: ze_call.cpp:28 do_call: EXCEPTION: ze error at zeCommandQueueExecuteCommandLists, code: "
+        "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+    ),
+    (
+        "gpu/fewer-than-ranks",
+        'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "../aten/src/ATen/cuda/CUDAContext.cpp'
+        '":49, please report a bug to PyTorch. device=1, num_gpus=1',
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -132,4 +148,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("gpu/none-visible", "modprobe: ERROR: could not insert 'nvidia': No such device"),
     ("gpu/none-visible", "[   12.345678] NVRM: No NVIDIA GPU found."),
     ("gpu/none-visible", "[   12.345678] NVRM: GPU 0000:01:00.0 is already bound to nouveau."),
+    ("gpu/hardware", "[ 1234.567890] amdgpu 0000:01:00.0: ring sdma0 timeout, signaled seq=309, emitted seq=313"),
+    ("gpu/hardware", "node1: Test CUDA failure common.cu:297 'an illegal memory access was encountered'"),
 )

@@ -136,4 +136,8 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/no-memory-pools",
         "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
     ),
+    (
+        "nccl/init-failed",
+        "enqueue.cc:2119 NCCL WARN HIP failure 'the operation cannot be performed in the present state'",
+    ),
 )
