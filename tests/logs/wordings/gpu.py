@@ -106,8 +106,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         "gpu/fewer-than-ranks",
-        'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "../aten/src/ATen/cuda/CUDAContext.cpp'
-        '":49, please report a bug to PyTorch. device=1, num_gpus=1',
+        'RuntimeError: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "../aten/src/ATen/cuda/CUDAContext'
+        '.cpp":49, please report a bug to PyTorch. device=1, num_gpus=1',
     ),
 )
 
