@@ -34,6 +34,9 @@ RECOVERY = {
     "Drain P2P": "drain",
     "Drain and Reset": "drain",
 }
+LOST = ("GPU is lost", "GPU requires reset")
+"""In the place of values that it cannot have, some of them in brackets."""
+END = "</nvidia_smi_log>"
 UNCORRECTABLE = (
     *("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable"),
     "double_bit/total",
@@ -48,8 +51,9 @@ def read(text: str) -> tuple[str | None, str | None, tuple[Device, ...]]:
     """The driver's version, the newest CUDA that it supports, and the devices. Raises BadOutput."""
     if "<!ENTITY" in text:
         raise BadOutput("it declares entities")
-    try:
-        log = ElementTree.fromstring(text)
+    begin, end = max(text.find("<?xml"), 0), text.rfind(END)
+    try:  # it writes warnings around it, as "WARNING: infoROM is corrupted at gpu 0000:0A:00.0"
+        log = ElementTree.fromstring(text[begin : end + len(END)] if end >= 0 else text)
     except ElementTree.ParseError as err:
         raise BadOutput(str(err)) from None
     devices = tuple(_device(index, gpu) for index, gpu in enumerate(log.iter("gpu")))
@@ -59,11 +63,12 @@ def read(text: str) -> tuple[str | None, str | None, tuple[Device, ...]]:
 def said(element: ElementTree.Element, path: str) -> str | None:
     """The text there; None where the command says that it is not available, or not known."""
     found = (element.findtext(path) or "").strip()
-    return None if not found or found in ("N/A", "Unknown Error") or found.startswith("[") else found
+    return None if not found or found in ("N/A", "Unknown Error", *LOST) or found.startswith("[") else found
 
 
 def _device(index: int, gpu: ElementTree.Element) -> Device:
-    lost = any((item.text or "").strip() in ("GPU is lost", "[GPU is lost]") for item in gpu.iter())
+    words = {(item.text or "").strip().strip("[]") for item in gpu.iter()}
+    lost = next((text for text in LOST if text in words), "")
     retired, remapped = "retired_pages/", "remapped_rows/"
     infos = gpu.findall("processes/process_info")
     fields: dict[str, Any] = {
@@ -98,7 +103,7 @@ def _device(index: int, gpu: ElementTree.Element) -> Device:
         name=said(gpu, "product_name") or "",
         uuid=said(gpu, "uuid") or "",
         bus_id=said(gpu, "pci/pci_bus_id") or gpu.get("id") or "",
-        error="GPU is lost" if lost else "",
+        error=lost,
         **({} if lost else fields),
     )
 

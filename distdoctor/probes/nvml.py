@@ -56,7 +56,7 @@ def device(nvml: Any, index: int) -> dict[str, Any]:
         try:
             found.update(fields(nvml, handle))
         except nvml.NVMLError as err:
-            if err.value == nvml.NVML_ERROR_GPU_IS_LOST:
+            if err.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
                 return {**found, "error": str(err)}
         except Exception:
             continue  # nvidia-ml-py and the library do not go together here, in one of many ways

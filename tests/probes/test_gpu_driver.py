@@ -53,6 +53,7 @@ def test_a_healthy_node_of_eight(node: Node) -> None:
 
 DEFECTS: list[tuple[str, str, object]] = [
     ("lost 1", "error", "GPU is lost"),
+    ("reset 1", "error", "GPU requires restart"),
     ("unreachable 15", "error", "GPU is lost"),
     ("compute_mode 3", "compute_mode", "exclusive-process"),
     ("compute_mode 2", "compute_mode", "prohibited"),
@@ -190,6 +191,7 @@ class TestCommand:
             ("<compute_mode>Default", "<compute_mode>Exclusive_Process", "compute_mode", "exclusive-process"),
             ("hw_slowdown>Not Active", "hw_slowdown>Active", "slowed", ("hardware",)),
             ("<product_name>NVIDIA L4", "<product_name>[GPU is lost]", "error", "GPU is lost"),
+            ("<product_name>NVIDIA L4", "<product_name>GPU requires reset", "error", "GPU requires reset"),
             ("<fabric><state>N/A", "<fabric><state>In Progress", "fabric", "in-progress"),
             ("<current_ecc>Enabled", "<current_ecc>ERR!", "ecc", None),
             ("<remapped_row_pending>No", "<remapped_row_pending>[Unknown Error]", "remap_pending", None),
@@ -213,6 +215,10 @@ class TestCommand:
         (one,) = nvidia_smi.read(f"{text[:start]}<processes>{listed}</processes>{text[end:]}")[2]
         assert [(process.pid, process.name) for process in one.processes] == [(2, "p2"), (3, "p3"), (4, "p4")]
         assert one.memory_drawn == 100 << 20
+
+    def test_warnings_around_the_xml_are_passed_over(self) -> None:
+        text = (SAMPLES / "healthy.xml").read_text()
+        assert nvidia_smi.read(f"{text}\nWARNING: infoROM is corrupted at gpu 0000:10:00.0\n") == nvidia_smi.read(text)
 
     @pytest.mark.parametrize("text", ["", "Failed to initialize NVML", "<a", "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"])
     def test_what_is_none_of_its_xml(self, text: str) -> None:

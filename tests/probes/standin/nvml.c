@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, NO_LIBRARY = 12, NO_FUNCTION = 13, LOST = 15 };
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, NO_LIBRARY = 12, NO_FUNCTION = 13, LOST = 15, RESET = 16 };
 typedef int Status;
 typedef struct { int index; } *Device;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
@@ -56,6 +56,7 @@ const char *nvmlErrorString(Status status) {
     switch (status) {
     case 9: return "Driver Not Loaded";
     case 15: return "GPU is lost";
+    case 16: return "GPU requires reset";
     case 18: return "Driver/library version mismatch";
     default: return "Unknown Error";
     }
@@ -88,6 +89,7 @@ Status nvmlDeviceGetPciInfo_v3(Device d, Pci *pci) {
 }
 Status nvmlDeviceGetMemoryInfo(Device d, Memory *memory) {
     if (of(d, "lost", 0)) return LOST;
+    if (of(d, "reset", 0)) return RESET;
     memory->total = (unsigned long long)of(d, "memory", 81559LL << 20);
     memory->used = (unsigned long long)of(d, "used", 1LL << 20);
     memory->free = memory->total - memory->used;
