@@ -12,7 +12,9 @@ inspection for is told, too.
 
 Fix
 ---
-Take the node out, reset the GPU or reboot, and look at dmesg for the Xid: NVIDIA's list says what it means.
+Take the node out, reset the GPU or reboot, and look at dmesg for the Xid: NVIDIA's list says what it means. Where DCGM
+is installed, `dcgmi diag -r 3` tries the hardware of a node that nobody uses. The check does not ask DCGM: what its
+health watches tell NVML tells, too, and its diagnosis needs minutes and the whole GPU.
 
 When it is harmless
 -------------------

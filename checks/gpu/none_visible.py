@@ -9,8 +9,7 @@ Why it happens
 --------------
 A CPU build of torch, an empty CUDA_VISIBLE_DEVICES, a container without --gpus or without libcuda
 (NVIDIA_DRIVER_CAPABILITIES=utility), one that systemd took its GPUs from ("Failed to initialize NVML: Unknown Error"),
-MIG without an instance, or no driver; of AMD's GPUs, a user
-who may not open /dev/kfd and /dev/dri/renderD*.
+MIG without an instance, or no driver; of AMD's GPUs, a user who may not open /dev/kfd and /dev/dri/renderD*.
 
 Fix
 ---
@@ -165,8 +164,7 @@ LOG = (
     ),
 )
 KFD = "/dev/kfd"
-TOOLKIT = "NVIDIA_VISIBLE_DEVICES"
-NONE_GIVEN = ("void", "none", "")
+TOOLKIT, NONE_GIVEN = "NVIDIA_VISIBLE_DEVICES", ("void", "none", "")
 """What NVIDIA's container runtime takes for no GPU at all (its documentation, "GPU Enumeration")."""
 FIX_CGROUP = (
     "The container's control group does not let it use its GPUs, or no longer does: systemctl daemon-reload takes them "
@@ -246,9 +244,8 @@ def rung(node: Node) -> tuple[str, Fix]:
     """The first rung on the way from the hardware to torch that fails, and what to do there."""
     driver, said = gpus.driver(node), gpus.gpu_reasons(node)
     if built := of_another_make(node):
-        kind = gpus.build_for(node) or "CUDA"
-        text = f"Install a build of torch with {kind}, the same on every node (https://pytorch.org/get-started)."
-        return built, Fix.on(node, text)
+        text = f"Install a build of torch with {gpus.build_for(node) or 'CUDA'}, the same on every node"
+        return built, Fix.on(node, f"{text} (https://pytorch.org/get-started).")
     if closed := closed_to_rocm(node):
         return f"{closed[0]} cannot be used", Fix.on(node, FIX_ROCM)
     if not driver.module and not driver.files:

@@ -6,7 +6,8 @@ What you see
 
 Why it happens
 --------------
-The NCCL library has no kernels for the GPU's compute capability.
+The NCCL library has no kernels for the GPU's compute capability. It does not say which it has: the check finds it by
+what NCCL writes where the check's own group fails.
 
 Fix
 ---

@@ -7,7 +7,8 @@ What you see
 Why it happens
 --------------
 From NCCL 2.24 on, shared buffers are made by cuMem, which needs peer access, a NUMA node with memory, and a container
-that allows it.
+that allows it. No setting or file tells beforehand whether they work: the check finds it by what NCCL writes where the
+check's own group fails.
 
 Fix
 ---

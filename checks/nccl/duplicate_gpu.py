@@ -7,7 +7,8 @@ What you see
 Why it happens
 --------------
 More ranks than GPUs, a device that is chosen by something else than LOCAL_RANK, or the same CUDA_VISIBLE_DEVICES for
-all ranks.
+all ranks. What shows before the job, the masks and the ranks' devices, is told as gpu/shared-device and
+gpu/fewer-than-ranks; which device a script takes, its log alone shows.
 
 Fix
 ---

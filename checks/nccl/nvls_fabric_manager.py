@@ -6,7 +6,8 @@ What you see
 
 Why it happens
 --------------
-The fabric manager was restarted, or lost the state of the switches.
+The fabric manager was restarted, or lost the state of the switches. NVML may go on to call the fabric complete: the
+check finds it by what NCCL writes where the check's own group fails.
 
 Fix
 ---
