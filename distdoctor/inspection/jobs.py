@@ -116,7 +116,7 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
             roles[pid] = "agent"
         elif above is not None and roles[above] in ("rank", "loader", "child") and not _own_rank(one, scan, above):
             roles[pid] = "loader" if one.name == DATA_WORKER else "child"
-        elif _is_rank(one) or one.is_distributed or pid == wanted:
+        elif _is_rank(one) or one.is_distributed or (pid == wanted and not _starts_ranks(pid, scan)):
             roles[pid] = "rank"
         else:
             loose.append(one)
@@ -132,6 +132,11 @@ def _roles(scan: Scan, wanted: int | None) -> dict[int, Role]:
         if any(role == "rank" and pid in scan.above(other) for other, role in roles.items()):
             roles[pid] = "launcher"
     return {pid: role for pid, role in roles.items() if role != "rank" or not _left_behind(pid, roles, scan)}
+
+
+def _starts_ranks(pid: int, scan: Scan) -> bool:
+    """Whether what looks like a rank runs below it."""
+    return any((_is_rank(one) or one.is_distributed) and pid in scan.above(one.pid) for one in scan.candidates.values())
 
 
 def _left_behind(pid: int, roles: dict[int, Role], scan: Scan) -> bool:

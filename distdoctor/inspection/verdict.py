@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import gets_about, polls
-from distdoctor.knowledge.job_places import UNSEEN
+from distdoctor.knowledge.job_places import HOSTING, MASTER, UNSEEN
 from distdoctor.knowledge.job_threads import serves
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
@@ -63,7 +63,24 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return _others_wait(busy, job.waited)
     if job.young and job.in_rendezvous:
         return "starts", "warn", [f"it was started {job.age:.0f} s ago, and its ranks still meet"]
-    return "unknown", "incomplete", _ask(job)
+    return "unknown", "incomplete", [*_apart(job), *_ask(job)]
+
+
+def _apart(job: LiveJob) -> Iterator[str]:
+    """Ranks of one node that may meet in different places: one serves the store, and others, that look for one, have no
+    connection to it. Not sure: between two tries a client sleeps, up to a minute (c10d's socket.cpp)."""
+    for host in job.ranks:
+        ports = {s.local_port for s in host.process.sockets or () if s.state == "LISTEN"}
+        if host.place.kind != HOSTING or len(ports) != 1:
+            continue
+        apart = [rank for rank in job.ranks if rank.place.kind == MASTER and rank.node is host.node]
+        apart = [rank for rank in apart if not any(s.remote_port in ports for s in rank.process.sockets or ())]
+        if apart:
+            names = ", ".join(rank.called for rank in apart[:4]) + (f" and {len(apart) - 4} more" if apart[4:] else "")
+            yield (
+                f"{host.called} serves the store at port {min(ports)}, and {names} on the same host has no connection "
+                "to it: see that all ranks have the same MASTER_PORT, chosen once and not by each rank"
+            )
 
 
 def _does_there(lost: Sequence[LiveRank]) -> str:

@@ -12,9 +12,9 @@ import pytest
 from distdoctor.inspection import looks
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
-from distdoctor.model.facts import Moved
+from distdoctor.model.facts import Moved, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
-from tests.inspection.live_facts import WORKS, node, process
+from tests.inspection.live_facts import RENDEZVOUS, WORKS, node, process
 
 USER_CODE = "process/waiting-in-user-code"
 ORDERS: dict[str, Any] = {"call": "read", "reads": "pipe:[7]", "idle": 90.0}
@@ -68,6 +68,20 @@ def test_a_store_of_its_own_for_which_one_more_was_planned_is_waited_at() -> Non
     report = judged(local(hosts, REDUCE, REDUCE, REDUCE))
     assert (roots(report), report.verdict) == ([], "incomplete")
     assert "rank 0 is hosting the store at train.py:8" in report.notes[0]
+
+
+def test_ranks_that_meet_at_different_ports_are_told_apart() -> None:
+    """Each chose its own, as where every process looks for one that is free."""
+    serves = Socket("LISTEN", "0.0.0.0", 45123)
+    hosts = process(0, RENDEZVOUS, call="clock_nanosleep", threads=("pt_tcpstore_uv",), sockets=(serves,))
+    report = judged(node(hosts, process(1, RENDEZVOUS, call="clock_nanosleep", threads=()), world_size=None))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert (
+        "rank 0 serves the store at port 45123, and rank 1 on the same host has no connection to it" in report.notes[0]
+    )
+    there = Socket("ESTABLISHED", "127.0.0.1", 50000, "127.0.0.1", 45123)
+    joins = process(1, RENDEZVOUS, call="poll", threads=(), sockets=(there,))
+    assert not any("45123" in note for note in judged(node(hosts, joins, world_size=None)).notes)
 
 
 PROGRAM = """

@@ -51,6 +51,15 @@ def test_ranks_that_were_spawned_in_one_task_do_not_have_its_number() -> None:
     assert jobs.inherited(job, seen) == {one.pid for one in spawned}
 
 
+@pytest.mark.parametrize("named", [None, 1, 2, 3])
+def test_whichever_process_is_named_all_that_were_spawned_are_ranks(named: int | None) -> None:
+    """The one that has not come so far is no child of a rank where --pid names what started them."""
+    spawned = [candidate(2, 1, {}, "2.13.0", True), candidate(3, 1, {}, "2.13.0", False)]
+    seen = scan(candidate(1, 0, {}, "2.13.0", False), *spawned)
+    (job,) = jobs.find(seen, None if named is None else FIRST + named)
+    assert {pid - FIRST: role for pid, (_, role) in job.members.items()} == {1: "launcher", 2: "rank", 3: "rank"}
+
+
 def test_ranks_of_their_own_keep_their_numbers() -> None:
     seen = scan(candidate(1, 0, told(0), "2.13.0", True), candidate(2, 0, told(0), "2.13.0", True))
     (job,) = jobs.find(seen)
