@@ -48,8 +48,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         fixes=(
             Fix.on(
                 nodes,
-                "Give accelerate launch the number of all machines together (num_processes in its configuration).",
-                commands=(f"accelerate launch --num_processes {total} --num_machines {len(nodes)} ...",),
+                "Give accelerate launch the number of all machines together (num_processes in its configuration): "
+                f"--num_processes {total} --num_machines {len(nodes)}.",
             ),
         ),
     )

@@ -21,7 +21,7 @@ See also
 network/port-filtered
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, names_of
 
@@ -30,6 +30,9 @@ MATTERS = "connections that begin while it is full get no answer"
 PREVENTS = "store used"
 LOOKS_AT = ("host.kernel_log",)
 RESTART = "yes"
+COUNT, MAX = "net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max"
+AMPLE = 1 << 20
+"""Entries: how many the table has room for by default goes by the machine's memory, 262,144 at most."""
 LOG = (
     Line(
         ("table full, dropping packet", "table full in netns"),
@@ -48,15 +51,23 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(f"{node.name}: the kernel's log: {lines[-1]}" for node, lines in full.items()),
             fixes=(
                 Fix.on(
-                    full,
-                    "Make it larger, or end what has so many connections.",
-                    commands=(
-                        "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
-                        "sysctl -w net.netfilter.nf_conntrack_max=1048576",
-                    ),
-                ),
+                    nodes,
+                    "Make it larger, as root, on the machine itself where these are containers; or end what has so "
+                    "many connections.",
+                    commands=(f"sysctl {COUNT} {MAX}", f"sysctl -w {MAX}={size}"),
+                )
+                for size, nodes in by_size(full).items()
             ),
         )
+
+
+def by_size(full: Iterable[Node]) -> dict[int, list[Node]]:
+    """The nodes by how large their tables should be: twice as large as they are, at least."""
+    found: dict[int, list[Node]] = {}
+    for node in full:
+        now = node.system.sysctls.get(MAX, "")
+        found.setdefault(max(AMPLE, 2 * int(now) if now.isdecimal() else 0), []).append(node)
+    return found
 
 
 def written(node: Node) -> list[str]:

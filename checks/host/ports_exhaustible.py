@@ -52,6 +52,7 @@ PREVENTS = "store reached"
 LOOKS_AT = ("host.limits",)
 USUAL = (32768, 60999)
 """Linux's default."""
+WIDER = (USUAL, (USUAL[0], 65535), (10000, 65535), (1024, 65535))
 EACH = 3
 """Ports of a rank without any peer: gloo's listener, the store, and one more for the next connection."""
 SAID = ("Cannot assign requested address", "EADDRNOTAVAIL")
@@ -72,7 +73,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"On {names_of(bad)} there are {counts} ports for outgoing connections{enough}.",
         severity="fail" if short else "warn",
         evidence=(line for node in bad for line in (evidence(node, world), *hit.get(node.name, ()))),
-        fixes=fixes(bad),
+        fixes=fixes(bad, world),
     )
 
 
@@ -81,14 +82,18 @@ def port_range(node: Node) -> tuple[int, int] | None:
 
 
 def width(node: Node) -> int | None:
-    """How many ports there are that the kernel hands out: those of the range that are not reserved."""
+    """How many ports there are that the kernel hands out."""
     known = port_range(node)
-    return known[1] - known[0] + 1 - sum(last - first + 1 for first, last in reserved(node)) if known else None
+    return room(node, *known) if known else None
 
 
-def reserved(node: Node) -> Iterator[tuple[int, int]]:
-    """The parts of the range in net.ipv4.ip_local_reserved_ports, which the kernel keeps in order and apart."""
-    low, high = port_range(node) or USUAL
+def room(node: Node, low: int, high: int) -> int:
+    """How many ports of a range are not reserved."""
+    return high - low + 1 - sum(last - first + 1 for first, last in reserved(node, low, high))
+
+
+def reserved(node: Node, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """The parts of a range in net.ipv4.ip_local_reserved_ports, which the kernel keeps in order and apart."""
     for part in node.limits.reserved_ports.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (not last or last.isdecimal()):
@@ -109,7 +114,7 @@ def most(node: Node, world: int) -> int:
 
 def evidence(node: Node, world: int) -> str:
     low, high = port_range(node) or USUAL
-    kept = some_of((f"{a}-{b}" if a < b else str(a) for a, b in reserved(node)), 4)
+    kept = some_of((f"{a}-{b}" if a < b else str(a) for a, b in reserved(node, low, high)), 4)
     but = f", and ip_local_reserved_ports keeps back {kept}" if kept else ""
     return (
         f"{node.name}: net.ipv4.ip_local_port_range is {low} to {high}{but}; {rank_count(node)} ranks here need "
@@ -117,11 +122,30 @@ def evidence(node: Node, world: int) -> str:
     )
 
 
-def fixes(bad: list[Node]) -> tuple[Fix, ...]:
-    narrow = [node for node in bad if (known := port_range(node)) and known[1] - known[0] < USUAL[1] - USUAL[0]]
-    if len(narrow) < len(bad):
-        command = 'sysctl -w net.ipv4.ip_local_port_range="10000 65535"'
-    else:
-        command = f'sysctl -w net.ipv4.ip_local_port_range="{USUAL[0]} {USUAL[1]}"'
-    text = "Widen the range, as root; what a firewall lets through has to be as wide."
-    return (Fix.on(bad, text, commands=(command,)),)
+def fixes(bad: list[Node], world: int) -> Iterator[Fix]:
+    """The narrowest of the wider ranges that has enough ports beside those that are reserved, on each node its own."""
+    ways: dict[tuple[str, ...], list[Node]] = {}
+    for node in bad:
+        ways.setdefault(commands(node, world), []).append(node)
+    for wider, nodes in ways.items():
+        if wider:
+            text = "Widen the range, as root; what a firewall lets through has to be as wide."
+        else:
+            text = "Keep fewer ports back in net.ipv4.ip_local_reserved_ports, or start fewer ranks there."
+        yield Fix.on(nodes, text, commands=wider)
+
+
+def commands(node: Node, world: int) -> tuple[str, ...]:
+    """None where no range has more than there is now, or enough. MASTER_PORT stays out of what the kernel hands out to
+    anybody."""
+    more = [pair for pair in WIDER if room(node, *pair) > max(width(node) or 0, least(node) - 1)]
+    if not more:
+        return ()
+    low, high = next((pair for pair in more if room(node, *pair) >= most(node, world)), more[-1])
+    settings = [f'net.ipv4.ip_local_port_range="{low} {high}"']
+    port = node.plan.master_port
+    if low <= port <= high and not any(first <= port <= last for first, last in reserved(node, low, high)):
+        settings.append(
+            f"net.ipv4.ip_local_reserved_ports={','.join(filter(None, (node.limits.reserved_ports, str(port))))}"
+        )
+    return (f"sysctl -w {' '.join(settings)}",)

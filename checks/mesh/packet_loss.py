@@ -23,7 +23,6 @@ See also
 mesh/slow-link, mesh/mtu-blackhole
 """
 
-import re
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
@@ -34,6 +33,7 @@ from distdoctor.check_api import (
     Node,
     blamed_for_links,
     data_interface,
+    link_graph,
     lossy_links,
     measured_links,
     open_firewall_fix,
@@ -48,11 +48,8 @@ MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
 PREVENTS = "store used"
 FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh.rtt_median",)
-HEAVY = 0.2
-"""The share of small segments sent again from which a node that went out of sight did so for that."""
 SHOWN = 8
 MAX_LINKS = 64
-RANDOM = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -65,23 +62,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield finding(cluster, nodes, sorted(links, key=share, reverse=True), unsure)
     for node in cluster.nodes:
         unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
-        if node.meeting.host_lost and any(heavy(rate.retransmitted, rate.segments) for rate in unmet):
+        if node.meeting.host_lost and any(rate.heavy_loss for rate in unmet):
             yield seen_alone(cluster, node)
-
-
-def heavy(retransmitted: int, segments: int) -> bool:
-    """Whether so much is lost that a node cannot be heard for seconds."""
-    return retransmitted >= max(3, HEAVY * segments)
 
 
 def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
     """Whether a node at an end of a link that loses much was lost in the middle of the check."""
-    ends = {
-        node
-        for link in links
-        if heavy(link.rate.retransmitted, link.rate.segments)
-        for node in (link.source, link.target)
-    }
+    ends = {node for link in links if link.rate.heavy_loss for node in (link.source, link.target)}
     lost = {key for node in cluster.nodes for key in node.meeting.lost}
     return any(node.meeting.host_lost or lost & {*node.keys} for node in ends)
 
@@ -89,7 +76,7 @@ def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
 def seen_alone(cluster: Cluster, node: Node) -> Finding:
     """What a node says that lost sight of the others, whose facts are not here."""
     unmet = (rate for rate in node.mesh.rates if rate.to not in cluster.by_key)
-    rates = [rate for rate in unmet if heavy(rate.retransmitted, rate.segments)]
+    rates = [rate for rate in unmet if rate.heavy_loss]
     others = tuple(dict.fromkeys(rate.to.partition(" ")[0] for rate in rates[:SHOWN]))
     return Finding.about(
         (node.name, *others),
@@ -107,7 +94,7 @@ def seen_alone(cluster: Cluster, node: Node) -> Finding:
 
 def rules(node: Node) -> tuple[str, ...]:
     """The rules of this node's packet filter that drop some packets and not others."""
-    return tuple(rule for chain in node.filter_chains for rule in chain.blocking_rules if RANDOM.search(rule))
+    return tuple(rule for chain in node.filter_chains for rule in chain.by_chance)
 
 
 def share(link: MeasuredLink) -> float:
@@ -127,10 +114,19 @@ def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink]
         unsure=unsure,
         evidence=(
             *(line(link) for link in links[:SHOWN]),
+            *unmade(cluster, nodes),
             *(f"{node.name}: its packet filter drops some: {rule}" for node in nodes for rule in rules(node)),
         ),
         fixes=(fix(cluster, node, number if unsure else 1) for number, node in enumerate(nodes[:MAX_LINKS], start=1)),
     )
+
+
+def unmade(cluster: Cluster, nodes: tuple[Node, ...]) -> Iterator[str]:
+    """The connections of these nodes that were not even made, of which that is explanation enough."""
+    for edge in link_graph(cluster).by_chance[:SHOWN]:
+        if edge.source in nodes or edge.target in nodes:
+            who = f"{edge.source.name} to {edge.target.name}"
+            yield f"{who}: a new connection got no answer for {edge.link.seconds:.1f} s"
 
 
 def line(link: MeasuredLink) -> str:

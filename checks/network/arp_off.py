@@ -9,12 +9,15 @@ the question, and forgets it again.
 Why it happens
 --------------
 Before anything is sent to an address of the own network, ARP asks all hosts there who has it. The host gives no answer
-where net.ipv4.conf.*.arp_ignore is 8, as on servers behind a load balancer, or where ARP is switched off on its card
-(`ip link set ... arp off`). With the latter it asks nobody either, and sends to its own hardware address.
+where net.ipv4.conf.*.arp_ignore is 8, as on servers behind a load balancer; where it is 1 or 2 (kube-proxy's strict
+ARP) and the address is on another of its interfaces than the one that is asked, such as a floating address on lo; or
+where ARP is switched off on its card (`ip link set ... arp off`). With the latter it asks nobody either, and sends to
+its own hardware address.
 
 Fix
 ---
-Let it answer: `ip link set dev eth0 arp on`, and 0 in net.ipv4.conf.all.arp_ignore and in that of the card.
+Let it answer: `ip link set dev eth0 arp on`, and 0 in net.ipv4.conf.all.arp_ignore and in that of the card; or have the
+address on the card itself.
 
 When it is harmless
 -------------------
@@ -50,6 +53,8 @@ PREVENTS = "master resolved"
 LOOKS_AT = ("everyone", "host.interfaces")
 NEVER = 8
 """arp_ignore: no answer for any address (the kernel's ip-sysctl.rst)."""
+OWN_ALONE = (1, 2)
+"""arp_ignore: none for the addresses of its other interfaces."""
 OFF = "(NOARP)"
 SILENT = ("no-answer",)
 UNHEARD = ("unreachable", *SILENT)
@@ -61,7 +66,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for name, address, length, how in silent_addresses(node):
             near = [one for one in cluster.peers(node) if one.host != node.host and beside(one, address, length)]
             links = list(unheard(cluster, node, address, length, how))
-            used = cluster.met and OFF not in how and address in (node.reached_at, node.gloo_address)
+            never = str(NEVER) in how.rpartition(" ")[2]
+            used = cluster.met and never and address in (node.reached_at, node.gloo_address)
             if links or (used and near):
                 yield finding(node, name, address, how, links)
                 break
@@ -85,6 +91,13 @@ def silent_addresses(node: Node) -> Iterator[tuple[str, str, int, str]]:
                 yield card.name, address, length, f"ARP is switched off on {card.name} {OFF}"
             elif card.arp_ignore == NEVER and ":" not in address:
                 yield card.name, address, length, f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {NEVER}"
+            elif card.arp_ignore in OWN_ALONE and ":" not in address:
+                # Peers look by this card for the addresses of other interfaces that are in its network, too.
+                how = f"net.ipv4.conf.{card.name}.arp_ignore or that of all is {card.arp_ignore}"
+                for other in node.interfaces:
+                    for elsewhere in other.addresses if other.name != card.name else ():
+                        if in_network(address, length, elsewhere):
+                            yield card.name, elsewhere, length, f"{elsewhere} is on {other.name}, and {how}"
 
 
 def unheard(
@@ -140,7 +153,8 @@ def finding(node: Node, name: str, address: str, how: str, links: list[tuple[Nod
     if OFF in how:
         command = f"ip link set dev {device} arp on"
     else:
-        setting = shlex.quote(f"net.ipv4.conf.{name}.arp_ignore=0")
+        # With slashes: a dot in the name (eth0.100) is one, then.
+        setting = shlex.quote(f"net/ipv4/conf/{name}/arp_ignore=0")
         command = f"sysctl -w net.ipv4.conf.all.arp_ignore=0 {setting}"
     return Finding.about(
         (node,),

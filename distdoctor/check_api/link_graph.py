@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
+from distdoctor.check_api.lossy_nodes import losing_nodes, lost_by_chance
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Link
@@ -57,6 +58,8 @@ class LinkGraph:
     """Links that worked at first, and were dead after some bytes."""
     misled: tuple[FailingLink, ...] = ()
     """Links that fail for one address only, while the same node is reached at another."""
+    by_chance: tuple[FailingLink, ...] = ()
+    """Links of nodes that lose so many packets that nothing else need be wrong with these."""
     doubled: tuple[FailingLink, ...] = ()
     """Links to or from an address that another host has as well: who is meant is not who is asked, or is answered."""
     isolated: tuple[Node, ...] = ()
@@ -113,6 +116,8 @@ def _built(cluster: Cluster) -> LinkGraph:
     cut: list[FailingLink] = []
     misled: list[FailingLink] = []
     doubled: list[FailingLink] = []
+    by_chance: list[FailingLink] = []
+    losing = losing_nodes(nodes, number_of)
     for number, node in enumerate(nodes):
         links = node.mesh.bad
         if not links:
@@ -126,7 +131,9 @@ def _built(cluster: Cluster) -> LinkGraph:
             outcome = link.outcome
             if link.accepted or link.errno in OWN_SHORTAGE:
                 continue  # whether its process answers, or the own one can ask, is no matter of the link
-            if link.dead_after is not None:
+            if losing & {node, nodes[target]} and lost_by_chance(node, nodes[target], link):
+                by_chance.append(FailingLink(node, nodes[target], link))
+            elif link.dead_after is not None:
                 cut.append(FailingLink(node, nodes[target], link))
             elif outcome == "stalled":
                 stalled.append(FailingLink(node, nodes[target], link))
@@ -158,6 +165,7 @@ def _built(cluster: Cluster) -> LinkGraph:
         cut=tuple(cut),
         misled=tuple(misled),
         doubled=tuple(doubled),
+        by_chance=tuple(by_chance),
     )
 
 

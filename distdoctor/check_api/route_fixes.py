@@ -107,7 +107,8 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
     network = shlex.quote(one.route.network)
     if one.kind == "reverse-path":
         text = f"On {who}, let {one.interface} take in what is answered by another interface (rp_filter: loose)."
-        setting = shlex.quote(f"net.ipv4.conf.{one.interface}.rp_filter=2")
+        # With slashes: a dot in the name (eth0.100) is one, then.
+        setting = shlex.quote(f"net/ipv4/conf/{one.interface}/rp_filter=2")
         return Fix(text, names, option, commands=(f"sysctl -w {setting}",))
     family = "-6 " if ":" in one.address else ""
     own = better_source(one.node, one.address)

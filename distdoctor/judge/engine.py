@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from distdoctor.judge import nccl_words
+from distdoctor.judge.as_root import with_root
 from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
@@ -115,6 +116,7 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         matters=matters,
         incomplete=check.incomplete,
         restart=finding.restart or check.restart,
+        fixes=tuple(with_root(fix, cluster) for fix in finding.fixes),
     )
 
 

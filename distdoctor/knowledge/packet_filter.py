@@ -41,7 +41,8 @@ def open_commands(
 
     ``hook`` input: connections from the peers to this host's ``port``; output: from this host to the peers' ``port``.
     ``port`` None: all ports. The way back of the same connections is opened too where a chain blocks it. Each command
-    puts its rule first in its chain. Empty where the rules were not readable or none of them blocks.
+    puts its rule first in its chain; firewalld is told to trust the peers. Empty where the rules were not readable or
+    none of them blocks.
     """
     if firewall is None or not firewall.readable:
         return ()
@@ -54,7 +55,7 @@ def open_commands(
             addresses = _of_version(peers, version)
             if addresses and chain.family in ("inet", "netdev", "ip" if version == 4 else "ip6"):
                 commands.append(_command(chain, addresses, version, port, way))
-    return tuple(commands)
+    return tuple(dict.fromkeys(commands))
 
 
 def _of_version(peers: Iterable[str], version: int) -> list[str]:
@@ -77,6 +78,9 @@ def _place(
 
 def _command(chain: FirewallChain, peers: Sequence[str], version: int, port: int | None, way: Direction) -> str:
     side = "saddr" if chain.hook == "input" else "daddr"
+    if (chain.tool, chain.table, chain.hook) == ("nft", "firewalld", "input"):
+        # Its tables are its own since 2.1 (flags owner): nft may not touch them.
+        return " ".join(("firewall-cmd --zone=trusted", *(f"--change-source={peer}" for peer in peers)))
     if chain.tool == "nft":
         place = " ".join(shlex.quote(part) for part in (chain.family, chain.table, chain.name))
         family = "ip" if version == 4 else "ip6"

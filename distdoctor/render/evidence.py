@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from distdoctor.model.sanitize import clean
 from distdoctor.render.words import fold, ranks
 
 OWN = "\0"
 """Stands for the node's own name in a text that is compared with those of other nodes."""
+_COMMAND = re.compile(r"`[^`]*`")
 
 
 def gathered(lines: Sequence[str], nodes: Sequence[str]) -> list[str]:
@@ -39,8 +41,14 @@ def without_own_name(text: str, node: str) -> str:
 
 
 def with_names(text: str, nodes: Iterable[str]) -> str:
-    """The text again, for all of ``nodes`` at once."""
-    return text.replace(OWN, fold(nodes))
+    """The text again, for all of ``nodes`` at once; a command in it is that of the first, so that it can be pasted."""
+    names = list(nodes)
+    if len(names) > 1:
+        first = clean(names[0])
+        text = _COMMAND.sub(
+            lambda it: f"{it[0].replace(OWN, first)} (the others alike)" if OWN in it[0] else it[0], text
+        )
+    return text.replace(OWN, fold(names))
 
 
 def _source(text: str) -> tuple[str, int | None]:

@@ -199,6 +199,17 @@ def test_the_way_back_is_opened_by_the_source_port() -> None:
     )
 
 
+def test_firewalld_is_told_itself_once_for_all_its_chains() -> None:
+    """A table of its own (flags owner) gives EPERM to everybody else's nft."""
+    rule = "reject with icmpx admin-prohibited"
+    chains = [FirewallChain("nft", "inet", "firewalld", n, "input", "accept", (rule,)) for n in ("raw_IN", "filter_IN")]
+    command = "firewall-cmd --zone=trusted --change-source=10.77.0.11 --change-source=10.77.0.12"
+    for port in (None, 29500):
+        assert open_commands(Firewall(True, None, tuple(chains)), "input", ["10.77.0.11", "10.77.0.12"], port) == (
+            command,
+        )
+
+
 def test_no_commands_where_nothing_was_seen_or_nothing_blocks() -> None:
     assert open_commands(None, "input", ["10.0.0.2"], 1) == ()
     assert open_commands(Firewall(False, "not root"), "input", ["10.0.0.2"], 1) == ()

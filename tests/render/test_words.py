@@ -58,6 +58,12 @@ def test_count() -> None:
 
 
 class TestEvidence:
+    def test_a_command_is_that_of_the_first_so_that_it_can_be_pasted(self) -> None:
+        lines = [f"h{n}: make `ssh -o BatchMode=yes h{n} true` work, of h{n}" for n in range(3)]
+        (told,) = gathered(lines, ["h0", "h1", "h2"])
+        assert told == "h[0-2]: make `ssh -o BatchMode=yes h0 true` (the others alike) work, of h[0-2]"
+        assert gathered(lines[:1], ["h0"]) == lines[:1]
+
     def test_equal_lines_are_gathered_and_the_minority_comes_first(self) -> None:
         lines = ["h0: uses eth0", "h1: uses eth0", "h2: uses docker0", "the store answers"]
         assert gathered(lines, ["h0", "h1", "h2"]) == [

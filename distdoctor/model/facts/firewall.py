@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+_BY_CHANCE = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,11 @@ class FirewallChain:
     limited: tuple[str, ...] = ()
     """The text of its rules that let in only so many connections, at once or in a time: the rest go on to those, or to
     its policy."""
+
+    @property
+    def by_chance(self) -> tuple[str, ...]:
+        """Those of its rules that drop some packets and not others that are like them."""
+        return tuple(rule for rule in self.blocking_rules if _BY_CHANCE.search(rule))
 
 
 @dataclass(frozen=True)

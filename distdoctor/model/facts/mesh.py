@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from distdoctor.model.facts.network import ConnectOutcome
 
+HEAVY = 0.2
+
 MAX_RATES = 8
 SAMPLED_PORTS = (2000, 5000, 10000, 15000, 20000, 25000, 30000, 40000, 50000, 60000)
 """Ports tried on a host on which a random one gives no answer."""
@@ -66,6 +68,12 @@ class LinkRate:
     """Segments sent in that time; 0 where the kernel does not tell."""
     rtt: float | None = None
     """The median round trip of these small messages, in seconds."""
+
+    @property
+    def heavy_loss(self) -> bool:
+        """Whether a fifth of the segments was sent again, and three at least: who is behind such a link may not be
+        heard for seconds, and a new connection to it may find none of its first packets answered."""
+        return self.retransmitted >= max(3, HEAVY * self.segments)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ It has no case in the lab: what each machine has is told by the GPUs that torch 
 
 from __future__ import annotations
 
-from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone, on_each
 from tests.facts_builder import met, rank_node, with_gpus, with_variables
 
 CHECK = "environment/accelerate-processes"
@@ -34,18 +34,13 @@ LOOK_ALIKES = [
     LookAlike("half of them, by torchrun", lambda: machines(8, 8)),
 ]
 
-CURES = [
-    Cure(
-        "the total",
-        lambda: machines(8, 8, **BY_ACCELERATE),
-        {
-            node: {"commands": ("accelerate launch --num_processes 16 --num_machines 2 ...",)}
-            for node in ("host0", "host1")
-        },
-        only=True,
-    ),
-]
+CURES = [Cure("the total", lambda: machines(8, 8, **BY_ACCELERATE), on_each(BOTH, {}), only=True)]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_the_total_is_told() -> None:
+    (fix,) = fixes(*machines(8, 8, **BY_ACCELERATE))
+    assert "--num_processes 16 --num_machines 2" in fix.text and "..." not in fix.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distdoctor.model.facts import KernelLine
-from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, with_host, with_identity
 
 CHECK = "host/conntrack-full"
@@ -23,7 +23,25 @@ ROWS = [
     Row("of this container", lambda: written(OWN), ("host1",), "warn", together=True),
 ]
 
+
+def as_large_as(entries: str) -> Facts:
+    zero, one = written(None)
+    return zero, with_host(one, sysctls={"net.netfilter.nf_conntrack_max": entries} if entries else {})
+
+
+def to(entries: int) -> dict[str, dict[str, tuple[str, ...]]]:
+    what = "net.netfilter.nf_conntrack"
+    return {"host1": {"commands": (f"sysctl {what}_count {what}_max", f"sysctl -w {what}_max={entries}")}}
+
+
+CURES = [
+    Cure("a small table", lambda: as_large_as("262144"), to(1 << 20)),
+    Cure("a large one is not made smaller", lambda: as_large_as("4000000"), to(8_000_000)),
+    Cure("its size is not known", lambda: as_large_as(""), to(1 << 20)),
+]
+
 LOOK_ALIKES = [LookAlike("of another container", lambda: written(OTHER))]
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

@@ -19,6 +19,12 @@ def reserved(ports: str) -> Facts:
     return on((1,), port_range=(32768, 60999), reserved_ports=ports)
 
 
+def each_its_own() -> Facts:
+    """One has a narrow range, of the other nearly all is kept back."""
+    a, _ = on((0,), port_range=(50000, 50003))
+    return a, reserved("30000-61000")[1]
+
+
 ROWS = [
     Row("4 ports", lambda: on((1,), port_range=(50000, 50003)), ("host1",), together=True),
     Row("8 ports, and none left", no_ports, ("host1",), together=True),
@@ -39,7 +45,28 @@ CURES = [
     Cure(
         "ports beyond those that are reserved",
         lambda: reserved("32768-60990"),
-        {"host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="10000 65535"',)}},
+        {"host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="32768 65535"',)}},
+    ),
+    Cure(
+        "and beyond all above it, where MASTER_PORT is",
+        lambda: reserved("80,30000-65530"),
+        {
+            "host1": {
+                "commands": (
+                    'sysctl -w net.ipv4.ip_local_port_range="10000 65535" '
+                    "net.ipv4.ip_local_reserved_ports=80,30000-65530,29500",
+                )
+            }
+        },
+    ),
+    Cure("fewer are reserved, where that leaves none", lambda: reserved("1024-65530"), {"host1": {}}),
+    Cure(
+        "each node what it lacks",
+        each_its_own,
+        {
+            "host0": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="32768 60999"',)},
+            "host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="32768 65535"',)},
+        },
     ),
     Cure(
         "the wide range", no_ports, {"host1": {"commands": ('sysctl -w net.ipv4.ip_local_port_range="32768 60999"',)}}

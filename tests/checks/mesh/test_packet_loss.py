@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distdoctor.model.facts import ConnectOutcome, Link
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import into, measured, out_of
 from tests.facts_builder import blocking, judged, with_meeting, with_network
@@ -36,7 +37,28 @@ def out_of_sight() -> Facts:
     return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True, ended=True), c
 
 
+def one_of_four(*rules: str, outcome: ConnectOutcome = "no-answer") -> Facts:
+    """host2 loses a third of what comes, and a connection of host1's to it was not even made."""
+    facts = []
+    for one in measured(4, lossy=into(2, 4) | out_of(2, 4)):
+        assert one.mesh is not None
+        rates = tuple(replace(r, retransmitted=30) if r.retransmitted else r for r in one.mesh.rates)
+        facts.append(replace(one, mesh=replace(one.mesh, rates=rates)))
+    a, b, c, d = facts
+    assert b.mesh is not None
+    rates = tuple(rate for rate in b.mesh.rates if rate.to != c.key)
+    dead = Link(c.key, "10.77.0.12", 40000, ("gloo", "nccl", "primary"), outcome, seconds=3.0)
+    b = replace(b, mesh=replace(b.mesh, rates=rates, good=2, bad=(dead,)))
+    return a, b, with_network(c, firewall=blocking(*rules)) if rules else c, d
+
+
+BY_CHANCE = "numgen random mod 100 < 30 drop"
+SHUT = "ip saddr 10.77.0.11 tcp dport != 29500 drop"
+
 ROWS = [
+    Row("a third is lost, and a connection with it", one_of_four, ("host2",), "warn", together=True),
+    Row("the same by rule", lambda: one_of_four(BY_CHANCE), ("host2",), "warn", together=True),
+    Row("payloads are lost", lambda: one_of_four(outcome="stalled"), ("host2",), "warn", together=True),
     Row("loss, two nodes", lambda: measured(2, lossy=[(0, 1), (1, 0)]), BOTH, "warn", "one-of", together=True),
     Row("loss, by rule", lossy_by_rule, ("host1",), "warn", together=True),
     Row("loss, one node", lambda: measured(3, lossy=into(2, 3) | out_of(2, 3)), ("host2",), "warn", together=True),
@@ -74,3 +96,20 @@ def test_a_node_that_goes_out_of_sight_for_it_is_no_failure_of_its_own() -> None
 def test_alone_too_it_knows_that_its_links_lose_packets() -> None:
     (root,) = judged(with_network(out_of_sight()[1], master_name="host0")).roots
     assert (root.check, root.blame, set(root.nodes)) == (CHECK, "one-of", {"host0", "host1", "host2"})
+
+
+def test_what_shuts_a_port_is_told_beside_the_loss() -> None:
+    found = {one.check: one.nodes for one in judged(*one_of_four(BY_CHANCE, SHUT)).roots}
+    assert found == {CHECK: ("host2",), "mesh/one-way": ("host2",)}
+
+
+def test_who_answers_with_a_reset_does_not_lose_it() -> None:
+    assert {one.check for one in judged(*one_of_four(outcome="refused")).roots} == {CHECK, "mesh/one-way"}
+
+
+def test_loss_at_its_peer_does_not_explain_a_silent_link_of_others() -> None:
+    a, b, c, d = one_of_four()
+    assert b.mesh is not None
+    to_d = replace(b.mesh.bad[0], to=d.key, address="10.77.0.13")
+    b = replace(b, mesh=replace(b.mesh, bad=(to_d,)))
+    assert {one.check for one in judged(a, b, c, d).roots} == {CHECK, "mesh/one-way"}

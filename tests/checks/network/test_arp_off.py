@@ -7,7 +7,16 @@ from typing import Any
 
 from distdoctor.model.facts import Link, NodeFacts
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import blocking, healthy, outside, waited_in_vain, with_host, with_mesh, with_network
+from tests.facts_builder import (
+    blocking,
+    healthy,
+    outside,
+    waited_in_vain,
+    with_host,
+    with_master,
+    with_mesh,
+    with_network,
+)
 
 CHECK = "network/arp-off"
 NOARP: dict[str, Any] = {"no_arp": True}
@@ -90,7 +99,19 @@ def apart() -> Facts:
     return a, with_host(b, interfaces=(lo, replace(eth0, addresses=("10.88.0.11",))))
 
 
+def floating(how: int, at: str = "10.77.0.50", outcome: str = "unreachable") -> Facts:
+    """MASTER_ADDR is an address on lo of node 0, which answers for it on eth0 or, by arp_ignore, does not."""
+    a, b = healthy(2)
+    a, b = with_master(carded(a, arp_ignore=how), at, own=True), with_master(b, at)
+    assert a.host is not None
+    lo, eth0 = a.host.interfaces
+    lo = replace(lo, addresses=("127.0.0.1", at), prefix_lengths=(8, 32))
+    return waited_in_vain(with_host(a, interfaces=(lo, eth0))), outside(b, outcome, errno=113)
+
+
 ROWS = [
+    Row("node 0 answers for its card alone, and the master is on lo", lambda: floating(1), ("host0",), together=True),
+    Row("the same for askers of its network", lambda: floating(2), ("host0",), together=True),
     Row("node 0 answers no request", lambda: master(DEAF), ("host0",), together=True),
     Row("node 0 has no ARP", lambda: master(NOARP), ("host0",), together=True),
     Row("nor is it waited for", lambda: master(DEAF, **SILENT), ("host0",), together=True),
@@ -105,6 +126,8 @@ LOOK_ALIKES = [
     LookAlike("no peer is in its network", apart),
     LookAlike("a card without ARP that reaches all", lambda: lucky(NOARP)),
     LookAlike("it answers for its own address", lambda: master({"arp_ignore": 1}), "network/master-unreachable"),
+    LookAlike("it answers for all of its addresses", lambda: floating(0), "network/master-unreachable"),
+    LookAlike("nobody asks its card for that one", lambda: floating(1, "10.99.0.50"), "network/master-unreachable"),
     LookAlike("a packet filter", filtered, "network/port-filtered"),
     LookAlike("behind a gateway", in_another_network, "network/master-unreachable"),
     LookAlike("a tunnel", tunnel, "network/master-unreachable"),
@@ -114,7 +137,7 @@ CURES = [
     Cure(
         "it answers",
         lambda: master(DEAF),
-        {"host0": {"commands": ("sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.eth0.arp_ignore=0",)}},
+        {"host0": {"commands": ("sysctl -w net.ipv4.conf.all.arp_ignore=0 net/ipv4/conf/eth0/arp_ignore=0",)}},
         only=True,
         unsaid=("firewall",),
     ),

@@ -241,7 +241,7 @@ CURES = [
     Cure(
         "a reverse path filter",
         reverse_path,
-        {"host0": {"commands": ("sysctl -w net.ipv4.conf.eth0.rp_filter=2",)}},
+        {"host0": {"commands": ("sysctl -w net/ipv4/conf/eth0/rp_filter=2",)}},
         only=True,
         unsaid=NO_FILTER,
     ),
