@@ -57,7 +57,10 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
     if root is None:
         symptoms += ends
-    return Reading(root and _of_row(root, rows), others, tuple(symptoms), tuple(noise))
+    if root is not None:
+        by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
+        root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
+    return Reading(root, others, tuple(symptoms), tuple(noise))
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:
@@ -220,6 +223,16 @@ def _of_row(root: Match, rows: Sequence[Match]) -> Match:
         return root
     rank, local_rank, host = whose.pop()
     return replace(root, who=replace(root.who, rank=rank, local_rank=local_rank, host=root.who.host or host))
+
+
+def _on_host(root: Match, told: Iterable[Match], by_name: str | None) -> Match:
+    """``root`` with the host on which torchrun's tables in the same log have its rank, where at most the name of its
+    file (``by_name``) says another."""
+    rows = [row.who for row in told if row.source == root.source and row.values.get("row")]
+    hosts = {who.host for who in rows if who.rank is not None and who.rank == root.who.rank} - {None}
+    if root.ranks or len(hosts) != 1 or root.who.host not in (None, by_name):
+        return root
+    return replace(root, who=replace(root.who, host=hosts.pop()))
 
 
 def _speaker(match: Match) -> tuple[object, ...]:

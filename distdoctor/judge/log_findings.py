@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from distdoctor.judge import log_notes
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
 from distdoctor.judge.log_jobs import by_job
 from distdoctor.judge.log_tries import last_try
-from distdoctor.model.facts.logs import LogFacts, LogSource, Match
+from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
 
@@ -23,8 +24,6 @@ MOST = 4096
 NAMED = 8
 """Ranks that a sentence names."""
 WORST: tuple[Verdict, ...] = ("fail", "incomplete", "warn", "pass")
-NOTES = 3
-"""Files of a kind that the notes name."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     logs, earlier = last_try(every)
     reading = read(logs, known)
     reading = replace(reading, noise=(*reading.noise, *earlier))
-    notes = [*_of_earlier(replace(logs, matches=earlier), known), *_unread(logs)]
+    notes = [*_of_earlier(replace(logs, matches=earlier), known), *log_notes.unread(logs)]
     if reading.root is not None:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
@@ -115,41 +114,16 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
-        return LogJudgement("incomplete", (), candidates, (_cannot_tell(symptoms), *notes), reading=reading)
-    return replace(_without_failure(logs, notes), reading=reading)
+        notes = [_cannot_tell(symptoms), *log_notes.silent(logs), *notes]
+        return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
+    verdict, ended = log_notes.without_failure(logs)
+    return LogJudgement(verdict, (), (), (*ended, *notes), reading=reading)
 
 
 def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
     """What ended the try before the last one, where there was one."""
     root = read(replace(logs, sources=()), known).root if logs.matches else None
     return [] if root is None else [f"an earlier try is not judged; it ended with {root.check}: {_told(root)[:300]}"]
-
-
-def _without_failure(logs: LogFacts, notes: list[str]) -> LogJudgement:
-    read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
-    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in read_ones if not source.done]
-    verdict: Verdict = "warn" if ended else "pass"
-    # What could not be read may be where the failure is.
-    nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
-    return LogJudgement("incomplete" if logs.notes or nothing else verdict, (), (), (*ended[:3], *notes))
-
-
-def _end_of(source: LogSource) -> str:
-    if not source.last:
-        return f"it ends at line {source.lines}, and no line near its end says what it did"
-    doing = "starting up" if source.starting else "doing"
-    return f"it ends at line {source.lines}, last seen {doing}: {source.last}"
-
-
-def _unread(logs: LogFacts) -> list[str]:
-    """What was not read, and why."""
-    binary = [f"{source.name}: no text, not looked at" for source in logs.sources if source.kind == "binary"]
-    return [*_first_of(logs.notes), *_first_of(binary)]
-
-
-def _first_of(notes: Sequence[str]) -> list[str]:
-    more = [f"and {len(notes) - NOTES} more files like this"] if len(notes) > NOTES + 1 else []
-    return [*notes[: NOTES if more else None], *more]
 
 
 # -- findings --------------------------------------------------------------------------------------------------------
@@ -202,8 +176,13 @@ def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:
 def _told(match: Match) -> str:
     who = f"rank {match.who.rank}: " if match.who.rank is not None else ""
     often = f" ({match.count} times)" if match.count > 1 else ""
-    place = f"{match.source}:{match.line}" if match.line else match.source
+    place = f"{match.source}:{_line(match)}" if match.line else match.source
     return f"{place}: {who}{match.text}{often}"
+
+
+def _line(match: Match) -> int:
+    """Where it stands in its file, which may have its newest line first."""
+    return int(match.values.get("at", match.line))
 
 
 def _summary(match: Match) -> str:
@@ -217,7 +196,7 @@ def _summary(match: Match) -> str:
             f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}"[:400].rstrip(".")
             + "."
         )
-    place = f"{match.source}, line {match.line}," if match.line else match.source
+    place = f"{match.source}, line {_line(match)}," if match.line else match.source
     also = f"; {match.why}" if _unexplained(match) else ""
     return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."
 
@@ -294,5 +273,5 @@ def _candidate(check: Check, match: Match) -> Candidate:
 
 def _cannot_tell(symptoms: Sequence[Match]) -> str:
     match = next((match for match in symptoms if not match.compared), symptoms[0])
-    where = f"{match.source}:{match.line}"
+    where = f"{match.source}:{_line(match)}"
     return f"this shows that the job failed ({where}), not why: {match.text[:200]}"

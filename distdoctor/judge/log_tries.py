@@ -10,6 +10,10 @@ from distdoctor.model.facts.logs import LogFacts, Match
 
 _ATTEMPT = re.compile(r"(?P<run>.*?)(?:^|/)attempt_(?P<number>\d{1,6})/\d{1,6}/[^/]+$", re.S)
 """The folders of torchrun's --log-dir: one for each run of a node's launcher, in it one for each start of its ranks."""
+_NUMBERED = re.compile(
+    r"(?P<run>.*?(?:^|[/._-]))(?:try|attempt|retry|restart)[._-]?(?P<number>\d{1,4})(?:[/._-].*)?$", re.S | re.I
+)
+"""Folders or files that a script around the job has numbered by its tries."""
 
 
 def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
@@ -40,7 +44,7 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
 
 
 def _attempt(name: str) -> tuple[str, int] | None:
-    found = _ATTEMPT.fullmatch(name)
+    found = _ATTEMPT.fullmatch(name) or _NUMBERED.fullmatch(name)
     return (found["run"], int(found["number"])) if found else None
 
 

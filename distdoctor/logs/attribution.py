@@ -15,6 +15,8 @@ _NOBODY = Who()
 _YEAR = 1972
 """Stands for the year where a line gives none; a leap year, so that every day of it exists."""
 _ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
+_PROGRAM = r"(?!kernel|systemd|slurm|earlyoom)[\w./-]{1,32}\[(?P<pid>\d{1,9})\]: "
+"""Before what a job's program says; what daemons say is known by their names."""
 _PREFIXES = tuple(
     (starts, re.compile(pattern))
     for starts, pattern in (
@@ -53,7 +55,7 @@ _PREFIXES = tuple(
         (
             "[0",
             r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
-            r"(?:Z|[+-]\d\d:?\d\d)?\]?,? ?(?:[-|] ?)?",
+            r"(?:Z|[+-]\d\d:?\d\d)?\]?,?[ \t]?(?:[-|] ?)?",
         ),
         # vLLM
         ("a", r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?"),
@@ -62,8 +64,17 @@ _PREFIXES = tuple(
         (
             "<a",
             r"(?:<\d{1,3}>)?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?P<host>[A-Za-z0-9][\w.-]{0,63}) "
-            r"(?=[\w./-]{1,32}(?:\[\d{1,9}\])?: )",  # syslog's and the journal's
+            rf"(?:{_PROGRAM}|(?=[\w./-]{{1,32}}(?:\[\d{{1,9}}\])?: ))",  # syslog's and the journal's
         ),
+        # the same behind a time of another form, as rsyslog and journalctl -o short-iso write it
+        (
+            "a0",
+            r"(?!(?:TRACE|DEBUG|INFO|NOTICE|WARN\w*|ERR\w*|CRIT\w*|FATAL) )"
+            r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}) "
+            rf"(?:{_PROGRAM}|(?=(?:kernel|systemd|slurm\w{{1,8}})(?:\[\d{{1,9}}\])?: ))",
+        ),
+        # CloudWatch's, of a stream: aws logs tail
+        ("a0", r"(?:[\w.-]{1,200}/)?(?P<host>algo-\d{1,5})[-/][\w-]{1,64} (?=.)"),
         # Open MPI
         (
             "[",

@@ -6,10 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distdoctor.logs import error_file, json_lines, places, reader, settings, tracebacks, tries, watchdogs
+from distdoctor.logs import (
+    error_file,
+    file_names,
+    json_lines,
+    newest_first,
+    places,
+    reader,
+    settings,
+    tracebacks,
+    tries,
+    watchdogs,
+)
 from distdoctor.logs.log_file import LogFile
 from distdoctor.logs.matches import Matches
 from distdoctor.logs.places import Places
@@ -48,6 +60,7 @@ class Collector:
         self._facts: dict[str, NodeFacts] = {}
         self._dumps: list[Dump] = []
         self._places: dict[str, Places] = {}
+        self._named: dict[str, Who] = {}
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
 
     @property
@@ -57,7 +70,9 @@ class Collector:
 
     def collect(self, paths: Iterable[Path]) -> Collected:
         """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
-        for source in reader.oldest_first(reader.find(paths)):
+        found = reader.oldest_first(reader.find(paths))
+        self._named = file_names.whose(encodable(source.name) for source in found)
+        for source in found:
             self.add(source)
         return self.collected()
 
@@ -80,9 +95,11 @@ class Collector:
     def log(self, name: str, kind: str) -> LogFile:
         """A log, to be fed with what is in it."""
         where = self._places.setdefault(encodable(name), Places())
-        return LogFile(
+        log = LogFile(
             name, kind, self._scanner, self._matches.keep, self._exceptions, self._since, self._hear, where.hear
         )
+        log.named(self._named.get(log.name, Who()))
+        return log
 
     def end(self, log: LogFile) -> None:
         """Nothing more comes of it."""
@@ -116,12 +133,17 @@ class Collector:
                 self._facts[one.key] = one
             self._sources.append(LogSource(encodable(source.name), kind))
         elif json_lines.is_array(raw.peek(reader.HEAD)[: reader.HEAD]):
-            self._read(source, kind, [json_lines.array_as_text(raw.read(json_lines.ARRAY)), *reader.blocks(raw)])
+            text = json_lines.array_as_text(raw.read(json_lines.ARRAY))
+            numbers: Sequence[int] = ()
+            if newest_first.begins(text[: reader.HEAD]):
+                text, numbers = newest_first.turned(text)
+            self._read(source, kind, [text, *reader.blocks(raw)], numbers)
         else:
-            self._read(source, kind, reader.blocks(raw))
+            self._read(source, kind, *_oldest_first(reader.blocks(raw)))
 
-    def _read(self, source: reader.Source, kind: str, blocks: Iterable[bytes]) -> None:
+    def _read(self, source: reader.Source, kind: str, blocks: Iterable[bytes], numbers: Sequence[int] = ()) -> None:
         log = self.log(source.name, kind)
+        log.numbers = numbers
         try:
             for block in blocks:
                 log.feed(block)
@@ -153,6 +175,22 @@ class Collector:
             yield "the watchdogs of all ranks", "watchdogs", lines
         if lines := self._settings.compared():
             yield "what NCCL says of itself", "settings", lines
+
+
+def _oldest_first(blocks: Iterator[bytes]) -> tuple[Iterable[bytes], Sequence[int]]:
+    """The blocks of a log in the order in which it was written, and where their lines stand in it where that is
+    another."""
+    first = next(blocks, b"")
+    if not newest_first.begins(first[: reader.HEAD]):
+        return chain([first], blocks), ()
+    read, size = [first], len(first)
+    for block in blocks:
+        read.append(block)
+        size += len(block)
+        if size > newest_first.LARGEST:
+            return chain(read, blocks), ()
+    text, numbers = newest_first.turned(b"".join(read))
+    return [text], numbers
 
 
 @lru_cache(maxsize=1)

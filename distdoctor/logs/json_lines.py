@@ -6,28 +6,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from time import gmtime, strftime
 from typing import Any
 
 ARRAY = 64 << 20
 """Bytes of an array that are read."""
-TEXTS = ("message", "msg", "event", "log", "text", "MESSAGE", "textPayload", "line")
+TEXTS = ("message", "msg", "event", "log", "text", "MESSAGE", "textPayload", "line", "body")
 """Where the text stands: logging's formatters and bunyan; structlog; Docker's json-file; loguru; journald; others."""
 RAISED = ("exception", "exc_info", "exc_text", "stack_info", "stack_trace", "traceback", "stack", "error")
 """Where an exception stands beside it."""
 WHO = {
     "rank": ("rank", "global_rank", "rank_id"),
     "local_rank": ("local_rank",),
-    "host": ("host", "hostname", "node", "node_name", "_HOSTNAME"),
-    "time": ("timestamp", "time", "@timestamp", "asctime", "ts"),
+    "host": ("host", "hostname", "node", "node_name", "_HOSTNAME", "pod", "pod_name", "k8s.pod.name", "logStreamName"),
+    "time": ("timestamp", "time", "@timestamp", "asctime", "ts", "__REALTIME_TIMESTAMP"),
 }
-_INNER = ("jsonPayload", "record", "extra", "fields", "kubernetes")
-"""Objects within it that hold some of these."""
+_INNER = (
+    *("jsonPayload", "record", "extra", "fields", "kubernetes", "labels", "resource", "resources", "attributes"),
+    *("_source", "content"),
+)
+"""Objects within it that hold some of these, or in their own ``labels``."""
 _LINE = re.compile(rb'^\{[ \t]?"[^\n]*\}[ \t]*\r?$', re.M)
 _KEY = re.compile(rb'"(?:%s)"[ \t]{0,4}:[ \t]{0,4}"' % "|".join(TEXTS).encode())
-_ARRAY = re.compile(rb"\s*\[\s*\{\s*\"")
+_ARRAY = re.compile(rb"\s*(?:\{\s*\"(?:events|hits|logs|data)\"\s*:\s*)?\[\s*\{\s*\"")
 _OBJECT = re.compile(r"[\s,]*(?=\{)")
-_TIMED = re.compile(rb'"(?:timestamp|@timestamp|receiveTimestamp|time|ts|asctime)"\s*:')
-_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+_TIMED = re.compile(rb'"(?:timestamp|@timestamp|receiveTimestamp|time|ts|asctime|__REALTIME_TIMESTAMP)"\s*:')
+_HOST = re.compile(r"(?:[\w.-]{1,200}/)?([A-Za-z0-9][\w.-]{0,63})")
+"""Of a log stream, what is behind the job's name."""
+_EPOCH = re.compile(r"(\d{10})(?:(\d{3})(?:\d{3}){0,2})?(?:\.(\d{1,3})\d*)?")
+"""Seconds since 1970, also as that many milliseconds, microseconds, nanoseconds."""
+COLOURS = r"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])"
+"""What a terminal takes for colours and the like."""
+_COLOURS = re.compile(COLOURS)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 _ENDS = re.compile(r"[\r\n]+")
 
@@ -96,9 +106,10 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
 
 
 def _said(value: Any, wrapped: bool = False) -> str | None:
-    said = _first(value, TEXTS) if isinstance(value, dict) else None
+    said = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
     if said is None:
         return None
+    said = _COLOURS.sub("", said) if "\x1b" in said else said
     if said.startswith("{") and not wrapped:
         said = text_of(said, wrapped=True) or said
     raised = [text for name in RAISED if (text := _text(value.get(name))) and text not in said]
@@ -108,22 +119,34 @@ def _said(value: Any, wrapped: bool = False) -> str | None:
 
 def _before(value: Mapping[str, Any]) -> str:
     """In the words that the readers of prefixes know."""
-    found = {kind: _first(value, names, (str, int)) for kind, names in WHO.items()}
-    time, host = _TIME.match(found["time"] or ""), _HOST.fullmatch(found["host"] or "")
+    found = {kind: _first(value, names, (str, int, float)) for kind, names in WHO.items()}
+    time, host = _time(found["time"] or ""), _HOST.fullmatch(found["host"] or "")
     parts = [
-        f"[{time[0]}] " if time else "",
-        f"[host={host[0]}] " if host else "",
+        f"[{time}] " if time else "",
+        f"[host={host[1]}] " if host else "",
         f"[rank{found['rank']}]: " if (found["rank"] or "").isdecimal() else "",
         f"[local_rank{found['local_rank']}]: " if (found["local_rank"] or "").isdecimal() else "",
     ]
     return "".join(parts)
 
 
-def _first(value: Mapping[str, Any], names: tuple[str, ...], kinds: type | tuple[type, ...] = str) -> str | None:
-    inner = (one for one in map(value.get, _INNER) if isinstance(one, dict))
+def _time(text: str) -> str:
+    """A time as lines begin with it; empty where ``text`` is none."""
+    told, epoch = _TIME.match(text), _EPOCH.fullmatch(text)
+    if told is not None or epoch is None:
+        return told[0] if told is not None else ""
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(int(epoch[1]))) + f".{epoch[2] or epoch[3] or 0}"
+
+
+def _first(value: Mapping[str, Any], names: tuple[str, ...], kinds: tuple[type, ...]) -> str | None:
+    inner = [one for one in map(value.get, _INNER) if isinstance(one, dict)]
+    inner += [one["labels"] for one in inner if isinstance(one.get("labels"), dict)]
     for place in (value, *inner):
         for name in names:
             found = place.get(name)
+            if isinstance(found, list):  # journald gives a text with colours in it as its bytes
+                whole = all(isinstance(one, int) and 0 <= one < 256 for one in found)
+                found = bytes(found).decode("utf-8", "replace") if whole else None
             if isinstance(found, kinds) and found != "":
                 return str(found)
     return None

@@ -47,8 +47,14 @@ class LogFile:
         self._since, self._now = since, None if since is None else -1.0
         self._search = scanner.begin()
         self._hear, self._place = hear, place
+        self.numbers: Sequence[int] = ()
+        """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
         self._logged = False
         """Whether the last exception was written by a program's logger."""
+
+    def named(self, who: Who) -> None:
+        """Whom its name says that it is from, beside the names of the other files."""
+        self._file = attribution.within(who, self._file)
 
     def feed(self, block: bytes) -> None:
         """What comes next in it, to the end of a line."""
@@ -103,6 +109,8 @@ class LogFile:
         return self._now < 0 or not attribution.earlier(self._now, self._since)
 
     def _keep(self, match: Match) -> None:
+        if match.line <= len(self.numbers):
+            match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
         self._kept_by(self._tries.of(match))
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from distdoctor.logs import json_lines
+from distdoctor.logs.beside import is_beside
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
@@ -32,7 +33,7 @@ pack to a twentieth, at most to a hundredth; what packs smaller says nothing, an
 MAX_FILES = 20_000
 """More than a job leaves; who names a whole file system is told so."""
 
-_ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = re.compile(json_lines.COLOURS.encode())
 _KERNEL = re.compile(
     rb"^(?:<\d+>)?\[ *\d+\.\d{3,6}\]|^\d,\d+,\d+,[-c]|\bkernel: |^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d", re.M
 )
@@ -44,9 +45,6 @@ _DUMPED = (b"entries", b"pg_config", b"pg_status")
 """Names of what a flight recorder's dump holds, near its beginning."""
 _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 """Bytes that no text has."""
-NOT_WRITTEN_TO: tuple[str, ...] = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".py")
-NOT_WRITTEN_TO += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml")
-"""How the names of files end that lie beside a job's logs: read like these, but not asked how they end."""
 _FACTS = re.compile(rb'\{\s*(?:"distdoctor"\s*:\s*"[^"]{1,40}"\s*,\s*)?"facts"\s*:\s*\[\s*\{')
 """How a facts file begins; what says so at its end may be far behind."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
@@ -145,7 +143,7 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     kind = kind_of(head)
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
-    beside = not source.given and kind == "log" and source.name.endswith(NOT_WRITTEN_TO)
+    beside = not source.given and kind == "log" and is_beside(source.name)
     return "beside" if beside and not (json_lines.is_log(head) or json_lines.is_array(head)) else kind, raw
 
 

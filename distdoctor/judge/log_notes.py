@@ -1,0 +1,65 @@
+"""What the notes say of logs: how those without a failure end, which say nothing, what was not read. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from distdoctor.model.facts.logs import LogFacts, LogSource
+from distdoctor.model.report import Verdict
+
+MOST = 3
+"""Files of a kind that the notes name."""
+_STREAM = re.compile(r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$")
+
+
+def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job."""
+    read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
+    names = {source.name for source in read_ones}
+    last = [source for source in read_ones if source.part_of not in names]  # of a log that was rotated
+    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in last if not source.done]
+    verdict: Verdict = "warn" if ended else "pass"
+    # What could not be read may be where the failure is.
+    nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
+    return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
+
+
+def silent(logs: LogFacts) -> list[str]:
+    """The few logs that end in the midst of the work, without a word of what others tell: who wrote them may have ended
+    first, or been ended from outside."""
+    told = {_process(match.source) for match in logs.matches if match.shows not in ("noise", "hint")}
+    quiet = [
+        source
+        for source in logs.sources
+        if source.kind == "log" and source.progress and not source.done and _process(source.name) not in told
+    ]
+    if not 0 < len(quiet) <= max(MOST, len(told)):
+        return []
+    more = f", and {len(quiet) - MOST} more like it" if len(quiet) > MOST else ""
+    return [f"{one.name} says nothing of a failure; {_end_of(one)}" for one in quiet[: MOST - 1]] + [
+        f"{one.name} says nothing of a failure; {_end_of(one)}{more}" for one in quiet[MOST - 1 : MOST]
+    ]
+
+
+def unread(logs: LogFacts) -> list[str]:
+    """What was not read, and why."""
+    binary = [f"{source.name}: no text, not looked at" for source in logs.sources if source.kind == "binary"]
+    return [*_first_of(logs.notes), *_first_of(binary)]
+
+
+def _process(name: str) -> str:
+    """A file's name without what tells its two streams apart."""
+    return _STREAM.sub("", name)
+
+
+def _end_of(source: LogSource) -> str:
+    if not source.last:
+        return f"it ends at line {source.lines}, and no line near its end says what it did"
+    doing = "starting up" if source.starting else "doing"
+    return f"it ends at line {source.lines}, last seen {doing}: {source.last}"
+
+
+def _first_of(notes: Sequence[str]) -> list[str]:
+    more = [f"and {len(notes) - MOST} more files like this"] if len(notes) > MOST + 1 else []
+    return [*notes[: MOST if more else None], *more]

@@ -1,0 +1,19 @@
+"""Files that lie beside a job's logs: they are read like these, but not asked how they end."""
+
+from __future__ import annotations
+
+import re
+
+NAMES: tuple[str, ...] = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".patch", ".py")
+NAMES += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml", "requirements.txt")
+"""How their names end."""
+_KEPT = re.compile(
+    r"/mlruns/.{0,300}/(?:metrics|params|tags|inputs)/"  # MLflow's, a file for each value
+    r"|/wandb/.{0,300}/logs/debug(?:-\w{1,16})?\.log$",  # of W&B's own processes
+    re.S,
+)
+
+
+def is_beside(name: str) -> bool:
+    """Whether the file of this path is no log of a job, by its name."""
+    return name.endswith(NAMES) or _KEPT.search(name) is not None

@@ -1,0 +1,49 @@
+"""Whom files are from by their names together: what SLURM makes of ``--output %x-%j-%N-%t.out``, torchrun's log folders
+of several nodes. One name alone does not tell a host from any other word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from distdoctor.model.facts.logs import Who
+
+_TASK = re.compile(
+    r"(?P<folder>.*/|)(?P<job>[^/]*?(?<!\d)\d{2,12})[._-](?P<host>(?=[A-Za-z_.-]{1,62}\d)(?!(?:rank|task|proc|local|std|out|err|log|try|"
+    r"attempt|restart|step|part)(?:[._-]?\d|[._-]|$))[A-Za-z](?:[\w-]|\.(?=\w+[._-])){0,62}?)"
+    r"(?:[._-](?P<task>\d{1,6}))?(?P<stream>[._-](?:std)?(?:out|err)|)(?:\.(?:out|err|log|txt))?(?:\.(?:gz|zst))?",
+    re.S,
+)
+"""The job's name and number, the host, the number of the task."""
+_RUN = re.compile(
+    r"(?:.*/|)(?!(?:run|exp|try|attempt|restart|logs?|out|job|tmp|torchelastic)[^/]{0,20}/)(?P<host>[A-Za-z][\w.-]{0,62})"
+    r"/[^/]+/attempt_\d{1,6}/\d{1,6}/[^/]+",
+    re.S,
+)
+"""A folder for each node, in it torchrun's --log-dir with a folder for its run."""
+
+
+def whose(names: Iterable[str]) -> dict[str, Who]:
+    """Of each file whose name says it beside those of the others, the host; and the rank, where hosts have several
+    tasks, all of which are there: one of each host may as well start its ranks."""
+    every = [*names]
+    found = {name: Who(host=host) for name, host in _of_folders(every).items()}
+    jobs: dict[tuple[str, str, str], dict[str, re.Match[str]]] = {}
+    for name in every:
+        if (parts := _TASK.fullmatch(name)) is not None:
+            kind = name[parts.end("task") if parts["task"] else parts.end("host") :]
+            jobs.setdefault((parts["folder"], parts["job"], kind), {})[name] = parts
+    for files in jobs.values():
+        hosts = {parts["host"] for parts in files.values()}
+        tasks = [int(parts["task"]) for parts in files.values() if parts["task"]]
+        if len(hosts) < 2:
+            continue
+        ranks = len(tasks) == len(files) > len(hosts) and sorted(tasks) == [*range(len(tasks))]
+        for name, parts in files.items():
+            found[name] = Who(rank=int(parts["task"]) if ranks else None, host=parts["host"])
+    return found
+
+
+def _of_folders(names: Iterable[str]) -> dict[str, str]:
+    runs = {name: parts["host"] for name in names if (parts := _RUN.fullmatch(name)) is not None}
+    return runs if len({*runs.values()}) > 1 else {}

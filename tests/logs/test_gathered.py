@@ -1,0 +1,185 @@
+"""Logs as what gathers them gives them out: clouds, Loki, journald; of several tries, in folders of trackers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from distdoctor.logs.file_names import whose
+from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder, roots
+from tests.logs.test_reader import judged
+
+TRACE = f'Traceback (most recent call last):\n  File "/app/t.py", line 8, in main\n    step()\n{OUT_OF_MEMORY}'
+LINES = [*STEPS.splitlines(), *TRACE.splitlines()]
+START = 1_767_261_600
+"""2026-01-01 10:00:00 in seconds since 1970."""
+
+
+def moment(number: int) -> str:
+    return f"2026-01-01T10:{number // 60:02d}:{number % 60:02d}.5Z"
+
+
+def loki(number: int, line: str) -> dict[str, object]:
+    return {"labels": {"app": "t", "node_name": "gke-a-2"}, "line": line, "timestamp": moment(number)}
+
+
+def stackdriver(number: int, line: str) -> dict[str, object]:
+    where = {"type": "k8s_container", "labels": {"pod_name": "gke-a-2"}}
+    return {"insertId": "a", "resource": where, "textPayload": line, "timestamp": moment(number)}
+
+
+def journald(number: int, line: str) -> dict[str, object]:
+    """A line with a colour in it is given as its bytes."""
+    said = list(f"\x1b[31m{line}\x1b[0m".encode()) if "Error" in line else line
+    time = str((START + number) * 1_000_000)
+    return {"__REALTIME_TIMESTAMP": time, "_HOSTNAME": "gke-a-2", "_PID": "7", "MESSAGE": said}
+
+
+def cloudwatch(number: int, line: str) -> dict[str, object]:
+    return {"logStreamName": "train-job/gke-a-2", "timestamp": (START + number) * 1000, "message": line}
+
+
+def docker(number: int, line: str) -> dict[str, object]:
+    return {"log": f"\x1b[31m[host=gke-a-2] {line}\x1b[0m\n", "stream": "stderr", "time": moment(number)}
+
+
+@pytest.mark.parametrize("newest_first", [False, True], ids=["oldest first", "newest first"])
+@pytest.mark.parametrize("form", [loki, stackdriver, journald, cloudwatch, docker], ids=lambda form: form.__name__)
+@pytest.mark.parametrize("array", [False, True], ids=["lines", "array"])
+def test_what_gathers_logs(tmp_path: Path, form: object, array: bool, newest_first: bool) -> None:
+    assert callable(form)
+    said = [json.dumps(form(number, line)) for number, line in enumerate(LINES)]
+    said = said[::-1] if newest_first else said
+    (tmp_path / "x.json").write_text("[" + ",\n".join(said) + "]" if array else "".join(f"{one}\n" for one in said))
+    finding = judged(tmp_path).findings[0]
+    assert (finding.check, finding.nodes) == ("gpu/out-of-memory", ("gke-a-2",))
+    number = 1 if newest_first else len(LINES)
+    assert finding.evidence[0].startswith(f"{tmp_path}/x.json:{number}: {OUT_OF_MEMORY}")
+
+
+def test_the_events_of_cloudwatch(tmp_path: Path) -> None:
+    events = [cloudwatch(number, line) for number, line in enumerate(LINES)]
+    (tmp_path / "x.json").write_text(json.dumps({"events": events, "searchedLogStreams": []}, indent=4))
+    assert [(one.check, one.nodes) for one in judged(tmp_path).findings] == [("gpu/out-of-memory", ("gke-a-2",))]
+
+
+def test_a_text_with_its_newest_line_first(tmp_path: Path) -> None:
+    """Lines within a text, which have no time of their own, stay below their first."""
+    lines = [f"{moment(number)}\t{line}" for number, line in enumerate(STEPS.splitlines())] + [f"{moment(50)}\t{TRACE}"]
+    (tmp_path / "x.txt").write_text("\n".join(reversed(lines)) + "\n")
+    finding = judged(tmp_path).findings[0]
+    assert finding.check == "gpu/out-of-memory" and f"x.txt:4: {OUT_OF_MEMORY}" in finding.evidence[0]
+
+
+def test_two_clocks_that_differ_turn_nothing(tmp_path: Path) -> None:
+    late = (
+        "2026-01-01T10:00:03Z step 1 loss 2\n2026-01-01T10:00:01Z step 1 loss 2\n2026-01-01T10:00:02Z step 2 loss 2\n"
+    )
+    (tmp_path / "x.txt").write_text(late + "".join(f"{moment(60)} {line}\n" for line in LINES))
+    assert f"x.txt:{3 + len(LINES)}: " in judged(tmp_path).findings[0].evidence[0]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "2026-01-01T10:00:00+0000 trn-b torchrun[71]: ",
+        "2026-01-01T10:00:00.123456+00:00 trn-b torchrun[71]: ",
+        "Jan  1 10:00:00 trn-b python3[71]: ",
+    ],
+)
+def test_what_a_log_of_the_host_has_before_a_line(tmp_path: Path, before: str) -> None:
+    failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
+    (tmp_path / "x.log").write_text("".join(f"{before}{line}\n" for line in failed.splitlines()))
+    assert [(one.summary, one.nodes) for one in judged(tmp_path).findings] == [
+        ("The process on trn-b ended with KeyError: 'mask'.", ("trn-b",))
+    ]
+
+
+def test_a_stream_of_sagemaker_as_aws_logs_tail_tells_it(tmp_path: Path) -> None:
+    before = "2026-01-01T10:00:00.000000+00:00 job-x/algo-2-1732183200 "
+    (tmp_path / "x.log").write_text("".join(f"{before}{line}\n" for line in TRACE.splitlines()))
+    assert [(one.check, one.nodes) for one in judged(tmp_path).findings] == [("gpu/out-of-memory", ("algo-2",))]
+
+
+@pytest.mark.parametrize("name", ["try1/x.log", "x_attempt1.log", "logs/x.retry-1.log"])
+def test_of_tries_that_a_script_has_numbered_the_last(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(f"{STEPS}{TRACE}\n")
+    (tmp_path / name.replace("1", "2")).parent.mkdir(exist_ok=True)
+    (tmp_path / name.replace("1", "2")).write_text(STEPS + TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'") + "\n")
+    found = judged(tmp_path)
+    assert roots(found) == ["process/exception"] and "an earlier try is not judged" in found.notes[0]
+
+
+def test_a_rotated_log_has_one_end(tmp_path: Path) -> None:
+    found = judged_folder(tmp_path, a__log__1=STEPS, a__log=f"{STEPS}Training finished.\n")
+    assert found.verdict == "pass" and not found.notes
+
+
+def test_what_trackers_keep_beside_a_log_is_not_asked_how_it_ends(tmp_path: Path) -> None:
+    run, wandb = tmp_path / "mlruns" / "0" / "ab", tmp_path / "wandb" / "run-1" / "logs"
+    for folder in (run / "metrics", run / "params", wandb):
+        folder.mkdir(parents=True)
+    (run / "metrics" / "loss").write_text("1767261600000 2.5 1\n")
+    (run / "params" / "rate").write_text("0.1")
+    (wandb / "debug.log").write_text(
+        "2026-01-01 10:00:00,123 INFO    MainThread:1 [wandb_init.py:init():100] starting\n"
+    )
+    (tmp_path / "output.log").write_text(f"{STEPS}Training finished.\n")
+    assert judged(tmp_path).verdict == "pass"
+
+
+def test_who_ends_without_a_word_is_told(tmp_path: Path) -> None:
+    """Its two streams are one process; one that ends with the job is none."""
+    closed = "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.7]:41822\n"
+    logs = {
+        "rank0__out": STEPS,
+        "rank0__err": closed,
+        "rank1__out": STEPS,
+        "rank2__out": f"{STEPS}Training finished.\n",
+    }
+    found = judged_folder(tmp_path, **logs)
+    told = [note for note in found.notes if "says nothing" in note]
+    assert len(told) == 1 and told[0].startswith(f"{tmp_path}/rank1.out says nothing of a failure; it ends at line 30")
+
+
+def test_the_host_on_which_the_table_of_torchrun_has_the_rank(tmp_path: Path) -> None:
+    row = "  host      : n03\n  rank      : 5 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n"
+    text = "".join(f"[rank5]: {line}\n" for line in TRACE.splitlines())
+    found = judged_folder(tmp_path, node1__log=f"{text}Root Cause (first observed failure):\n[0]:\n{row}")
+    assert [(one.check, one.ranks, one.nodes) for one in found.findings[:1]] == [("gpu/out-of-memory", (5,), ("n03",))]
+
+
+def test_whom_the_names_of_all_files_tell(tmp_path: Path) -> None:
+    logs = {f"llm-88123-dgx-a0{rank // 2}-{rank}__err": STEPS for rank in range(4)}
+    logs["llm-88123-dgx-a01-3__err"] = f"{STEPS}{TRACE}\n"
+    found = judged_folder(tmp_path, **logs)
+    assert [(one.check, one.ranks, one.nodes) for one in found.findings] == [("gpu/out-of-memory", (3,), ("dgx-a01",))]
+
+
+def test_torchruns_folders_of_several_nodes(tmp_path: Path) -> None:
+    for node, text in (("nodeA", STEPS), ("nodeB", f"{STEPS}{TRACE}\n")):
+        (folder := tmp_path / node / "none_k3" / "attempt_0" / "1").mkdir(parents=True)
+        (folder / "stderr.log").write_text(text)
+    assert [(one.nodes, one.local_ranks) for one in judged(tmp_path).findings] == [(("nodeB",), (1,))]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["slurm-991_0.out", "slurm-991_1.out"],
+        ["run-2024-lr.log", "run-2024-bs.log"],
+        ["20241121-rank0.log", "20241121-rank1.log"],
+        ["x/run1/none_k/attempt_0/0/stderr.log", "x/run2/none_q/attempt_0/0/stderr.log"],
+        ["job-123-dgx1.out"],
+    ],
+)
+def test_names_that_tell_no_host(names: list[str]) -> None:
+    assert whose(names) == {}
+
+
+def test_one_task_of_each_host_may_be_a_launcher_of_ranks() -> None:
+    told = whose(["a/x-123-gn11-0.out", "a/x-123-gn12-1.out"])
+    assert [(who.rank, who.host) for who in told.values()] == [(None, "gn11"), (None, "gn12")]
