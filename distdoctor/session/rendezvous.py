@@ -66,7 +66,7 @@ class Rendezvous:
 
     async def join(self) -> JoinedStore | None:
         """A store, or None once ``--wait`` is over or waiting cannot help; the facts then say what was seen."""
-        deadline = self.started + self.recorder.options.wait
+        deadline = self.recorder.options.waits_until(self.started)
         telling = asyncio.ensure_future(self.teller.tell_in_time(deadline))
         try:
             return await self._join(deadline)

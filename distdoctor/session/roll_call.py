@@ -43,7 +43,7 @@ class RollCall:
     async def call(self) -> None:
         """Until all are here, waiting is over, or the plans contradict each other."""
         plan = self._options.plan
-        deadline, conflict, told = self._started + self._options.wait, None, 0.0
+        deadline, conflict, told = self._options.waits_until(self._started), None, 0.0
         self.expected = planned(self._options)
         what = "ranks" if plan.started == "rank" else "nodes"
         began = time.monotonic()

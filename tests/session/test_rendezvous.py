@@ -60,6 +60,24 @@ class Joined:
         return self.recorder.facts.meeting
 
 
+def test_who_was_slow_itself_still_waits_for_the_others() -> None:
+    """All are slow then: importing torch on taken processors outlasts a short --wait, here by a minute."""
+    port = unused_port()
+    plan = Plan(nnodes=2, node_rank=1, world_size=4, master_addr="127.0.0.1", master_port=port)
+    recorder = Recorder(Options(plan, CHECKS, wait=2.0), Told())
+    recorder.started -= 60.0
+
+    async def join() -> None:
+        asyncio.get_running_loop().call_later(0.5, lambda: opened.append(socket.create_server(("127.0.0.1", port))))
+        assert await way_in(recorder).join() is None, "nothing there speaks the store's protocol"
+
+    opened = list[socket.socket]()
+    asyncio.run(join())
+    opened[0].close()
+    assert recorder.facts.network is not None and recorder.facts.network.contact is not None
+    assert recorder.facts.network.contact.outcome != "refused", "it was there half a second later"
+
+
 def mark(port: int, value: bytes) -> None:
     async def write() -> None:
         client = await StoreClient.connect("127.0.0.1", port)
