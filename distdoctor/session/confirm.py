@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Literal
 
 from distdoctor.judge.catalog import Check
+from distdoctor.judge.causes import linked
+from distdoctor.judge.engine import in_order
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC
 from distdoctor.model.findings import SEVERITIES, Finding
 from distdoctor.model.report import Report
@@ -51,10 +53,13 @@ def with_unconfirmed(own: Report, told: Report, checks: Sequence[Check]) -> Repo
     known, mine = {check.id: check for check in checks}, {finding.check for finding in own.findings}
     named = [_named(f, known[f.check]) for f in told.findings if f.check in known and f.check not in mine]
     verdict = "fail" if "fail" in (own.verdict, told.verdict) else "incomplete"
+    # What this process saw may be what follows of what node 0 knows the cause of: both stay, each in its place.
+    causes = {one.id: one.because_of for one in linked([*own.findings, *named], known)}
+    seen = (replace(one, because_of=one.because_of or causes[one.id]) for one in own.findings)
     return replace(
         own,
         verdict=verdict,  # type: ignore[arg-type]
-        findings=(*own.findings, *named),
+        findings=tuple(in_order([*seen, *named])),
         notes=(*own.notes, UNCONFIRMED),
     )
 
