@@ -11,7 +11,9 @@ torchrun does not read what srun, mpirun or a scheduler say of other nodes. With
 node, and `srun torchrun --nproc-per-node 8 train.py` starts one such job on each; so do accelerate launch without
 --num_machines, deepspeed without --hostfile, and horovodrun without -H. In a batch script without srun it runs on the
 first node alone. RANK=0 and WORLD_SIZE=1, which a shell,
-an image or a start script has set, do the same to ranks: env:// reads nothing else.
+an image or a start script has set, do the same to ranks: env:// reads nothing else. So
+does a script under srun that starts the ranks of its node itself (torch.multiprocessing.spawn, composer), and numbers
+them from 0 on each node.
 
 Fix
 ---
@@ -56,10 +58,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             )
     ranks = [node for node in apart if node.plan.launcher not in COMMANDS]
     if ranks:
+        sizes = "WORLD_SIZE is " + " or ".join(map(str, sorted({node.plan.world_size or 1 for node in ranks})))
         yield Finding.about(
             ranks,
-            f"WORLD_SIZE is 1 on {names_of(ranks)}, where other settings tell of more processes.",
-            evidence=(f"{node.name}: {node.plan.beside}, and WORLD_SIZE is 1" for node in ranks),
+            f"{sizes} on {names_of(ranks)}, where other settings tell of more processes.",
+            evidence=(f"{node.name}: {node.plan.beside}, and WORLD_SIZE is {node.plan.world_size}" for node in ranks),
             fixes=(
                 Fix.on(
                     ranks,

@@ -48,6 +48,8 @@ class Launched:
     run_id: str = "none"
     restart: int = 0
     """How often the ranks have been started again."""
+    spawned: bool = False
+    """A process of a launcher has started it, and not the launcher itself."""
 
     @property
     def first(self) -> str:

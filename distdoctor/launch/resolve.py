@@ -34,6 +34,7 @@ from distdoctor.launch import (
     sge,
     sizeless,
     slurm,
+    spawned,
     submitit,
     torchrun,
 )
@@ -48,13 +49,13 @@ from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NODE_
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
-    deepspeed.detect, lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, horovod.detect, slurm.detect,
-    hydra.detect_pmi, pbs.detect, slurm.prolog, ray.detect, pods.volcano, pods.volcano_hosts, pods.pytorch_job,
-    pods.counted_with_ranks, counted.dlrover, each_node.detect, submitit.detect,
+    deepspeed.detect, ray.nearest, lsf.detect, openmpi.detect, hydra.detect, mvapich.detect, horovod.detect,
+    slurm.detect, hydra.detect_pmi, pbs.detect, slurm.prolog, ray.detect, pods.volcano, pods.volcano_hosts,
+    pods.pytorch_job, pods.counted_with_ranks, counted.dlrover, each_node.detect, submitit.detect,
 )  # fmt: skip
 """In this order: what is started on each node by another launcher, and sets variables that nothing else does, is
-nearer; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has SLURM_PROCID 0, and `srun --mpi=pmi2`
-sets PMI_RANK."""
+nearer, as are the workers of Ray's own daemon; jsrun's tasks have OMPI_*, under mpirun in a SLURM job every rank has
+SLURM_PROCID 0, and `srun --mpi=pmi2` sets PMI_RANK."""
 OF_EACH_NODE = (deepspeed.NAME, horovod.NAME)
 """Those of them that, as torchrun, take one node for the whole job unless they are told of others."""
 REFUSALS = (
@@ -67,7 +68,9 @@ AROUND = (
     pjm.refuse_outside, pods.refuse_volcano, pods.refuse_mpi_job,
 )  # fmt: skip
 """Those of the refusals that say of a job, whoever starts torchrun in it, that it has several nodes."""
-NOTES = (lost.step_note, sizeless.shell_note, pods.index_note, jobs.unread_note, counted.number_note)
+NOTES = (
+    lost.step_note, sizeless.shell_note, pods.index_note, jobs.unread_note, counted.number_note, ray.note,
+)  # fmt: skip
 """What is said of a machine that is checked alone, and may be one of several."""
 
 
@@ -91,7 +94,7 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
         agent = launched.launcher if launched.launcher in OF_EACH_NODE else torchrun.agent_of_one_node(env)
         if agent:
             plan = replace(plan, **_around(env, agent))
-        elif plan.world_size == 1:
+        elif plan.world_size == 1 or launched.spawned:
             plan = replace(plan, beside=_more_ranks(env, launched))
     return replace(plan, sources=values.sources, problems=tuple(values.problems))
 
@@ -144,7 +147,7 @@ def launched_as(flags: Flags, env: Mapping[str, str]) -> Launched | None:
         return None
     for detect in LAUNCHERS:
         if launched := detect(env):
-            return once_on_each_node(launched, env) if by_node else launched
+            return once_on_each_node(launched, env) if by_node else spawned.below(launched, env) or launched
     if by_node:
         return slurm.batch(env)
     ranked = any(name in env for name in RANK.variables)

@@ -12,6 +12,7 @@ from distdoctor.model.errors import UsageError
 from distdoctor.session.join_line import with_master
 from distdoctor.session.options import Options
 from tests.launch.recorded import env_of, plan_in, values, without
+from tests.launch.test_slurm import STEP
 
 RANKED = env_of("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=n0 MASTER_PORT=29500")
 DEEPSPEED = RANKED | env_of("LOCAL_SIZE=2 CROSS_RANK=1 CROSS_SIZE=2")
@@ -205,6 +206,19 @@ def test_a_pod_of_an_indexed_job_is_checked_alone_and_told_so() -> None:
     nomad = env_of("NOMAD_ALLOC_INDEX=1 NOMAD_GROUP_NAME=train")
     assert values(plan_in(nomad), *SHAPE) == ALONE and "--node-rank $NOMAD_ALLOC_INDEX" in plan_in(nomad).note
     assert plan_in(nomad | SCRIPT).note == ""
+
+
+@pytest.mark.parametrize("sign", ["RAY_JOB_ID=01000000", "RAY_CLUSTER_NAME=train"])
+def test_a_machine_in_a_ray_cluster_is_told_so(sign: str) -> None:
+    """A task of a placement group, or a shell in one of its pods."""
+    plan = plan_in(env_of(sign))
+    assert values(plan, *SHAPE) == ALONE and "in a Ray cluster" in plan.note
+    assert plan_in(env_of(sign), standalone=True).note == plan_in({"RAY_ADDRESS": "10.0.0.1:6379"}).note == ""
+
+
+def test_rays_workers_are_nearer_than_the_step_that_started_ray() -> None:
+    plan = plan_in(STEP | RAY | env_of("RAY_RAYLET_PID=77"))
+    assert (plan.launcher, plan.rank, plan.local_rank, plan.nproc_per_node) == ("Ray Train", 3, 1, 2)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,11 @@ def by_hand() -> NodeFacts:
     return with_plan(rank_node("host1", 0, world=1), nnodes=1, launcher="env", beside=BELOW_SRUN)
 
 
+def numbered_on_each_node() -> NodeFacts:
+    """A rank of two that a task of srun has started, as the other node's task did."""
+    return with_plan(rank_node("host1", 0, world=2), nnodes=1, launcher="env", beside=BELOW_SRUN)
+
+
 def whole() -> Facts:
     return met(*(with_plan(node(f"host{n}", n, of=2), launcher="torchrun") for n in range(2)))
 
@@ -32,6 +37,7 @@ ROWS = [
     Row("deepspeed below srun", lambda: (apart(launcher="DeepSpeed"),), ("host1",), "warn"),
     Row("horovodrun below srun", lambda: (apart(launcher="Horovod"),), ("host1",), "warn"),
     Row("ranks with the variables of one", lambda: (by_hand(),), ("host1",), "warn"),
+    Row("ranks that are numbered on each node", lambda: (numbered_on_each_node(),), ("host1",), "warn"),
 ]
 
 LOOK_ALIKES = [
@@ -53,3 +59,7 @@ def test_what_is_said_of_deepspeed_is_its_own() -> None:
     finding = root(apart(launcher="DeepSpeed"))
     assert finding.summary == "deepspeed on host1 takes itself for the whole job, and there are more nodes."
     assert "WORLD_SIZE" not in str(finding.evidence) and "--hostfile" in finding.fixes[0].text
+
+
+def test_what_is_said_of_ranks_has_their_own_world_size() -> None:
+    assert "and WORLD_SIZE is 2" in root(numbered_on_each_node()).evidence[0]
