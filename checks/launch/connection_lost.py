@@ -9,7 +9,8 @@ Why it happens
 --------------
 sshd or the host went down, a scheduler ended the session, memory ran out there, or the network over which one logs in
 was cut. Where the check itself ended with an error, its last line says why. A host also ends its part where nothing has
-come for 10 s from the place that the check was started from: that one, or its line, was held up; the host says so.
+come for 10 s from the place that the check was started from: that one, or its line, was held up; the host says so. A
+login that may run no commands (its shell is nologin, or sshd forces another command) begins no check.
 
 Fix
 ---
@@ -47,7 +48,22 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             fixes=(Fix(f"see what ended it on {some_of(names)} (its log of sshd, dmesg), then check again.", names),),
         )
     failed = [call for call in cluster.calls if call.outcome == "failed"]
-    if failed:
+    if unbegun := [call for call in failed if not call.distdoctor]:
+        names = tuple(call.host for call in unbegun)
+        yield Finding.about(
+            names,
+            f"The check did not begin on {some_of(names)}: what was started there ended, and told nothing.",
+            title="The check did not begin on a host",
+            evidence=(seen(call) for call in unbegun),
+            fixes=(
+                Fix(
+                    "see whether a login there may run commands at all (`ssh HOST true`), and what `distdoctor check` "
+                    "says there, after --setup's line.",
+                    names,
+                ),
+            ),
+        )
+    if failed := [call for call in failed if call.distdoctor]:
         names = tuple(call.host for call in failed)
         yield Finding.about(
             names,

@@ -160,10 +160,14 @@ def reaches_itself(node: Node) -> bool:
 
 
 def means_itself(cluster: Cluster, node: Node) -> bool:
-    """Whether localhost on this node kept it from the others, who are on other hosts."""
+    """Whether localhost on this node keeps it from the others, who are on other hosts."""
     meeting = node.meeting
-    if not meeting.ended or not master_means_itself(node) or not several(node):
+    if not master_means_itself(node) or not several(node):
         return False
+    if not meeting.ended:
+        # They have not tried to meet. Where node 0 itself is seen, on another host, they will not.
+        later = bool(node.plan.node_rank) and not meeting.joined
+        return later and any(claims_node0(peer) and not peer.meeting.ended for peer in cluster.peers(node))
     if meeting.waited + 1 < meeting.wait_limit:
         return False  # the others may be on this host, and still to come
     if meeting.joined and not meeting.hosted:

@@ -138,6 +138,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
                 line.said.append(text[:500])
         elif message := unpacked(msg):
             self._take(line, message)
+        elif not line.hello and (text := clean(msg.decode(errors="replace")).strip()):
+            line.printed.append(text[:500])
 
     def ev_hup(self, worker: Any, _node: str, rc: int) -> None:
         """Its command here ended."""
@@ -149,6 +151,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if line.refused_for_now() and self._stopped is None:
             line.worker, line.due, self._at_once = None, time.monotonic() + AGAIN_SECONDS, FEW_AT_ONCE
             line.said.clear()
+            line.printed.clear()
             self._to_call.append(line)
             task_self().timer(AGAIN_SECONDS + TICK_SECONDS, self)  # it may have been the last that was at work
             return

@@ -41,6 +41,8 @@ class Line:
     machine: str = ""
     """What it has in common with another that leads to the same one."""
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    printed: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    """What came on its stdout before its hello: what a login shell prints, or the reason why there is none."""
     outcome: CallOutcome | None = None
     """Where it was given up here."""
     stopped: bool = False
@@ -67,14 +69,15 @@ class Line:
 
     def call(self, rank: int) -> HostCall:
         """How it went."""
-        seconds = (self.ended or time.monotonic()) - self.began
+        seconds, outcome = (self.ended or time.monotonic()) - self.began, self._outcome()
+        unbegun = outcome == "failed" and not self.hello
         return HostCall(
             self.target.host.name,
             rank,
             self.target.way,
-            self._outcome(),
+            outcome,
             self.status,
-            tuple(self.said),
+            (*self.said, *(self.printed if unbegun else ())),
             self.distdoctor,
             round(seconds, 3),
         )

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 MARK = b"@distdoctor "
-"""Begins each line that is meant for the other end; what a login shell prints beside is left out."""
+"""Begins what is meant for the other end; what a login shell prints is left out, also before it on the same line, as
+the title of a terminal."""
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 10.0
 """After so much silence the other end is taken for gone: ssh may hold a dead connection for minutes."""
@@ -34,10 +35,11 @@ def packed(message: Mapping[str, Any]) -> bytes:
 
 def unpacked(line: bytes) -> dict[str, Any] | None:
     """The message of a line; None where it is none."""
-    if not line.startswith(MARK):
+    _, mark, text = line.partition(MARK)
+    if not mark:
         return None
     try:
-        message = json.loads(line[len(MARK) :])
+        message = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None

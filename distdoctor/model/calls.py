@@ -26,7 +26,7 @@ class HostCall:
     status: int | None = None
     """The exit status of what was started here to get there (ssh: 255 is its own)."""
     said: tuple[str, ...] = ()
-    """The last lines on its stderr."""
+    """The last lines on its stderr; of a login that began no check also those on its stdout."""
     distdoctor: str = ""
     """The version there, empty where that is not known."""
     seconds: float = 0.0

@@ -110,9 +110,9 @@ class Watcher:
     def gone(self, host, why): told.append(why)
     def event(self, host, event): pass
 
-scripts = ["exit 127", 'echo "No such command \\'remote\\'." >&2; exit 2']
+scripts = ["exit 127", 'echo "No such command \\'remote\\'." >&2; exit 2', "echo no logins; exit 1"]
 targets = [Target(NamedHost(f"gpu{n}"), "ssh", ("sh", "-c", script)) for n, script in enumerate(scripts)]
-calls = fanout.FanOut(targets, [{"way": "x"}] * 2, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
+calls = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
 print(json.dumps([[call.outcome for call in calls], sorted(told)]))
 """
 
@@ -187,8 +187,8 @@ def test_hosts_hear_of_this_place_however_long_it_takes_to_get_ready() -> None:
 def test_a_host_without_distdoctor_or_with_an_older_one_is_told_in_words() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [
-        ["absent", "other-version"],
-        ["No such command 'remote'.", "there is no distdoctor"],
+        ["absent", "other-version", "failed"],
+        ["No such command 'remote'.", "no logins", "there is no distdoctor"],
     ]
 
 

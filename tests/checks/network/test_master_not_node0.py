@@ -56,6 +56,16 @@ def localhost(declared: bool) -> Facts:
     return waited_in_vain(a), with_meeting(waited_in_vain(b), hosted=True)
 
 
+def up_to_the_network(*masters: str) -> Facts:
+    """Of hosts that were asked from one place, and have not tried to meet."""
+    loopback = {"localhost": ["127.0.0.1"]}
+    both = (
+        with_network(with_master(one, master, own=True, resolved=loopback.get(master, ["10.77.0.10"])), primary=None)
+        for one, master in zip(healthy(2, declared=True), masters, strict=True)
+    )
+    return tuple(replace(one, meeting=None, mesh=None, ranks=()) for one in both)
+
+
 def elastic(least: int) -> Facts:
     """--nnodes MIN:2 with an endpoint on localhost, and nobody else came."""
     a, _ = localhost(False)
@@ -105,6 +115,13 @@ ROWS = [
     Row("localhost by hand, a node rank", lambda: by_hand(1, node_rank=1), ("host1",)),
     Row("localhost by hand, the second rank of a later node", lambda: by_hand(1, rank=5, local_rank=1), ("host1",)),
     Row("localhost on one", localhost_on_one, ("host1",)),
+    Row("localhost, seen up to the network", lambda: up_to_the_network("localhost", "localhost"), BOTH, together=True),
+    Row(
+        "localhost on one, seen up to the network",
+        lambda: up_to_the_network("host0", "localhost"),
+        ("host1",),
+        together=True,
+    ),
 ]
 
 LOOK_ALIKES = [
@@ -112,6 +129,8 @@ LOOK_ALIKES = [
     LookAlike("localhost by hand, perhaps on one host: node 0", lambda: by_hand(0), "store/nodes-missing"),
     LookAlike("localhost by hand, perhaps on one host", lambda: by_hand(1), "store/nodes-missing"),
     LookAlike("each rank with a GPU mask of its own", lambda: by_hand(1, local_rank=0), "store/nodes-missing"),
+    LookAlike("localhost on node 0 alone", lambda: up_to_the_network("localhost", "host0")),
+    LookAlike("localhost, and nothing is known of node 0", lambda: up_to_the_network("localhost", "localhost")[1:]),
 ]
 
 test_found = found(CHECK, ROWS)
