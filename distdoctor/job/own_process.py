@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import site
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +25,13 @@ _START = """
 import sys
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]
+sys.path += [entry for entry in sys.argv.pop(1).split(":") if entry and entry not in sys.path]
 sys.path.insert(0, sys.argv.pop(1).rpartition("/")[0])
 from distdoctor.__main__ import main
 main()
 """
-"""The same distdoctor, wherever the caller has it from. The folder it is in makes it known in a list of processes."""
+"""The same distdoctor, wherever the caller has it from. The folder it is in makes it known in a list of processes; what
+it needs is found where the caller would find it, too, after all else."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Answer:
 def command(*words: str) -> list[str]:
     """The command line of a distdoctor with these words, under this Python and with its flags."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-c", _START, f"{package_parent()}/distdoctor", *words]
+    return [sys.executable, *flags, "-c", _START, ":".join(_added()), f"{package_parent()}/distdoctor", *words]
 
 
 def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> Answer:
@@ -55,7 +61,7 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if aloud else subprocess.PIPE,
-            env=dict(env),
+            env=_with_torch(env),
         )
     except (OSError, ValueError) as err:
         return Answer(None, f"it could not be started: {err}")
@@ -76,6 +82,29 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
         told = None
     error = (said or b"").decode(errors="replace").strip() or f"it ended with exit status {process.returncode}"
     return Answer(told, "") if isinstance(told, dict) else Answer(None, error)
+
+
+def _added() -> list[str]:
+    """Where the caller looks for modules, but for the folder of its script, which may hide anything."""
+    first = sys.path[:1] if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)) else []
+    return [entry for entry in sys.path if os.path.isabs(entry) and ":" not in entry and entry not in first]
+
+
+def _with_torch(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables, with the folder of the caller's torch in PYTHONPATH where the caller has added it to sys.path
+    itself: a Python that is started anew would find another torch, or none."""
+    try:
+        spec = getattr(sys.modules.get("torch"), "__spec__", None) or importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        return dict(env)
+    if spec is None or not spec.origin:
+        return dict(env)
+    folder, before = os.path.dirname(os.path.dirname(spec.origin)), env.get("PYTHONPATH", "")
+    home = sysconfig.get_paths()
+    usual = {home["purelib"], home["platlib"], site.getusersitepackages(), *site.getsitepackages()}
+    if folder in {*(usual if not sys.flags.no_site else ()), *before.split(os.pathsep)} or folder not in sys.path[1:]:
+        return dict(env)
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (folder, before)))}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -134,6 +134,19 @@ class TestPreflight:
         assert [world for _, _, world in told] == [2, 2]
         assert all(verdict in ("pass", "warn") for verdict, _, _ in told), told  # its port is one of any program's
 
+    def test_what_the_script_has_added_to_its_path_is_found(self, tmp_path: Path) -> None:
+        """All of it, torch too: a Python that is started anew knows nothing of these folders."""
+        here = Path(distdoctor.__file__).parents[1]
+        folders = [entry for entry in sys.path if entry.endswith("site-packages")]
+        code = f"import sys; sys.path.insert(1, {str(here)!r}); sys.path += {folders!r}; import distdoctor, json\n"
+        code += "told = distdoctor.preflight('gloo', until='gloo')\nprint(told.verdict, told.report['plan']['backend'])"
+        bare = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info[1]}"
+        done = subprocess.run(
+            [str(bare), "-S", "-c", code],
+            capture_output=True, text=True, check=False, timeout=150, cwd=tmp_path, env={"PATH": "/usr/bin"},
+        )  # fmt: skip
+        assert done.stdout.split() in (["pass", "gloo"], ["warn", "gloo"]), done.stderr
+
     def test_an_argument_that_makes_no_sense(self) -> None:
         with pytest.raises(ValueError, match="fail_on"):
             distdoctor.preflight(fail_on="sometimes")
