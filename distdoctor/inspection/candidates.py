@@ -149,7 +149,7 @@ def _doctors_command(command: Sequence[str]) -> str | None:
     What is below it is no job, but for ``run``, which has started one.
     """
     for place, word in enumerate(command):
-        by_name = place < 7 and os.path.basename(word) == "distdoctor"
+        by_name = place < 6 and os.path.basename(word) == "distdoctor"
         if by_name or (place and word == "distdoctor" and command[place - 1] == "-m"):
             return next(iter(command[place + 1 :]), "")
     return None

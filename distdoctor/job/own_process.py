@@ -25,7 +25,7 @@ _START = """
 import sys
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]
-sys.path += [entry for entry in sys.argv.pop(1).split(":") if entry and entry not in sys.path]
+sys.path += [entry for entry in added if entry not in sys.path]
 sys.path.insert(0, sys.argv.pop(1).rpartition("/")[0])
 from distdoctor.__main__ import main
 main()
@@ -47,7 +47,7 @@ class Answer:
 def command(*words: str) -> list[str]:
     """The command line of a distdoctor with these words, under this Python and with its flags."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-c", _START, ":".join(_added()), f"{package_parent()}/distdoctor", *words]
+    return [sys.executable, *flags, "-c", f"added = {_added()!r}{_START}", f"{package_parent()}/distdoctor", *words]
 
 
 def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, aloud: bool = False) -> Answer:
@@ -87,7 +87,8 @@ def ask(order: Mapping[str, Any], env: Mapping[str, str], seconds: float, *, alo
 def _added() -> list[str]:
     """Where the caller looks for modules, but for the folder of its script, which may hide anything."""
     first = sys.path[:1] if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)) else []
-    return [entry for entry in sys.path if os.path.isabs(entry) and ":" not in entry and entry not in first]
+    paths = [entry for entry in sys.path if isinstance(entry, str)]  # Python passes over anything else there
+    return [entry for entry in paths if os.path.isabs(entry) and entry not in first]
 
 
 def _with_torch(env: Mapping[str, str]) -> dict[str, str]:

@@ -138,7 +138,8 @@ class TestPreflight:
         """All of it, torch too: a Python that is started anew knows nothing of these folders."""
         here = Path(distdoctor.__file__).parents[1]
         folders = [entry for entry in sys.path if entry.endswith("site-packages")]
-        code = f"import sys; sys.path.insert(1, {str(here)!r}); sys.path += {folders!r}; import distdoctor, json\n"
+        code = f"import sys; sys.path.insert(1, {str(here)!r}); sys.path += {folders!r}; import pathlib\n"
+        code += "sys.path.append(pathlib.Path('/added')); import distdoctor\n"
         code += "told = distdoctor.preflight('gloo', until='gloo')\nprint(told.verdict, told.report['plan']['backend'])"
         bare = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info[1]}"
         done = subprocess.run(
