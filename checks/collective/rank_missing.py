@@ -156,7 +156,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     yield from not_called(job)
     store, alone = job.store, not job.ranks
-    if alone and not (store is not None and store.joined):
+    if alone and (job.agents_meet or not (store is not None and store.joined)):
         yield from agents_missing(job)
         return
     if store is None or not (alone or (job.waiting and job.in_rendezvous)):
@@ -255,12 +255,14 @@ def agents_missing(job: live.LiveJob) -> Iterator[Finding]:
     if came is None or came >= planned or (rendezvous is None and view.groups):
         return
     limit = job.first.join_timeout
-    late = rendezvous is not None and limit is not None and job.age < limit
+    restarted = rendezvous is not None and bool(rendezvous.round)  # since when it waits is not known then
+    late = rendezvous is not None and limit is not None and (restarted or job.age < limit)
     hosts = ", ".join(agent.host for agent in rendezvous.agents if agent.host) if rendezvous else ""
     yield Finding.about(
-        (),
-        f"{came} of {planned} nodes came to torchrun's rendezvous{f' ({hosts})' if hosts else ''}; it waits for "
-        f"{planned - came} more{f', for {limit - job.age:.0f} s yet' if late and limit else ''}.",
+        not_back(job, came) if restarted else (),
+        f"{came} of {planned} nodes came {'back ' if restarted else ''}to torchrun's rendezvous"
+        f"{f' ({hosts})' if hosts else ''}; it waits for {planned - came} more"
+        f"{f', for {limit - job.age:.0f} s yet' if late and limit and not restarted else ''}.",
         evidence=(
             f"the store at {view.host} port {view.port} counts {came}; the agent was started {job.age:.0f} s ago",
         ),
@@ -268,6 +270,14 @@ def agents_missing(job: live.LiveJob) -> Iterator[Finding]:
         severity="warn" if late or job.young else None,
         matters="they may still come in time" if late or job.young else "",
     )
+
+
+def not_back(job: live.LiveJob, came: int) -> tuple[str, ...]:
+    """The hosts that had ranks before, where those agents that are back are all here."""
+    here = [node.identity.hostname for node, _ in job.agents]
+    group = job.store.default_group if job.store else None
+    before = dict.fromkeys(member.host for member in (group.members if group else ()) if member.host)
+    return tuple(host for host in before if host not in here) if len(here) == came else ()
 
 
 def rendezvous_open(view: live.StoreView, rendezvous: live.RendezvousView) -> Finding:

@@ -37,7 +37,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return "outside", "incomplete", _from_outside(job)
     if judgement.verdict == "incomplete":
         return "unknown", "incomplete", _ask(job)
-    if not job.ranks and job.store is not None and job.store.joined:
+    if not job.ranks and job.store is not None and job.store.joined and not job.agents_meet:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *_ask(job)]
     warned = any(finding.severity == "warn" for finding in judgement.findings)
     if warned and (job.young or not lost):

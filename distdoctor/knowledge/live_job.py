@@ -30,6 +30,11 @@ class LiveJob:
         """torchrun's agents that are here."""
         return ((node, one) for node, job in self.facts for one in job.processes if one.role == "agent")
 
+    @property
+    def agents_meet(self) -> bool:
+        """Whether torchrun's agents wait for each other: ranks in the store are those of an earlier attempt."""
+        return any(one.agents and not one.complete for view in self.stores for one in view.rendezvous)
+
     @cached_property
     def first(self) -> JobFacts:
         """The job as the first node has it."""

@@ -12,9 +12,9 @@ import pytest
 from distdoctor.inspection import looks
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
-from distdoctor.model.facts import Moved, Socket
+from distdoctor.model.facts import AgentView, JobProcess, Moved, RendezvousView, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
-from tests.inspection.live_facts import RENDEZVOUS, WORKS, node, process
+from tests.inspection.live_facts import RENDEZVOUS, WORKS, node, process, store
 
 USER_CODE = "process/waiting-in-user-code"
 ORDERS: dict[str, Any] = {"call": "read", "reads": "pipe:[7]", "idle": 90.0}
@@ -82,6 +82,18 @@ def test_ranks_that_meet_at_different_ports_are_told_apart() -> None:
     there = Socket("ESTABLISHED", "127.0.0.1", 50000, "127.0.0.1", 45123)
     joins = process(1, RENDEZVOUS, call="poll", threads=(), sockets=(there,))
     assert not any("45123" in note for note in judged(node(hosts, joins, world_size=None)).notes)
+
+
+def test_agents_that_meet_once_more_wait_for_the_node_that_is_not_back() -> None:
+    """The store still has the ranks of the attempt before, who are all there."""
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)
+    endpoint = store((), rendezvous=(RendezvousView("job7", 1, agents=(AgentView(host="host0", pid=90),)),))
+    elastic: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
+    report = judged(node(agent, stores=(endpoint, ALL), **elastic))
+    (finding,) = report.findings
+    assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", ("host1",))
+    assert finding.summary == "1 of 2 nodes came back to torchrun's rendezvous (host0); it waits for 1 more."
+    assert (report.verdict, report.details["job"]["state"]) == ("warn", "waits")
 
 
 PROGRAM = """
