@@ -76,7 +76,8 @@ LOG = (
     ),
     Line(
         ("EI00", "EE10", "EH99", "EJ00", "EL00", "EZ99"),  # Ascend's CANN, which numbers what it tells
-        r"^E[A-Z]\d{4}: ?(?:\[PID: ?\d{1,9}\]|\d{4}-|\w+ \w+ )",
+        r"^E[A-Z]\d{4}: ?(?:\[PID: ?\d{1,9}\]|\d{4}-|\w+ \w+ )"
+        r"|^\[PID: ?\d{1,9}\] \S{1,40} \w{1,60}\(E[A-Z]\d{4}\): ",
         shows="symptom",
         why="its remedies are for whatever it may be: the logs of all ranks in ~/ascend/log say which it was",
     ),

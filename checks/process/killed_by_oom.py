@@ -94,6 +94,10 @@ LOG = (
         "due to the node running low on memory",
     ),
     Line(
+        "exceeds the memory usage threshold of",  # what Ray's raylet and its exceptions tell
+        r"Memory on the node \(IP: (?P<host>[\w.:-]{1,64})[,)].{0,600}exceeds the memory usage threshold of",
+    ),
+    Line(
         "OutOfMemoryError: Task was killed",
     ),
     Line(

@@ -166,6 +166,7 @@ LOG = (
     Line(
         (
             "actor died unexpectedly",
+            "actor is dead because its",
             "ActorDiedError",
             "RayActorError",
             "Worker unexpectedly exits",

@@ -26,20 +26,15 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
 
 
 def silent(logs: LogFacts) -> list[str]:
-    """The few logs that end in the midst of the work, without a word of what others tell: who wrote them may have ended
-    first, or been ended from outside."""
+    """The few logs that end in the midst of the work, or with the end of the job, without a word of what others tell:
+    who wrote them may have ended first, or been ended from outside."""
     told = {_process(match.source) for match in logs.matches if match.shows not in ("noise", "hint")}
     quiet = [
-        source
+        f"{source.name} says nothing of a failure; {_end_of(source)}"
         for source in logs.sources
-        if source.kind == "log" and source.progress and not source.done and _process(source.name) not in told
+        if source.kind == "log" and (source.progress or source.done) and _process(source.name) not in told
     ]
-    if not 0 < len(quiet) <= max(MOST, len(told)):
-        return []
-    more = f", and {len(quiet) - MOST} more like it" if len(quiet) > MOST else ""
-    return [f"{one.name} says nothing of a failure; {_end_of(one)}" for one in quiet[: MOST - 1]] + [
-        f"{one.name} says nothing of a failure; {_end_of(one)}{more}" for one in quiet[MOST - 1 : MOST]
-    ]
+    return _first_of(quiet) if len(quiet) <= max(MOST, len(told)) else []
 
 
 def unread(logs: LogFacts) -> list[str]:
@@ -56,6 +51,8 @@ def _process(name: str) -> str:
 def _end_of(source: LogSource) -> str:
     if not source.last:
         return f"it ends at line {source.lines}, and no line near its end says what it did"
+    if source.done:
+        return f"it ends with the end of the job: {source.last}"
     doing = "starting up" if source.starting else "doing"
     return f"it ends at line {source.lines}, last seen {doing}: {source.last}"
 

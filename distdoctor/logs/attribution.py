@@ -57,6 +57,7 @@ _PREFIXES = tuple(
             r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
             r"(?:Z|[+-]\d\d:?\d\d)?\]?,?[ \t]?(?:[-|] ?)?",
         ),
+        ("[0", r"\[?\d\d:\d\d:\d\d[.,]\d{3,9}\]? (?=\S)"),  # a clock without a day, which orders nothing
         # vLLM
         ("a", r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +\d\d-\d\d (?:\d\d:\d\d:\d\d) \[?[\w./-]{1,120}:\d{1,6}\] ?"),
         # Horovod

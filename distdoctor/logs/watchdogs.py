@@ -23,8 +23,8 @@ _WORK = re.compile(
 _AT = re.compile(r"(?:at work|at NCCL work|work sequence id): (?P<number>\d{1,18})")
 _ENQUEUED = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18})")
 _TIMEOUT = "collective operation timeout"
-_SAME_SIZE = ("ALLREDUCE", "BROADCAST", "REDUCE")
-"""Collectives in which every rank gives as much."""
+_SAME_SIZE = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
+"""Collectives in which every rank gives as much; an ALLGATHER of tensors that differ is made of broadcasts."""
 _COUNTED_APART = ("SEND", "RECV", "COALESCED")
 """What a group gives numbers of another row to; the last one that was enqueued may be one of these."""
 _WHOLE = ("default_pg", "mesh_default")

@@ -132,7 +132,7 @@ def test_what_trackers_keep_beside_a_log_is_not_asked_how_it_ends(tmp_path: Path
 
 
 def test_who_ends_without_a_word_is_told(tmp_path: Path) -> None:
-    """Its two streams are one process; one that ends with the job is none."""
+    """Its two streams are one process."""
     closed = "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.7]:41822\n"
     logs = {
         "rank0__out": STEPS,
@@ -141,8 +141,9 @@ def test_who_ends_without_a_word_is_told(tmp_path: Path) -> None:
         "rank2__out": f"{STEPS}Training finished.\n",
     }
     found = judged_folder(tmp_path, **logs)
-    told = [note for note in found.notes if "says nothing" in note]
-    assert len(told) == 1 and told[0].startswith(f"{tmp_path}/rank1.out says nothing of a failure; it ends at line 30")
+    first, second = [note for note in found.notes if "says nothing of a failure" in note]
+    assert first.startswith(f"{tmp_path}/rank1.out says") and "; it ends at line 30, last seen doing: step 29" in first
+    assert second.startswith(f"{tmp_path}/rank2.out says") and "with the end of the job: Training finished." in second
 
 
 def test_the_host_on_which_the_table_of_torchrun_has_the_rank(tmp_path: Path) -> None:

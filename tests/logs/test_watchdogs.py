@@ -43,6 +43,12 @@ def test_who_called_something_else_under_the_same_number(tmp_path: Path, operati
     assert roots(tmp_path, *texts) == [("collective/mismatch", (1,))]
 
 
+@pytest.mark.parametrize("operation", ["_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"])
+def test_who_gives_another_size_than_the_others(tmp_path: Path, operation: str) -> None:
+    texts = [said(rank, 7, 7, operation, 1000 if rank == 1 else 1024) for rank in range(3)]
+    assert roots(tmp_path, *texts) == [("collective/mismatch", (1,))]
+
+
 @pytest.mark.parametrize(
     "texts",
     [

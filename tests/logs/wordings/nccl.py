@@ -102,6 +102,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "RuntimeError: create:torch_npu/x.cpp:89 HCCL function error: HcclCommInitRootInfo(), error code is 1",
     ),
     ("nccl/init-failed", "EI0006: 2024-08-05-18:15:21.270.506 Getting socket times out. Reason: Remote Rank did not"),
+    (
+        "nccl/init-failed",
+        "[PID: 749] 2025-12-29-03:16:15.787.356 Get_Socket_Timeout(EI0006): Getting socket times out.",
+    ),
     ("nccl/init-failed", "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64"),
     ("nccl/init-failed", "RuntimeError: nonblocking NCCL communicator: ncclCommInitRankConfig timed out after 1800 s"),
     ("nccl/imex", "node1:1:2 [0] NCCL WARN Cuda failure 800 'operation not permitted'"),

@@ -11,6 +11,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/exception", "ZeroDivisionError: division by zero"),
     ("process/crashed", "  exitcode  : -11 (pid: 77)"),
     ("process/crashed", "srun: error: n01: task 3: Segmentation fault (core dumped)"),
+    (
+        "process/killed-by-oom",
+        "Memory on the node (IP: 10.0.62.231, ID: e5d9) where the task (task ID: 4353, name=f, pid=11362, memory "
+        "used=1.25GB) was running was 27.71GB / 28.80GB (0.962273), which exceeds the memory usage threshold of 0.95.",
+    ),
     ("process/killed-by-oom", "  traceback : Signal 9 (SIGKILL) received by PID 14750"),
     (
         "process/killed-by-oom",
