@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from distdoctor.knowledge.packet_filter import blocks, concerns
+from distdoctor.knowledge.packet_filter import blocks, concerns, lets_in
 from distdoctor.knowledge.ruleset import Direction, FilterHook
+from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import FirewallChain
 
@@ -23,6 +24,8 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     source_rules = source.network.firewall if source else None
     target_rules = target.network.firewall if target else None
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
+    if into and source is not None and target is not None and filter_lets_in(target, source, port):
+        into = False
     if into or out:
         return "either" if into and out else "to" if into else "from"
     reply_out, reply_in = blocks(target_rules, "output", port, "sport"), blocks(source_rules, "input", port, "sport")
@@ -31,6 +34,14 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     if out is False and into is None:
         return "to"
     return "either"
+
+
+def filter_lets_in(node: Node, peer: Node, port: int) -> bool:
+    """Whether the rules of ``node`` let connections from ``peer`` in to its ``port`` for certain."""
+    route, master = peer.network.route, node.plan.master_port
+    sources = (peer.reached_at, peer.gloo_address, route.source if route is not None else None)
+    used = [one for one in dict.fromkeys(sources) if one is not None and not is_loopback(one)]
+    return lets_in(node.network.firewall, used, port if port == master else None)
 
 
 def filter_evidence(node: Node, hook: FilterHook, port: int) -> tuple[str, ...]:

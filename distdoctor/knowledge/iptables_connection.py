@@ -8,12 +8,27 @@ from collections.abc import Iterator
 from typing import Literal
 
 from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rule_parts
-from distdoctor.knowledge.new_connection import Rule, Verdict, shut
+from distdoctor.knowledge.new_connection import Rule, Source, Verdict, came_by, came_from, passes, shut
 from distdoctor.model.facts import ShutPort
 
 _INERT = {"LOG", "NFLOG", "MARK", "CONNMARK", "CT", "TRACE", "TCPMSS"}
 _MODULES = {"tcp", "conntrack", "state", "multiport", "comment"}
-_KNOWN = {"-p", "-m", "-j", "-g", "-i", "--dport", "--dports", "--ctstate", "--state", "--reject-with"}
+_KNOWN = {
+    "-p",
+    "-m",
+    "-j",
+    "-g",
+    "-i",
+    "-s",
+    "--dport",
+    "--dports",
+    "--tcp-flags",
+    "--ctstate",
+    "--state",
+    "--reject-with",
+}
+_FLAGS = re.compile(r"(--tcp-flags \S+) (\S+)")
+"""Which flags are looked at, and which of them are to be set."""
 
 _COMMENT = re.compile(r'--comment (?:"(?:[^"\\]|\\.)*"|\S+)')
 """It may look like anything."""
@@ -22,6 +37,15 @@ _COMMENT = re.compile(r'--comment (?:"(?:[^"\\]|\\.)*"|\S+)')
 def iptables_shut(text: str, tool: Literal["iptables", "ip6tables"], port: int) -> tuple[ShutPort, ...]:
     """The built-in chains that let no new connection of another host in to ``port``. Raises BadRuleset."""
     return tuple(_shut(text, tool, port))
+
+
+def iptables_lets_in(text: str, source: Source, port: int) -> bool:
+    """Whether the built-in chains let a new connection of ``source`` in to ``port`` for certain. Raises BadRuleset."""
+    for _, policies, rules in iptables_tables(text):
+        chains = {name: [_rule(line, port, source) for line in rules.get(name, ())] for name in policies}
+        if not all(passes(name, chains, policies[name].lower()) for name in INTO if name in chains):
+            return False
+    return True
 
 
 def _shut(text: str, tool: str, port: int) -> Iterator[ShutPort]:
@@ -35,13 +59,13 @@ def _shut(text: str, tool: str, port: int) -> Iterator[ShutPort]:
                 yield ShutPort(port, 4 if tool == "iptables" else 6, end.how, f"{tool} {table} {name}: {end.text}")
 
 
-def _rule(line: str, port: int) -> Rule:
+def _rule(line: str, port: int, source: Source | None = None) -> Rule:
     try:
-        words = shlex.split(_COMMENT.sub("", line))
+        words = shlex.split(_FLAGS.sub(r"\1/\2", _COMMENT.sub("", line)))
     except ValueError:
-        return Rule(None, "accept", line)
+        return Rule(None, "elsewhere", line)
     verdict, target = _verdict(words)
-    return Rule(_matches(words, port), verdict, line, target)
+    return Rule(_matches(words, port, source), verdict, line, target)
 
 
 def _verdict(words: list[str]) -> tuple[Verdict, str]:
@@ -60,17 +84,22 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
     return "", ""
 
 
-def _matches(words: list[str], port: int) -> bool | None:
+def _matches(words: list[str], port: int, source: Source | None) -> bool | None:
     """Whether the rule is one for a SYN from another host to ``port``; None where that is not known."""
-    held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, port))
+    held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, port, source))
     return False if False in held else None if None in held else True
 
 
-def _holds(flag: str, value: str, port: int) -> bool | None:
+def _holds(flag: str, value: str, port: int, source: Source | None) -> bool | None:
     if flag == "-p":
         return value in ("tcp", "all", "6")
     if flag == "-i":
-        return False if value == "lo" else None
+        return False if value == "lo" else came_by(source, value.replace("+", "*"))
+    if flag == "-s":
+        return came_from(source, value)
+    if flag == "--tcp-flags":
+        seen, wanted = value.split("/")
+        return wanted == ("SYN" if {"SYN", "ALL"} & {*seen.split(",")} else "NONE")
     if flag in ("--dport", "--dports"):
         return names_port(value, port)
     if flag in ("--ctstate", "--state"):

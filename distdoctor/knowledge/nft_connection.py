@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from distdoctor.knowledge.new_connection import Rule, Verdict, may_pass, shut
+from distdoctor.knowledge.new_connection import Rule, Source, Verdict, came_by, came_from, may_pass, passes, shut
 from distdoctor.knowledge.nftables import IN, NftTable, dormant
 from distdoctor.knowledge.ruleset import BadRuleset
 from distdoctor.model.facts import ShutPort
@@ -33,9 +35,39 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
     ``but``: tables (family, name) that are left out.
     """
     try:
-        return tuple(_shut(json.loads(text)["nftables"], port, but))
+        return tuple(_shut(_items(text), port, but))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
+
+
+def nft_lets_in(text: str, source: Source, port: int, but: Sequence[tuple[str, str]] = ()) -> bool:
+    """Whether all base chains let a new connection of ``source`` in to ``port`` for certain. Raises BadRuleset."""
+    try:
+        return _lets_in(_items(text), source, port, but)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
+
+
+@lru_cache(maxsize=1)
+def _items(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)["nftables"]
+    return found
+
+
+def _lets_in(items: Sequence[dict[str, Any]], source: Source, port: int, but: Sequence[tuple[str, str]]) -> bool:
+    tables, asleep = NftTable.all(items), dormant(items)
+    version = 6 if ":" in source.address else 4
+    for chain in (item["chain"] for item in items if "chain" in item):
+        place = chain["family"], chain["table"]
+        if chain.get("hook") not in IN or place in but or place in asleep:
+            continue
+        if chain["family"] not in (*VERSIONS[version], "netdev"):
+            continue
+        packet = _Packet(port, version, tables[place], source)
+        rules = {name: [r for e in exprs for r in packet.rules(e)] for name, exprs in tables[place].chains.items()}
+        if not passes(chain["name"], rules, chain.get("policy", "accept")):
+            return False
+    return True
 
 
 def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, str]]) -> Iterator[ShutPort]:
@@ -63,8 +95,8 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
 class _Packet:
     """A SYN from another host to ``port``."""
 
-    def __init__(self, port: int, version: int, table: NftTable) -> None:
-        self._port, self._version, self._table = port, version, table
+    def __init__(self, port: int, version: int, table: NftTable, source: Source | None = None) -> None:
+        self._port, self._version, self._table, self._source = port, version, table, source
 
     def rules(self, expr: Sequence[Any]) -> Iterator[Rule]:
         """What one rule of nft is for this packet: of a verdict map each of its elements, one after the other."""
@@ -102,7 +134,7 @@ class _Packet:
         if kind == "ct" and value.get("key") in ("state", "status"):
             return value["key"] == "state" and "new" in values
         if kind == "meta" and value["key"] in ("iif", "iifname"):
-            return False if values == ["lo"] else None
+            return False if values == ["lo"] else _any([came_by(self._source, str(one)) for one in values])
         if kind == "meta" and value["key"] in ("l4proto", "protocol", "nfproto"):
             return bool({*map(str, values)} & {"tcp", "6"} if value["key"] == "l4proto" else self._is_family(values))
         if kind == "&" and _only(value[0]) == ("payload", _FLAGS):
@@ -117,12 +149,25 @@ class _Packet:
         if protocol in ("ip", "ip6"):
             if (protocol == "ip") is not (self._version == 4):
                 return False
+            if field == "saddr":
+                return _any([self._comes_from(one) for one in values])
             return any(one in _TCP for one in values) if field in ("protocol", "nexthdr") else None
         if value == _FLAGS:
             return values == ["syn"] if "syn" in values else False
         if protocol in ("tcp", "th"):
             return any(self._is_port(one) for one in values) if field == "dport" else None
         return False if protocol in _OTHER_PROTOCOLS else None
+
+    def _comes_from(self, one: Any) -> bool | None:
+        if isinstance(one, str):
+            return came_from(self._source, one)
+        kind, value = _only(one)
+        if kind == "prefix":
+            return came_from(self._source, f"{value['addr']}/{value['len']}")
+        if kind != "range" or self._source is None:
+            return None
+        first, last = map(ipaddress.ip_address, value)
+        return int(first) <= int(ipaddress.ip_address(self._source.address)) <= int(last)
 
     def _is_port(self, one: Any) -> bool:
         low, high = one["range"] if isinstance(one, dict) else (one, one)
@@ -146,7 +191,7 @@ def _only(part: Any) -> tuple[str, Any]:
     return next(iter(part.items())) if isinstance(part, dict) else ("", {})
 
 
-_ELSEWHERE = ("queue", "tproxy", "synproxy", "redirect", "dnat", "snat", "masquerade")
+_ELSEWHERE = ("queue", "tproxy", "synproxy", "redirect", "dnat", "snat", "masquerade", "fwd")
 """Statements after which the packet is another's to judge."""
 _ENDS: dict[str, Verdict] = {"accept": "accept", "drop": "drop", "return": "return"}
 _JUMPS: dict[str, Verdict] = {"jump": "jump", "goto": "goto"}
@@ -163,8 +208,14 @@ def _verdict(part: Any) -> tuple[Verdict, str]:
         return ("reset" if value and value.get("type") == "tcp reset" else "reject"), ""
     if kind == "xt" and value.get("type") == "target":
         # Which of its answers REJECT gives is not printed; by default it is an ICMP error.
-        return ("reject" if value.get("name") == "REJECT" else "accept"), ""
-    return ("accept", "") if kind in _ELSEWHERE else ("", "")
+        return ("reject" if value.get("name") == "REJECT" else "elsewhere"), ""
+    return ("elsewhere", "") if kind in _ELSEWHERE else ("", "")
+
+
+def _any(several: Sequence[bool | None]) -> bool | None:
+    if True in several:
+        return True
+    return None if None in several or not several else False
 
 
 def _all(several: Sequence[bool | None]) -> bool | None:

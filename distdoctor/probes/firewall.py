@@ -7,25 +7,48 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from distdoctor.knowledge.iptables import parse_iptables
-from distdoctor.knowledge.iptables_connection import iptables_shut
+from distdoctor.knowledge.iptables_connection import iptables_lets_in, iptables_shut
 from distdoctor.knowledge.iptables_marks import iptables_marks
-from distdoctor.knowledge.nft_connection import nft_shut, opaque
+from distdoctor.knowledge.new_connection import Source
+from distdoctor.knowledge.nft_connection import nft_lets_in, nft_shut, opaque
 from distdoctor.knowledge.nft_marks import nft_marks
 from distdoctor.knowledge.nftables import parse_nft_json
 from distdoctor.knowledge.open_ports import open_ranges
-from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, ShutPort
+from distdoctor.knowledge.open_sources import open_sources
+from distdoctor.model.facts import Firewall, FirewallChain, LetIn, PacketMark, ShutPort
 
 READ_SECONDS = 3.0
 NFT = ("nft", "-j", "list", "ruleset")
-_HANDLE = re.compile(r'"handle":\s*\d+')
+_COUNTS = re.compile(r'"(?:handle|packets|bytes)":\s*\d+|\[\d+:\d+\]')
+"""Numbers that are none of the rules' own."""
+_PORT = re.compile(r"\b\d{4,5}\b")
+MOST_PORTS = 8
+"""Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
+LONGEST = 300_000
+"""Characters of a ruleset beyond which it is not asked for each source and port by itself."""
 IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
 
 
 Shutting = Callable[[int], Iterable[ShutPort]]
 """What shuts a port, of one ruleset."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """One ruleset, and what is asked of it."""
+
+    text: str
+    shutting: Shutting
+    lets_in: Callable[[Source, int], bool]
+    """Whether it lets a connection in to a port for certain."""
+
+
+UNREAD = Read("", lambda port: (), lambda source, port: False)
+"""Rules of which nothing is known."""
 
 
 def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | None = None) -> Firewall:
@@ -35,12 +58,12 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     if os.geteuid() != 0:
         return Firewall(False, "only root may read the firewall's rules")
     chains: list[FirewallChain] = []
-    read: list[tuple[str, Shutting]] = []
+    read: list[Read] = []
     marks: list[PacketMark] = []
     if (ruleset := _said(*NFT)) is not None:
         try:
             chains += parse_nft_json(ruleset)
-            read += _nft_shutting(ruleset)
+            read += _of_nft(ruleset)
             marks += _nft_marks(ruleset, port, interface)
         except ValueError:
             pass
@@ -48,7 +71,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         if (saved := _said(f"{tool}-legacy-save")) is not None:
             try:
                 chains += parse_iptables(saved, tool)
-                read.append((saved, _iptables_shutting(saved, tool)))
+                read.append(_of_iptables(saved, tool))
                 marks += iptables_marks(saved, tool, port, interface)
             except ValueError:
                 pass
@@ -56,7 +79,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         return Firewall(False, "neither nft nor iptables can be run here")
 
     def shutting(number: int) -> tuple[ShutPort, ...]:
-        return tuple(one for _, shuts in read for one in shuts(number))
+        return tuple(one for ruleset in read for one in ruleset.shutting(number))
 
     def shuts(number: int) -> bool:
         return any(one.version == 4 for one in shutting(number))
@@ -64,22 +87,52 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     try:
         open_ports: tuple[tuple[int, int], ...] = ()
         if picked is not None and any(map(shuts, (picked[0], sum(picked) // 2, picked[1]))):
-            open_ports = open_ranges(" ".join(text for text, _ in read), shuts)
-        return Firewall(True, chains=tuple(chains), shut=shutting(port), open_ports=open_ports, marks=tuple(marks))
+            open_ports = open_ranges(" ".join(ruleset.text for ruleset in read), shuts)
+        shut = shutting(port)
+        free = _let_in(read, port, picked, interface) if chains and ruleset is not None else ()
+        return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free)
     except ValueError:
         return Firewall(True, chains=tuple(chains))
 
 
-def _nft_shutting(ruleset: str) -> Iterator[tuple[str, Shutting]]:
+def _let_in(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> tuple[LetIn, ...]:
+    """Whom all the rulesets let in to ``port``, and to any port of ``picked``; empty where that cannot be told."""
+    text = " ".join(ruleset.text for ruleset in read)
+    if len(text) > LONGEST:
+        return ()
+    named = sorted({number for found in _PORT.findall(text) for number in (int(found), int(found) + 1)})
+    wanted: dict[int | None, list[int]] = {port: [port]}
+    if picked is not None:
+        inside = [number for number in named if picked[0] <= number <= picked[1]]
+        if len(inside) <= MOST_PORTS:
+            wanted[None] = sorted({picked[0], picked[1], *inside})
+    found: list[LetIn] = []
+    for told, numbers in wanted.items():
+
+        def lets_in(address: str, numbers: list[int] = numbers) -> bool:
+            source = Source(address, interface)
+            return all(ruleset.lets_in(source, number) for number in numbers for ruleset in read)
+
+        try:
+            for version in (4, 6):
+                found += (LetIn(*ends, port=told) for ends in open_sources(text, version, lets_in))
+        except ValueError:
+            return ()
+    return tuple(found)
+
+
+def _of_nft(ruleset: str) -> Iterator[Read]:
     """Of tables in which iptables' modules are at work nft does not tell what they match; iptables-nft does."""
-    if not opaque(ruleset):
-        yield _HANDLE.sub("", ruleset), lambda port: nft_shut(ruleset, port)
-        return
-    other = (("ip", "filter"), ("ip6", "filter"))
-    yield _HANDLE.sub("", ruleset), lambda port: nft_shut(ruleset, port, but=other)
-    for tool in IPTABLES:
-        if (saved := _said(f"{tool}-nft-save", "-t", "filter")) is not None:
-            yield saved, _iptables_shutting(saved, tool)
+    text = _COUNTS.sub("", ruleset)
+    other = (("ip", "filter"), ("ip6", "filter")) if opaque(ruleset) else ()
+    yield Read(
+        text,
+        lambda port: nft_shut(ruleset, port, but=other),
+        lambda source, port: nft_lets_in(ruleset, source, port, but=other),
+    )
+    for tool in IPTABLES if other else ():
+        saved = _said(f"{tool}-nft-save", "-t", "filter")
+        yield UNREAD if saved is None else _of_iptables(saved, tool)
 
 
 def _nft_marks(ruleset: str, port: int, interface: str | None) -> tuple[PacketMark, ...]:
@@ -89,8 +142,13 @@ def _nft_marks(ruleset: str, port: int, interface: str | None) -> tuple[PacketMa
     return tuple(one for tool, text in saved if text is not None for one in iptables_marks(text, tool, port, interface))
 
 
-def _iptables_shutting(saved: str, tool: Literal["iptables", "ip6tables"]) -> Shutting:
-    return lambda port: iptables_shut(saved, tool, port)
+def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
+    version = 4 if tool == "iptables" else 6
+    return Read(
+        _COUNTS.sub("", saved),
+        lambda port: iptables_shut(saved, tool, port),
+        lambda source, port: (":" in source.address) is (version == 4) or iptables_lets_in(saved, source, port),
+    )
 
 
 def _said(*command: str) -> str | None:

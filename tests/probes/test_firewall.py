@@ -34,3 +34,48 @@ IPTABLES = (
 )
 def test_the_ports_that_are_open_where_others_are_shut(rules: str, told: str) -> None:
     assert lines_of(f"RULES = {rules!r}\n{CODE}", "--net", tools=("nft", "iptables")) == [told]
+
+
+WHO = """
+import subprocess
+from distdoctor.probes.firewall import firewall
+subprocess.run(RULES, shell=True, check=True)
+for one in firewall(29500, (32768, 60999), "eth0").let_in:
+    if ":" not in one.first: print(one.port, one.first, one.last)
+"""
+TRUSTED = "ct state established,related accept; iifname lo accept;"
+UFW = (
+    "iptables -P INPUT DROP; iptables -N user; iptables -A INPUT -i lo -j ACCEPT; "
+    "iptables -A INPUT -m conntrack --ctstate INVALID -j DROP; iptables -A INPUT -j user; "
+    "iptables -A user -s 10.77.0.0/24 -j ACCEPT; iptables -A user -p tcp -m tcp --dport 22 -j ACCEPT; "
+    "ip6tables -P INPUT DROP"
+)
+ALL = "0.0.0.0 255.255.255.255"
+LAN = "10.77.0.0 10.77.0.255"
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (NFT.format(f"{TRUSTED} ip saddr 10.77.0.0/24 accept;"), [f"29500 {LAN}", f"None {LAN}"]),
+        (NFT.format(f"{TRUSTED} tcp dport {{ 22, 29500 }} accept;"), [f"29500 {ALL}"]),
+        (NFT.format("iifname eth0 accept;"), [f"29500 {ALL}", f"None {ALL}"]),
+        (NFT.format("ip saddr { 10.77.0.11, 10.77.0.20-10.77.0.29 } tcp dport 1024-65535 accept;"),
+         [f"{port} {ends}" for port in (29500, None)
+          for ends in ("10.77.0.11 10.77.0.11", "10.77.0.20 10.77.0.29")]),
+        (NFT.format("tcp dport 22 accept; tcp dport 32768-50000 accept;"), []),
+        (NFT.format("iifname eth1 accept; limit rate 5/second accept;"), []),
+        (UFW, [f"29500 {LAN}", f"None {LAN}"]),
+        (UFW.replace("iptables", "iptables-legacy"), [f"29500 {LAN}", f"None {LAN}"]),
+        ("iptables -A INPUT -s 10.77.0.99 -p tcp -m tcp --syn -j DROP",
+         [f"{port} {ends}" for port in (29500, None)
+          for ends in ("0.0.0.0 10.77.0.98", "10.77.0.100 255.255.255.255")]),
+        ("iptables -P INPUT DROP; iptables -A INPUT -m recent --name q --rcheck -j ACCEPT", []),
+        ("true", []),
+    ],
+    ids=["a network", "a port", "the only card", "a set", "a part of the ports", "perhaps", "ufw", "ufw, legacy",
+         "but one", "a module", "no rules"],
+)  # fmt: skip
+def test_whom_it_lets_in_for_certain(rules: str, told: list[str]) -> None:
+    tools = ("nft", "iptables", "iptables-legacy")
+    assert lines_of(f"RULES = {rules!r}\n{WHO}", "--net", tools=tools) == told

@@ -45,6 +45,16 @@ class ShutPort:
 
 
 @dataclass(frozen=True)
+class LetIn:
+    """Addresses from which the packet filter lets new connections in, by all that is known of its rules."""
+
+    first: str
+    last: str
+    port: int | None = None
+    """To this port; None: to each that the kernel may pick (net.ipv4.ip_local_port_range)."""
+
+
+@dataclass(frozen=True)
 class PacketMark:
     """The mark that this host's packet filter puts on what it sends from or to a port, whichever host it is for."""
 
@@ -73,3 +83,6 @@ class Firewall:
     it does not shut. Empty where it shuts none of these, or where that is not known."""
     marks: tuple[PacketMark, ...] = ()
     """What it marks of the packets to and from MASTER_PORT."""
+    let_in: tuple[LetIn, ...] = ()
+    """Whom it lets in for certain, though it has chains that can block; empty where it has none, or where that is not
+    known."""

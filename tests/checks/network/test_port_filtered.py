@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Firewall, Interface, Neighbour, PacketMark, Route, TableRoute
+from distdoctor.model.facts import Bind, Firewall, Interface, LetIn, Neighbour, PacketMark, Route, TableRoute
 from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
@@ -126,6 +126,14 @@ def vpn_on_node_0() -> Facts:
     return routed(a, route(LAN), route("10.77.0.0/25", None, "tun0")), b
 
 
+def let_in(first: str, last: str, port: int | None = PORT) -> Facts:
+    """Node 0's filter has a policy of drop, and lets these addresses in."""
+    a, b = shut("no-answer", control="no-answer", rules=("ct state invalid drop",))
+    assert a.network is not None and a.network.firewall is not None
+    chains = (replace(a.network.firewall.chains[0], policy="drop"),)
+    return with_network(a, firewall=Firewall(True, chains=chains, let_in=(LetIn(first, last, port),))), b
+
+
 def vpn_that_works() -> Facts:
     a, b = healthy(2)
     assert b.host is not None
@@ -167,6 +175,9 @@ ROWS = [
     Row("rules unread on both", lambda: shut_unread(0, 1), ("host1", "host0"), blame="one-of"),
     Row("rules unread on node 0", lambda: shut_unread(0), ("host0",)),
     Row("no rules at all", shut_unread, ("host1", "host0"), blame="one-of"),
+    Row("node 0's filter lets host1 in", lambda: let_in("10.77.0.0", "10.77.0.255"), BOTH, blame="one-of"),
+    Row("node 0's filter lets another host in", lambda: let_in("10.77.0.12", "10.77.0.255"), ("host0",)),
+    Row("node 0's filter lets host1 in on other ports", lambda: let_in("0.0.0.0", "10.77.0.99", None), ("host0",)),
     Row("dropped for one of two", shut_third, ("host0",)),
     Row("dropped for all of two", shut_all_of_three, ("host0",)),
     Row("host1's netmask leaves node 0 to a gateway", narrow_mask, ("host1",), together=True),
@@ -316,6 +327,12 @@ def test_rules_that_block_everything_are_opened_for_everything() -> None:
     facts = shut("no-answer", control="no-answer", rules=("ip saddr 10.77.0.11 drop",))
     (fix,) = fixes(*facts)
     assert fix.commands == ("nft insert rule inet filter input ip saddr '{ 10.77.0.11 }' meta l4proto tcp accept",)
+
+
+def test_a_filter_that_lets_the_peer_in_is_not_to_be_opened() -> None:
+    found = fixes(*let_in("10.77.0.11", "10.77.0.11"))
+    assert [(f.nodes, f.commands) for f in found] == [(("host0",), ()), (("host1",), ())]
+    assert found[0].text.startswith("No rule of host0 blocks TCP port 29500 from 10.77.0.11: let it through between")
 
 
 def test_rules_that_were_not_seen_are_not_made_up() -> None:
