@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from distdoctor.check_api.node_addresses import own_host_names
 from distdoctor.check_api.routes import lookup
 from distdoctor.check_api.text import some_of, together
-from distdoctor.knowledge.packet_filter import lets_in, open_commands, opening_port
+from distdoctor.knowledge.packet_filter import lets_through, open_commands, opening_port
 from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.addresses import endpoint, is_loopback
 from distdoctor.model.cluster import Cluster, Node
@@ -116,7 +116,7 @@ def open_firewall_fix(
     ``port`` None: all TCP ports.
     """
     rules = node.network.firewall if node else None
-    free = hook == "input" and lets_in(rules, peers, port)
+    free = lets_through(rules, hook, peers, port)
     if port is not None and not free:
         port = opening_port(rules, hook, port)
     commands = () if free else open_commands(rules, hook, peers, port)

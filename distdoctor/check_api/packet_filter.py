@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from distdoctor.knowledge.packet_filter import blocks, concerns, lets_in
+from distdoctor.knowledge.packet_filter import blocks, concerns, lets_through
 from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Node
@@ -23,12 +23,14 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     """
     source_rules = source.network.firewall if source else None
     target_rules = target.network.firewall if target else None
+    let_in = source is not None and target is not None and lets_between(target, "input", source, port)
+    let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
-    if into and source is not None and target is not None and filter_lets_in(target, source, port):
-        into = False
+    into, out = into and not let_in, out and not let_out
     if into or out:
         return "either" if into and out else "to" if into else "from"
     reply_out, reply_in = blocks(target_rules, "output", port, "sport"), blocks(source_rules, "input", port, "sport")
+    reply_out, reply_in = reply_out and not let_in, reply_in and not let_out
     if reply_out or reply_in:
         return "either" if reply_out and reply_in and into is not None else "to" if reply_out else "from"
     if out is False and into is None:
@@ -36,12 +38,14 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     return "either"
 
 
-def filter_lets_in(node: Node, peer: Node, port: int) -> bool:
-    """Whether the rules of ``node`` let connections from ``peer`` in to its ``port`` for certain."""
-    route, master = peer.network.route, node.plan.master_port
-    sources = (peer.reached_at, peer.gloo_address, route.source if route is not None else None)
-    used = [one for one in dict.fromkeys(sources) if one is not None and not is_loopback(one)]
-    return lets_in(node.network.firewall, used, port if port == master else None)
+def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
+    """Whether the rules of ``node`` for certain let connections through with ``peer``: from it to the own ``port``
+    (``hook`` input), or to that port of it (output)."""
+    route = peer.network.route
+    known = (peer.reached_at, peer.gloo_address, route.source if route is not None else None)
+    used = [one for one in dict.fromkeys(known) if one is not None and not is_loopback(one)]
+    master = node.plan.master_port
+    return lets_through(node.network.firewall, hook, used, port if port == master else None)
 
 
 def filter_evidence(node: Node, hook: FilterHook, port: int) -> tuple[str, ...]:

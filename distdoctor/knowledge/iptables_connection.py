@@ -8,25 +8,18 @@ from collections.abc import Iterator
 from typing import Literal
 
 from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rule_parts
-from distdoctor.knowledge.new_connection import Rule, Source, Verdict, came_by, came_from, passes, shut
+from distdoctor.knowledge.new_connection import Packet, Rule, Verdict, passes, shut
 from distdoctor.model.facts import ShutPort
 
 _INERT = {"LOG", "NFLOG", "MARK", "CONNMARK", "CT", "TRACE", "TCPMSS"}
 _MODULES = {"tcp", "conntrack", "state", "multiport", "comment"}
-_KNOWN = {
-    "-p",
-    "-m",
-    "-j",
-    "-g",
-    "-i",
-    "-s",
-    "--dport",
-    "--dports",
-    "--tcp-flags",
-    "--ctstate",
-    "--state",
-    "--reject-with",
-}
+_ADDRESSES, _INTERFACES = {"-s": "saddr", "-d": "daddr"}, {"-i": "in", "-o": "out"}
+_PORTS = {"--dport": "dport", "--dports": "dport", "--sport": "sport", "--sports": "sport"}
+_STATES = {"--ctstate", "--state"}
+_OTHERS = {"-p", "-m", "-j", "-g", "--tcp-flags", "--reject-with"}
+_KNOWN = {*_ADDRESSES, *_INTERFACES, *_PORTS, *_STATES, *_OTHERS}
+OUT_OF = ("OUTPUT", "POSTROUTING")
+"""The built-in chains on the way out of this host."""
 _FLAGS = re.compile(r"(--tcp-flags \S+) (\S+)")
 """Which flags are looked at, and which of them are to be set."""
 
@@ -39,12 +32,14 @@ def iptables_shut(text: str, tool: Literal["iptables", "ip6tables"], port: int) 
     return tuple(_shut(text, tool, port))
 
 
-def iptables_lets_in(text: str, source: Source, port: int) -> bool:
-    """Whether the built-in chains let a new connection of ``source`` in to ``port`` for certain. Raises BadRuleset."""
-    for _, policies, rules in iptables_tables(text):
-        chains = {name: [_rule(line, port, source) for line in rules.get(name, ())] for name in policies}
-        if not all(passes(name, chains, policies[name].lower()) for name in INTO if name in chains):
-            return False
+def iptables_passes(text: str, packet: Packet) -> bool:
+    """Whether the built-in chains let the packet through for certain. Raises BadRuleset."""
+    for table, policies, rules in iptables_tables(text):
+        chains = {name: [_rule(line, packet) for line in rules.get(name, ())] for name in policies}
+        for name in INTO if packet.way == "in" else OUT_OF:
+            translated = table == "nat" and (packet.reply or name == "POSTROUTING")  # the source only, or not asked
+            if name in chains and not translated and not passes(name, chains, policies[name].lower()):
+                return False
     return True
 
 
@@ -52,20 +47,20 @@ def _shut(text: str, tool: str, port: int) -> Iterator[ShutPort]:
     for table, policies, rules in iptables_tables(text):
         if table not in ("filter", "raw", "mangle"):
             continue
-        chains = {name: [_rule(line, port) for line in rules.get(name, ())] for name in policies}
+        chains = {name: [_rule(line, Packet(port)) for line in rules.get(name, ())] for name in policies}
         for name in INTO:
             end = shut(name, chains, policies[name].lower()) if name in chains else None
             if end is not None:
                 yield ShutPort(port, 4 if tool == "iptables" else 6, end.how, f"{tool} {table} {name}: {end.text}")
 
 
-def _rule(line: str, port: int, source: Source | None = None) -> Rule:
+def _rule(line: str, packet: Packet) -> Rule:
     try:
         words = shlex.split(_FLAGS.sub(r"\1/\2", _COMMENT.sub("", line)))
     except ValueError:
         return Rule(None, "elsewhere", line)
     verdict, target = _verdict(words)
-    return Rule(_matches(words, port, source), verdict, line, target)
+    return Rule(_matches(words, packet), verdict, line, target)
 
 
 def _verdict(words: list[str]) -> tuple[Verdict, str]:
@@ -84,26 +79,28 @@ def _verdict(words: list[str]) -> tuple[Verdict, str]:
     return "", ""
 
 
-def _matches(words: list[str], port: int, source: Source | None) -> bool | None:
-    """Whether the rule is one for a SYN from another host to ``port``; None where that is not known."""
-    held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, port, source))
+def _matches(words: list[str], packet: Packet) -> bool | None:
+    """Whether the rule is one for the packet; None where that is not known."""
+    held, _ = rule_parts(words, lambda flag: flag not in _KNOWN, lambda flag, value: _holds(flag, value, packet))
     return False if False in held else None if None in held else True
 
 
-def _holds(flag: str, value: str, port: int, source: Source | None) -> bool | None:
+def _holds(flag: str, value: str, packet: Packet) -> bool | None:
     if flag == "-p":
         return value in ("tcp", "all", "6")
-    if flag == "-i":
-        return False if value == "lo" else came_by(source, value.replace("+", "*"))
-    if flag == "-s":
-        return came_from(source, value)
+    if flag in _INTERFACES:
+        return packet.goes_by(_INTERFACES[flag], value.replace("+", "*"))
+    if flag in _ADDRESSES:
+        return packet.is_of(_ADDRESSES[flag], value)
+    if flag in _PORTS:
+        return packet.has_port(_PORTS[flag], lambda port: names_port(value, port))
+    if flag in _STATES:
+        return packet.state in value.lower().split(",")
     if flag == "--tcp-flags":
         seen, wanted = value.split("/")
-        return wanted == ("SYN" if {"SYN", "ALL"} & {*seen.split(",")} else "NONE")
-    if flag in ("--dport", "--dports"):
-        return names_port(value, port)
-    if flag in ("--ctstate", "--state"):
-        return "NEW" in value.split(",")
+        # Of what answers, the first has ACK besides, and the others ACK alone.
+        named = {"SYN", "ALL"} & {*seen.split(",")}
+        return None if packet.reply else wanted == ("SYN" if named else "NONE")
     if flag == "-m":
         return True if value in _MODULES else None
     return True if flag in ("-j", "-g", "--reject-with") else None

@@ -7,7 +7,7 @@ not. So a chain has several possible ends, and shuts a port for certain only whe
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,29 +37,45 @@ class Shut:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the connection comes from."""
+class Packet:
+    """A packet between this host and another one, of a connection to ``port`` of the one or the other."""
 
-    address: str
+    port: int
+    way: Literal["in", "out"] = "in"
+    reply: bool = False
+    """What answers the first one: it comes from the port, and does not go there."""
+    other: str | None = None
+    """The other host's address; None: not known."""
     interface: str | None = None
-    """By which it comes; None: not known."""
+    """By which it comes or goes; None: not known."""
 
+    @property
+    def state(self) -> str:
+        """What connection tracking calls it, in small letters."""
+        return "established" if self.reply else "new"
 
-def came_from(source: Source | None, network: str) -> bool | None:
-    """Whether it comes from an address or network, ``10.0.0.0/8``; None where that is not known."""
-    if source is None:
-        return None
-    try:
-        return ipaddress.ip_address(source.address) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return None
+    def has_port(self, side: str, holds: Callable[[int], bool]) -> bool | None:
+        """Whether its port of that side (``dport``, ``sport``) is one for which this holds; None: not known, since it
+        is one that the kernel picked."""
+        return holds(self.port) if side == ("sport" if self.reply else "dport") else None
 
+    def is_of(self, side: str, network: str) -> bool | None:
+        """Whether its address of that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None: not known."""
+        try:
+            wanted = ipaddress.ip_network(network, strict=False)
+            if side != ("saddr" if self.way == "in" else "daddr"):
+                return False if wanted.is_loopback else None
+            return None if self.other is None else ipaddress.ip_address(self.other) in wanted
+        except ValueError:
+            return None
 
-def came_by(source: Source | None, pattern: str) -> bool | None:
-    """Whether it comes by an interface of this name, which may end in ``*``; None where that is not known."""
-    if source is None or source.interface is None:
-        return None
-    return source.interface == pattern or (pattern.endswith("*") and source.interface.startswith(pattern[:-1]))
+    def goes_by(self, side: str, pattern: str) -> bool | None:
+        """Whether its interface of that side (``in``, ``out``) has this name, which may end in ``*``."""
+        if pattern == "lo":
+            return False
+        if side != self.way or self.interface is None:
+            return None
+        return self.interface == pattern or (pattern.endswith("*") and self.interface.startswith(pattern[:-1]))
 
 
 Chains = Mapping[str, Sequence[Rule]]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from distdoctor.knowledge.new_connection import Rule, Source, Verdict, came_by, came_from, may_pass, passes, shut
-from distdoctor.knowledge.nftables import IN, NftTable, dormant
+from distdoctor.knowledge.new_connection import Packet, Rule, Verdict, may_pass, passes, shut
+from distdoctor.knowledge.nftables import IN, OUT, NftTable, dormant
 from distdoctor.knowledge.ruleset import BadRuleset
 from distdoctor.model.facts import ShutPort
 
@@ -18,6 +18,7 @@ _INERT = ("counter", "log", "comment", "mangle", "ct helper", "notrack")
 VERSIONS = {4: ("ip", "inet"), 6: ("ip6", "inet")}
 """The families whose chains see packets of a version. Those of netdev are each on a device, which need not be the one
 by which the others come."""
+_INTERFACES = {"iif": "in", "iifname": "in", "oif": "out", "oifname": "out"}
 _FLAGS = {"protocol": "tcp", "field": "flags"}
 _OTHER_PROTOCOLS = {"udp", "udplite", "sctp", "dccp", "icmp", "icmpv6", "igmp", "ah", "esp", "comp", "arp"}
 """Of those that a payload can be looked at in, the ones that no TCP connection has (nft(8), PAYLOAD EXPRESSIONS). One
@@ -40,10 +41,10 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
 
-def nft_lets_in(text: str, source: Source, port: int, but: Sequence[tuple[str, str]] = ()) -> bool:
-    """Whether all base chains let a new connection of ``source`` in to ``port`` for certain. Raises BadRuleset."""
+def nft_passes(text: str, version: int, packet: Packet, but: Sequence[tuple[str, str]] = ()) -> bool:
+    """Whether all base chains let a packet of this version of IP through for certain. Raises BadRuleset."""
     try:
-        return _lets_in(_items(text), source, port, but)
+        return _passes(_items(text), version, packet, but)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
@@ -54,17 +55,18 @@ def _items(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _lets_in(items: Sequence[dict[str, Any]], source: Source, port: int, but: Sequence[tuple[str, str]]) -> bool:
+def _passes(items: Sequence[dict[str, Any]], version: int, packet: Packet, but: Sequence[tuple[str, str]]) -> bool:
     tables, asleep = NftTable.all(items), dormant(items)
-    version = 6 if ":" in source.address else 4
     for chain in (item["chain"] for item in items if "chain" in item):
-        place = chain["family"], chain["table"]
-        if chain.get("hook") not in IN or place in but or place in asleep:
+        place, hook = (chain["family"], chain["table"]), chain.get("hook")
+        if hook not in (IN if packet.way == "in" else OUT) or place in but or place in asleep:
             continue
         if chain["family"] not in (*VERSIONS[version], "netdev"):
             continue
-        packet = _Packet(port, version, tables[place], source)
-        rules = {name: [r for e in exprs for r in packet.rules(e)] for name, exprs in tables[place].chains.items()}
+        if chain["type"] == "nat" and (packet.reply or hook not in ("prerouting", "output")):
+            continue  # the source only is translated there, or it is not asked
+        meets = _Met(packet, version, tables[place])
+        rules = {name: [r for e in exprs for r in meets.rules(e)] for name, exprs in tables[place].chains.items()}
         if not passes(chain["name"], rules, chain.get("policy", "accept")):
             return False
     return True
@@ -81,8 +83,8 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
         for version, families in VERSIONS.items():
             if chain["family"] not in families:
                 continue
-            packet = _Packet(port, version, table)
-            rules = {name: [r for e in exprs for r in packet.rules(e)] for name, exprs in table.chains.items()}
+            meets = _Met(Packet(port), version, table)
+            rules = {name: [r for e in exprs for r in meets.rules(e)] for name, exprs in table.chains.items()}
             if chain.get("type") == "nat" and may_pass(chain["name"], rules):
                 return  # sent to another port, perhaps, before the filter sees it
             end = shut(chain["name"], rules, chain.get("policy", "accept")) if chain.get("type") == "filter" else None
@@ -92,11 +94,11 @@ def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, s
     yield from found
 
 
-class _Packet:
-    """A SYN from another host to ``port``."""
+class _Met:
+    """The rules of a table, as a packet meets them."""
 
-    def __init__(self, port: int, version: int, table: NftTable, source: Source | None = None) -> None:
-        self._port, self._version, self._table, self._source = port, version, table, source
+    def __init__(self, packet: Packet, version: int, table: NftTable) -> None:
+        self._packet, self._version, self._table = packet, version, table
 
     def rules(self, expr: Sequence[Any]) -> Iterator[Rule]:
         """What one rule of nft is for this packet: of a verdict map each of its elements, one after the other."""
@@ -132,13 +134,13 @@ class _Packet:
         kind, value = _only(left)
         values = self._values(right)
         if kind == "ct" and value.get("key") in ("state", "status"):
-            return value["key"] == "state" and "new" in values
-        if kind == "meta" and value["key"] in ("iif", "iifname"):
-            return False if values == ["lo"] else _any([came_by(self._source, str(one)) for one in values])
+            return value["key"] == "state" and self._packet.state in values
+        if kind == "meta" and value["key"] in _INTERFACES:
+            return _any([self._packet.goes_by(_INTERFACES[value["key"]], str(one)) for one in values])
         if kind == "meta" and value["key"] in ("l4proto", "protocol", "nfproto"):
             return bool({*map(str, values)} & {"tcp", "6"} if value["key"] == "l4proto" else self._is_family(values))
         if kind == "&" and _only(value[0]) == ("payload", _FLAGS):
-            return {"syn"} & {*self._values(value[1])} == {*values}
+            return None if self._packet.reply else {"syn"} & {*self._values(value[1])} == {*values}
         return self._payload(value, values) if kind == "payload" else None
 
     def _is_family(self, values: Sequence[Any]) -> bool:
@@ -149,29 +151,25 @@ class _Packet:
         if protocol in ("ip", "ip6"):
             if (protocol == "ip") is not (self._version == 4):
                 return False
-            if field == "saddr":
-                return _any([self._comes_from(one) for one in values])
+            if field in ("saddr", "daddr"):
+                return _any([self._is_of(field, one) for one in values])
             return any(one in _TCP for one in values) if field in ("protocol", "nexthdr") else None
         if value == _FLAGS:
-            return values == ["syn"] if "syn" in values else False
+            return None if self._packet.reply else values == ["syn"] if "syn" in values else False
         if protocol in ("tcp", "th"):
-            return any(self._is_port(one) for one in values) if field == "dport" else None
+            return self._packet.has_port(str(field), lambda port: any(_holds_port(one, port) for one in values))
         return False if protocol in _OTHER_PROTOCOLS else None
 
-    def _comes_from(self, one: Any) -> bool | None:
+    def _is_of(self, side: str, one: Any) -> bool | None:
         if isinstance(one, str):
-            return came_from(self._source, one)
+            return self._packet.is_of(side, one)
         kind, value = _only(one)
         if kind == "prefix":
-            return came_from(self._source, f"{value['addr']}/{value['len']}")
-        if kind != "range" or self._source is None:
+            return self._packet.is_of(side, f"{value['addr']}/{value['len']}")
+        if kind != "range":
             return None
-        first, last = map(ipaddress.ip_address, value)
-        return int(first) <= int(ipaddress.ip_address(self._source.address)) <= int(last)
-
-    def _is_port(self, one: Any) -> bool:
-        low, high = one["range"] if isinstance(one, dict) else (one, one)
-        return int(low) <= self._port <= int(high)
+        networks = ipaddress.summarize_address_range(*map(ipaddress.ip_address, value))
+        return _any([self._packet.is_of(side, str(network)) for network in networks])
 
     def _values(self, right: Any) -> list[Any]:
         """What may stand on the right, one by one."""
@@ -184,6 +182,11 @@ class _Packet:
         if isinstance(right, dict) and "elem" in right:
             return self._values(right["elem"].get("val"))
         return [v for one in right for v in self._values(one)] if isinstance(right, list) else [right]
+
+
+def _holds_port(one: Any, port: int) -> bool:
+    low, high = one["range"] if isinstance(one, dict) else (one, one)
+    return int(low) <= port <= int(high)
 
 
 def _only(part: Any) -> tuple[str, Any]:

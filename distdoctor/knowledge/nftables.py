@@ -17,9 +17,11 @@ _HOOKS: dict[str, FilterHook] = {
     "input": "input",
     "output": "output",
     "postrouting": "output",
+    "egress": "output",
 }
 IN = tuple(hook for hook, way in _HOOKS.items() if way == "input")
 """The hooks on the way into this host."""
+OUT = tuple(hook for hook, way in _HOOKS.items() if way == "output")
 _FAMILIES = ("ip", "ip6", "inet", "netdev")
 _OPERATORS = {"==": "", "in": ""}
 _ARITHMETIC = frozenset(("&", "|", "^", "<<", ">>"))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import parse_address
-from distdoctor.model.facts import Firewall, FirewallChain, LetIn
+from distdoctor.model.facts import Firewall, FirewallChain, Passage
 
 
 def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -> bool:
@@ -34,15 +34,17 @@ def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: D
     return any(chain.hook == hook and concerns(chain, port, way) for chain in firewall.chains)
 
 
-def lets_in(firewall: Firewall | None, sources: Sequence[str], port: int | None) -> bool:
-    """Whether all that is known of the rules says that new connections from each of these addresses get in to ``port``
-    (None: to any that the kernel picks). False where that is not known, and of no addresses."""
-    wanted = [parse_address(source) for source in sources]
-    rows = [one for one in firewall.let_in if one.port == port] if firewall is not None else []
+def lets_through(firewall: Firewall | None, hook: FilterHook, others: Sequence[str], port: int | None) -> bool:
+    """Whether all that is known of the rules says that connections from each of these addresses are let in to ``port``
+    (``hook`` input), or that this host's own to theirs are let out (output). ``port`` None: any that the kernel picks.
+    False where that is not known, and of no addresses."""
+    way = "in" if hook == "input" else "out"
+    wanted = [parse_address(other) for other in others]
+    rows = [one for one in firewall.passages if (one.way, one.port) == (way, port)] if firewall is not None else []
     return bool(wanted) and all(at is not None and any(_within(at, one) for one in rows) for at in wanted)
 
 
-def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, one: LetIn) -> bool:
+def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, one: Passage) -> bool:
     first, last = parse_address(one.first), parse_address(one.last)
     if first is None or last is None or first.version != address.version:
         return False

@@ -8,18 +8,20 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Literal
 
 from distdoctor.knowledge.iptables import parse_iptables
-from distdoctor.knowledge.iptables_connection import iptables_lets_in, iptables_shut
+from distdoctor.knowledge.iptables_connection import iptables_passes, iptables_shut
 from distdoctor.knowledge.iptables_marks import iptables_marks
-from distdoctor.knowledge.new_connection import Source
-from distdoctor.knowledge.nft_connection import nft_lets_in, nft_shut, opaque
+from distdoctor.knowledge.new_connection import Packet
+from distdoctor.knowledge.nft_connection import nft_passes, nft_shut, opaque
 from distdoctor.knowledge.nft_marks import nft_marks
 from distdoctor.knowledge.nftables import parse_nft_json
 from distdoctor.knowledge.open_ports import open_ranges
 from distdoctor.knowledge.open_sources import open_sources
-from distdoctor.model.facts import Firewall, FirewallChain, LetIn, PacketMark, ShutPort
+from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage, ShutPort
 
 READ_SECONDS = 3.0
 NFT = ("nft", "-j", "list", "ruleset")
@@ -43,11 +45,11 @@ class Read:
 
     text: str
     shutting: Shutting
-    lets_in: Callable[[Source, int], bool]
-    """Whether it lets a connection in to a port for certain."""
+    passes: Callable[[int, Packet], bool]
+    """Whether it lets a packet of a version of IP through for certain."""
 
 
-UNREAD = Read("", lambda port: (), lambda source, port: False)
+UNREAD = Read("", lambda port: (), lambda version, packet: False)
 """Rules of which nothing is known."""
 
 
@@ -89,36 +91,42 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         if picked is not None and any(map(shuts, (picked[0], sum(picked) // 2, picked[1]))):
             open_ports = open_ranges(" ".join(ruleset.text for ruleset in read), shuts)
         shut = shutting(port)
-        free = _let_in(read, port, picked, interface) if chains and ruleset is not None else ()
-        return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free)
     except ValueError:
         return Firewall(True, chains=tuple(chains))
+    try:
+        free = tuple(_passages(read, port, picked, interface)) if chains and ruleset is not None else ()
+    except ValueError:
+        free = ()
+    return Firewall(True, None, tuple(chains), shut, open_ports, tuple(marks), free)
 
 
-def _let_in(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> tuple[LetIn, ...]:
-    """Whom all the rulesets let in to ``port``, and to any port of ``picked``; empty where that cannot be told."""
+def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, interface: str | None) -> Iterator[Passage]:
+    """What all the rulesets let through, to ``port`` and to any port of ``picked``; nothing where it cannot be told."""
     text = " ".join(ruleset.text for ruleset in read)
     if len(text) > LONGEST:
-        return ()
-    named = sorted({number for found in _PORT.findall(text) for number in (int(found), int(found) + 1)})
-    wanted: dict[int | None, list[int]] = {port: [port]}
-    if picked is not None:
-        inside = [number for number in named if picked[0] <= number <= picked[1]]
-        if len(inside) <= MOST_PORTS:
-            wanted[None] = sorted({picked[0], picked[1], *inside})
-    found: list[LetIn] = []
-    for told, numbers in wanted.items():
+        return
+    named = {number for found in _PORT.findall(text) for number in (int(found), int(found) + 1)}
+    inside = [number for number in named if picked is not None and picked[0] <= number <= picked[1]]
+    wanted: list[tuple[int | None, set[int]]] = [(port, {port})]
+    if picked is not None and len(inside) <= MOST_PORTS:
+        wanted.append((None, {*picked, *inside}))
+    ways: tuple[Literal["in", "out"], ...] = ("in", "out")
+    for way, version, (told, numbers) in product(ways, (4, 6), wanted):
+        made = partial(_made, read, way, version, numbers, interface)
+        yield from (Passage(way, *ends, port=told) for ends in open_sources(text, version, made))
 
-        def lets_in(address: str, numbers: list[int] = numbers) -> bool:
-            source = Source(address, interface)
-            return all(ruleset.lets_in(source, number) for number in numbers for ruleset in read)
 
-        try:
-            for version in (4, 6):
-                found += (LetIn(*ends, port=told) for ends in open_sources(text, version, lets_in))
-        except ValueError:
-            return ()
-    return tuple(found)
+def _made(
+    read: list[Read], way: Literal["in", "out"], version: int, ports: set[int], interface: str | None, other: str
+) -> bool:
+    """Whether connections of that way with the ``other`` address are let through: what asks for them, what answers."""
+    back: Literal["in", "out"] = "out" if way == "in" else "in"
+    packets = [
+        Packet(port, direction, reply, other, interface)
+        for port in ports
+        for direction, reply in ((way, False), (back, True))
+    ]
+    return all(ruleset.passes(version, packet) for packet in packets for ruleset in read)
 
 
 def _of_nft(ruleset: str) -> Iterator[Read]:
@@ -128,7 +136,7 @@ def _of_nft(ruleset: str) -> Iterator[Read]:
     yield Read(
         text,
         lambda port: nft_shut(ruleset, port, but=other),
-        lambda source, port: nft_lets_in(ruleset, source, port, but=other),
+        lambda version, packet: nft_passes(ruleset, version, packet, but=other),
     )
     for tool in IPTABLES if other else ():
         saved = _said(f"{tool}-nft-save", "-t", "filter")
@@ -147,7 +155,7 @@ def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
     return Read(
         _COUNTS.sub("", saved),
         lambda port: iptables_shut(saved, tool, port),
-        lambda source, port: (":" in source.address) is (version == 4) or iptables_lets_in(saved, source, port),
+        lambda asked, packet: asked != version or iptables_passes(saved, packet),
     )
 
 

@@ -40,8 +40,8 @@ WHO = """
 import subprocess
 from distdoctor.probes.firewall import firewall
 subprocess.run(RULES, shell=True, check=True)
-for one in firewall(29500, (32768, 60999), "eth0").let_in:
-    if ":" not in one.first: print(one.port, one.first, one.last)
+for one in firewall(29500, (32768, 60999), "eth0").passages:
+    if ":" not in one.first and one.way == WAY: print(one.port, one.first, one.last)
 """
 TRUSTED = "ct state established,related accept; iifname lo accept;"
 UFW = (
@@ -78,4 +78,37 @@ LAN = "10.77.0.0 10.77.0.255"
 )  # fmt: skip
 def test_whom_it_lets_in_for_certain(rules: str, told: list[str]) -> None:
     tools = ("nft", "iptables", "iptables-legacy")
-    assert lines_of(f"RULES = {rules!r}\n{WHO}", "--net", tools=tools) == told
+    assert lines_of(f"RULES, WAY = {rules!r}, 'in'\n{WHO}", "--net", tools=tools) == told
+
+
+KUBELET = (
+    "iptables -N KUBE-FIREWALL; iptables -A INPUT -j KUBE-FIREWALL; iptables -A OUTPUT -j KUBE-FIREWALL; iptables -A "
+    "KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
+)
+OUT = NFT.replace("hook input", "hook output")
+EGRESS = (
+    "nft add table netdev f; nft add chain netdev f e '{ type filter hook egress device lo priority 0; policy drop; }'"
+)
+REST = [f"{port} {ends}" for port in (29500, None)
+        for ends in ("0.0.0.0 169.254.169.253", "169.254.169.255 255.255.255.255")]  # fmt: skip
+BUT_LOOPBACK = [f"{port} {ends}" for port in (29500, None)
+                for ends in ("0.0.0.0 126.255.255.255", "128.0.0.0 255.255.255.255")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ("iptables -A OUTPUT -d 169.254.169.254 -j DROP", REST),
+        (KUBELET, BUT_LOOPBACK),
+        (OUT.format("ct state established accept; ip daddr 10.77.0.0/24 tcp dport { 22, 29500 } accept;"),
+         [f"29500 {LAN}"]),
+        ("iptables -P INPUT DROP; iptables -A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+         [f"29500 {ALL}", f"None {ALL}"]),
+        ("iptables -A INPUT -p tcp --sport 29500 -j DROP", [f"None {ALL}"]),
+        (EGRESS, []),
+    ],
+    ids=["but the cloud's own address", "kubelet's", "a network", "answers come in", "none from the port", "egress"],
+)  # fmt: skip
+def test_to_whom_it_lets_out_for_certain(rules: str, told: list[str]) -> None:
+    tools = ("nft", "iptables")
+    assert lines_of(f"RULES, WAY = {rules!r}, 'out'\n{WHO}", "--net", tools=tools) == told

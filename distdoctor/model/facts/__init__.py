@@ -10,7 +10,7 @@ All times are in seconds. ``None`` means "not looked at" or "could not be known"
 from distdoctor.model.calls import CallOutcome, HostCall, Way
 from distdoctor.model.facts.account import Account
 from distdoctor.model.facts.codec import BadFacts, FactsFile, decode, encode
-from distdoctor.model.facts.firewall import Firewall, FirewallChain, LetIn, PacketMark, ShutPort
+from distdoctor.model.facts.firewall import Firewall, FirewallChain, PacketMark, Passage, ShutPort
 from distdoctor.model.facts.gpu import (
     NOT_ASKED,
     AmdFacts,
@@ -111,7 +111,6 @@ __all__ = [
     "JobThread",
     "KernelLine",
     "Leftover",
-    "LetIn",
     "Limits",
     "Link",
     "LinkRate",
@@ -130,6 +129,7 @@ __all__ = [
     "NodeFacts",
     "OtherWay",
     "PacketMark",
+    "Passage",
     "PeerCopies",
     "PolicyRule",
     "PortHolder",

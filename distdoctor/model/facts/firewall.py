@@ -45,13 +45,16 @@ class ShutPort:
 
 
 @dataclass(frozen=True)
-class LetIn:
-    """Addresses from which the packet filter lets new connections in, by all that is known of its rules."""
+class Passage:
+    """Other hosts' addresses between which and this host the packet filter lets connections be made, by all that is
+    known of its rules: what asks for them, and what answers."""
 
+    way: Literal["in", "out"]
+    """They connect to the port here; this host connects to it there."""
     first: str
     last: str
     port: int | None = None
-    """To this port; None: to each that the kernel may pick (net.ipv4.ip_local_port_range)."""
+    """None: each port that the kernel may pick (net.ipv4.ip_local_port_range)."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,6 @@ class Firewall:
     it does not shut. Empty where it shuts none of these, or where that is not known."""
     marks: tuple[PacketMark, ...] = ()
     """What it marks of the packets to and from MASTER_PORT."""
-    let_in: tuple[LetIn, ...] = ()
-    """Whom it lets in for certain, though it has chains that can block; empty where it has none, or where that is not
-    known."""
+    passages: tuple[Passage, ...] = ()
+    """What it lets through for certain, though it has chains that can block; empty where it has none, or where that is
+    not known."""

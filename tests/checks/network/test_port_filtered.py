@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Firewall, Interface, LetIn, Neighbour, PacketMark, Route, TableRoute
+from distdoctor.model.facts import (
+    Bind,
+    Firewall,
+    FirewallChain,
+    Interface,
+    Neighbour,
+    PacketMark,
+    Passage,
+    Route,
+    TableRoute,
+)
 from tests.checks.row import NODES_MISSING, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
@@ -131,7 +141,16 @@ def let_in(first: str, last: str, port: int | None = PORT) -> Facts:
     a, b = shut("no-answer", control="no-answer", rules=("ct state invalid drop",))
     assert a.network is not None and a.network.firewall is not None
     chains = (replace(a.network.firewall.chains[0], policy="drop"),)
-    return with_network(a, firewall=Firewall(True, chains=chains, let_in=(LetIn(first, last, port),))), b
+    return with_network(a, firewall=Firewall(True, chains=chains, passages=(Passage("in", first, last, port),))), b
+
+
+def let_out(*ways: str) -> Facts:
+    """Both ends drop what goes to the cloud's own address, and let each other through (host1 in, and out)."""
+    a, b = shut("no-answer", control="refused")
+    rules = FirewallChain("nft", "ip", "filter", "OUTPUT", "output", "accept", ("ip daddr 169.254.169.254 drop",))
+    at = ("0.0.0.0", "169.254.169.253", PORT)
+    both = tuple(Firewall(True, chains=(rules,), passages=(Passage(way, *at),) if way else ()) for way in ways)  # type: ignore[arg-type]
+    return with_network(a, firewall=both[0]), with_network(b, firewall=both[1])
 
 
 def vpn_that_works() -> Facts:
@@ -178,6 +197,9 @@ ROWS = [
     Row("node 0's filter lets host1 in", lambda: let_in("10.77.0.0", "10.77.0.255"), BOTH, blame="one-of"),
     Row("node 0's filter lets another host in", lambda: let_in("10.77.0.12", "10.77.0.255"), ("host0",)),
     Row("node 0's filter lets host1 in on other ports", lambda: let_in("0.0.0.0", "10.77.0.99", None), ("host0",)),
+    Row("rules for another address on both", lambda: let_out("in", "out"), BOTH, blame="one-of"),
+    Row("rules of host1 that are not sure to let it out", lambda: let_out("in", ""), ("host1",)),
+    Row("rules of node 0 that are not sure to let its answers out", lambda: let_out("", "out"), ("host0",)),
     Row("dropped for one of two", shut_third, ("host0",)),
     Row("dropped for all of two", shut_all_of_three, ("host0",)),
     Row("host1's netmask leaves node 0 to a gateway", narrow_mask, ("host1",), together=True),
