@@ -179,11 +179,14 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
     """The chains that block these links, on the blamed nodes; each node's once."""
     accused, told = set(blamed), set[tuple[Node, FilterHook]]()
     for edge in edges:
-        sides: tuple[tuple[Node, FilterHook], ...] = ((edge.target, "input"), (edge.source, "output"))
-        for node, hook in sides:
+        sides: tuple[tuple[Node, FilterHook, Node], ...] = (
+            (edge.target, "input", edge.source),
+            (edge.source, "output", edge.target),
+        )
+        for node, hook, peer in sides:
             if node in accused and (node, hook) not in told and len(told) < MAX_LINES:
                 told.add((node, hook))
-                yield from filter_evidence(node, hook, edge.link.port)
+                yield from filter_evidence(node, hook, edge.link.port, [peer])
 
 
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:

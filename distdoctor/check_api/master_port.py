@@ -126,15 +126,16 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     if side != "from":
         peers = [address for one in shut if (address := one.node.reached_at or reachable_address(one.node, cluster))]
         fixes.append(open_firewall_fix(zero, name, "input", peers, port))
-        evidence += (
-            filter_evidence(zero, "input", port) if zero else [f"{name}: its firewall's rules are not known here"]
-        )
+        if zero is not None:
+            evidence += filter_evidence(zero, "input", port, [one.node for one in shut])
+        else:
+            evidence.append(f"{name}: its firewall's rules are not known here")
     if side != "to":
         for one in shut:
             option = 1 if side == "from" else 2
             if not strays:
                 fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
-            evidence += filter_evidence(one.node, "output", port)
+            evidence += filter_evidence(one.node, "output", port, [zero] if zero else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
     forwarded = forwarding_rules(zero, port) if zero is not None and side == "to" else ()
     return Finding.about(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from distdoctor.check_api.text import names_of
 from distdoctor.knowledge.packet_filter import blocks, concerns, lets_through
 from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import is_loopback
@@ -48,11 +50,15 @@ def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
     return lets_through(node.network.firewall, hook, used, port if port == master else None)
 
 
-def filter_evidence(node: Node, hook: FilterHook, port: int) -> tuple[str, ...]:
-    """The chains and rules of a node that block the port, for the evidence; or that they could not be read."""
+def filter_evidence(node: Node, hook: FilterHook, port: int, peers: Sequence[Node] = ()) -> tuple[str, ...]:
+    """The chains and rules of a node that block the port, for the evidence; or that they could not be read, or let
+    connections with the peers through."""
     rules = node.network.firewall
     if rules is None or not rules.readable:
         return (f"{node.name}: its firewall's rules were not seen ({(rules and rules.why_not) or 'not looked at'})",)
+    if peers and all(lets_between(node, hook, peer, port) for peer in peers):
+        where = f"in to port {port}" if hook == "input" else f"out to port {port} of them"
+        return (f"{node.name}: the rules of its packet filter let connections with {names_of(peers)} {where}",)
     lines = []
     for chain in rules.chains:
         if concerns(chain, port, "dport" if chain.hook == hook else "sport"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Link, MeshFacts
+from distdoctor.model.facts import Firewall, Link, MeshFacts, Passage
 from tests.checks.row import BOTH, THREE, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.links import across, cut, into, measured
 from tests.clusters.routes import LAN, NO_FILTER, by_hops, route, three
@@ -28,6 +28,13 @@ def blocked(*pairs: tuple[int, int], of: int = 2, rules: tuple[int, ...] = (), o
         )
         facts[number] = replace(one, mesh=MeshFacts(good=of - 1 - len(bad), bad=bad))
     return tuple(facts)
+
+
+def let_through() -> Facts:
+    """Node 0's filter has a policy of drop, and lets host1 in."""
+    a, b = blocked((1, 0), rules=(0,))
+    rules = replace(blocking(policy="drop"), passages=(Passage("in", "10.77.0.0", "10.77.0.255"),))
+    return with_network(a, firewall=rules), with_network(b, firewall=Firewall(True))
 
 
 def cut_and_failed() -> Facts:
@@ -72,6 +79,7 @@ def apart(seconds: float = 3.1) -> Facts:
 LAST = ("host1", "host2")
 
 ROWS = [
+    Row("node 0's filter lets host1 in", let_through, BOTH, blame="one-of", together=True),
     Row("a pair of 3, ARP unanswered", apart, ("host1", "host2"), blame="one-of", together=True),
     Row(
         "a pair of 3, rejected by a router",
