@@ -29,6 +29,9 @@ class _State:
 
 def begin() -> None:
     """From now on no signal ends this process without a word: it is remembered until :func:`deliver`."""
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        # Who ignores it hands that on (a shell's trap '' CHLD): then how a child ended could not be asked.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _State.numbers = tuple(number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN)
     hold()
 

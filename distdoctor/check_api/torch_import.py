@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import TorchFailure
 from distdoctor.model.findings import Fix
 
@@ -23,6 +24,8 @@ _OF_TORCH = re.compile(r"lib(?:torch|c10|shm|caffe2)\w*\.so")
 _WRONG_SYMBOL = re.compile(
     r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
 )
+SHOWN = 400
+"""Characters of the error: that of a setting lists all that it takes."""
 LEAST_SPACE = 1 << 29
 """Bytes of address space: the import takes more (0.53 GB with torch 2.13, CPU build)."""
 LEAST_DATA = 100 << 20
@@ -132,7 +135,7 @@ def torch_error_seen(node: Node) -> str:
     identity = node.identity
     python = f"Python {identity.python}"
     where = f"{identity.executable}, {python}" if identity.executable else python
-    return f"{node.name}: {identity.torch_error} ({where})"
+    return f"{node.name}: {shortened(identity.torch_error or '', SHOWN)} ({where})"
 
 
 def pip_command(node: Node, *words: str) -> str:

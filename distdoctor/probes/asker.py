@@ -232,6 +232,7 @@ def why_not(err: Exception) -> str:
 
 def main(control: socket.socket) -> None:
     """Fork a child per question until the socket closes."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hands that on, and then no child is waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the socket then closes
     "localhost".encode("idna")  # what getaddrinfo() imports, once and not in each child
     running, holding = set[int](), set[int]()

@@ -19,6 +19,9 @@ from distdoctor.probes.threads import in_thread
 ENDING_SECONDS = 0.5
 STARTING_SECONDS = 10.0
 """How long a question may wait for a processor before it begins: that is no slow name server."""
+TRIES = 2
+"""How often a question is asked of a process that ends without an answer, which says nothing of what was asked."""
+LOST = "the process that looks names up ended"
 Question = Literal["addresses", "of_store", "name", "announced", "folder", "lock", "seen"]
 """``addresses``: of a name; ``of_store``: as a TCPStore's client asks for it. ``name``: of an address. ``announced``:
 what torchrun calls this host, and its own. ``folder``: whether a file can be written there. ``lock``: whether it can be
@@ -98,11 +101,15 @@ class Asker:
 
     async def ask(self, what: Question, of: str, seconds: float, hurry: bool = False) -> Reply:
         """What is found within ``seconds``. ``hurry``: each name server is given one second and one try."""
-        ours = self._send(what, of, seconds, hurry)
-        if ours is None:
-            return await _ask_in_thread(what, of, seconds)
-        with ours:
-            return await _answer(ours, seconds)
+        for _ in range(TRIES):
+            ours = self._send(what, of, seconds, hurry)
+            if ours is None:
+                break
+            with ours:
+                reply = await _answer(ours, seconds)
+            if reply.error != LOST:
+                return reply
+        return await _ask_in_thread(what, of, seconds)
 
     def _send(self, what: str, of: str, seconds: float, hurry: bool = False) -> socket.socket | None:
         """The socket on which the answer comes; None where no process or descriptor is left for it."""
@@ -135,7 +142,7 @@ async def _answer(channel: socket.socket, seconds: float) -> Reply:
         data = b""
     if not data:  # it ended: by its own timer, or for another reason
         late = time.monotonic() > end - 0.1
-        return Reply(timed_out=True) if late else Reply(error="the process that looks names up ended")
+        return Reply(timed_out=True) if late else Reply(error=LOST)
     reply = json.loads(data)
     return Reply(tuple(map(str, reply.get("found", ()))), reply.get("error"), seconds=reply.get("seconds"))
 

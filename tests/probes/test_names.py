@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.model.facts import HostsLine
+from distdoctor.probes import look_up
 from distdoctor.probes.look_up import Asker, Reply
 from distdoctor.probes.names import announced, closed, hosts_lines, name_in_hosts, resolve, reverse
 from distdoctor.probes.threads import in_thread
@@ -320,3 +321,48 @@ def test_without_ipv6_a_store_at_the_ipv6_localhost_is_reached_by_the_other() ->
     """As its clients do (c10d asks for IPv4 addresses, too); gloo does not."""
     found = lines_of(_NO_IPV6, "--net", "--mount", tools=("ip", "mount"))
     assert found == ["::1", "::1", "127.0.0.1 ::1"]
+
+
+IGNORING = """
+import asyncio, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+from distdoctor.probes.look_up import Asker
+
+async def main():
+    asker = Asker()
+    for _ in range(4):
+        print(await asker.ask("of_store", "127.0.0.1", 5.0))
+        await asyncio.sleep(0.2)
+    print(asker._process.poll())
+    asker.stop()
+
+asyncio.run(main())
+"""
+
+
+def test_names_are_looked_up_below_a_shell_that_ignores_sigchld() -> None:
+    """It hands that on: the process that asks waited for its children in vain, and ended; the name had no address."""
+    done = subprocess.run([sys.executable, "-c", IGNORING], capture_output=True, text=True, timeout=60, check=False)
+    *replies, status = done.stdout.splitlines()
+    assert len(replies) == 4 and all("found=('127.0.0.1',), error=None" in reply for reply in replies), done.stderr
+    assert status == "None", "it runs until it is stopped"
+
+
+def test_who_ends_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it ended says nothing of the name."""
+    real, asked = look_up._answer, list[int]()
+
+    async def answer(channel: socket.socket, seconds: float) -> Reply:
+        asked.append(1)
+        return Reply(error=look_up.LOST) if len(asked) == 1 else await real(channel, seconds)
+
+    monkeypatch.setattr(look_up, "_answer", answer)
+    asker = Asker()
+    try:
+        reply = asyncio.run(asker.ask("of_store", "127.0.0.1", 10.0))
+        assert (reply.found, reply.error, len(asked)) == (("127.0.0.1",), None, 2)
+        asked[:] = [0, 0, 0]
+        monkeypatch.setattr(look_up, "TRIES", 0)
+        assert asyncio.run(asker.ask("of_store", "127.0.0.1", 10.0)).found == ("127.0.0.1",)
+    finally:
+        asker.stop()
