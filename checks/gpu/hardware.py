@@ -146,7 +146,8 @@ LOG = (
         why="a kernel that does not end shows the same",
     ),
     Line(
-        ("AER: Uncorrected (Fatal)", "DPC: containment event"),
+        ("(Fatal) error", "DPC: containment event"),
+        r"AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error|DPC: containment event",  # -able from 6.8 on
         shows="symptom",
         why="another device of that PCIe port may be meant",
     ),

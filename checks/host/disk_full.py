@@ -69,6 +69,12 @@ LOG = (
         fix=ELSEWHERE,
     ),
     Line(
+        "forced readonly",
+        r"BTRFS .{0,40}\(device (?P<device>[\w.-]{1,64})[^)]{0,40}\): forced readonly",
+        told="A disk was made read-only after an error",
+        fix=ELSEWHERE,
+    ),
+    Line(
         "PytorchStreamWriter failed writing",
         shows="symptom",
         why="a file that was written by two ranks at once fails so, too",

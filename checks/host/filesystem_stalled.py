@@ -49,7 +49,7 @@ LOG = (
     ),
     Line(
         "blocked for more than",
-        r"task (?P<program>[^:]{1,32}):(?P<pid>\d+) blocked for more than \d+ seconds",
+        r"task (?P<program>.{1,32}):(?P<pid>\d+) blocked for more than \d+ seconds",
         shows="symptom",
         why="it waited for a disk or a lock, not for ever",
     ),
@@ -78,7 +78,15 @@ LOG = (
         why="where it answered again soon, the job only waited",
     ),
     Line(
-        ("-fs error (device ", "I/O error, dev ", "controller is down; will reset", "Internal error XFS_"),
+        (
+            "-fs error (device ",
+            "I/O error, dev ",
+            "controller is down; will reset",
+            "timeout, reset controller",
+            "Internal error XFS_",
+            "Filesystem has been shut down due to",  # XFS, from 5.13 on
+            "xfs_do_force_shutdown(",
+        ),
         shows="symptom",
         why="whether the job used that disk is not said",
     ),

@@ -52,6 +52,15 @@ LOG = (
     Line(
         "Link down",
         r"mlx[45]_\w+ .{0,120}Link down",
+        shows="hint",
+        why="whether the job used that port is not said; one that is set up shows the same once",
+    ),
+    Line(
+        "device's health compromised",
+        r"mlx5_core .{0,80}device's health compromised",
+        shows="symptom",
+        why="whether the job used that adapter is not said",
+        told="A network adapter's firmware does not answer",
     ),
 )
 MATTERS = "NCCL takes the other ports there, and every collective goes at the speed of its slowest link"

@@ -30,14 +30,35 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, data_interfa
 SEVERITY = "warn"
 MATTERS = "it is up now, and may go down under the job"
 LOOKS_AT = ("host.kernel_log", "host.interfaces")
+ONCE = "a cable that is plugged in, or an MTU that is set, shows the same once"
 OFTEN = 2
 """How many times the link was lost in the part of the log that is read, a quarter of an hour."""
 LOG = (
     Line(
-        ("Link is Down", "Link is down", "Link down", "link down", "definitely down"),
-        r"(?P<interface>[a-zA-Z][\w.-]{1,14})\)?:? (?:NIC )?[Ll]ink (?:is [Dd]own|down|status definitely down)",
+        ("Link is Down", "Link is down", "Link down", "Link Down", "link down"),
+        r"(?P<interface>[a-zA-Z][\w.-]{1,14})(?:\)?:? |\)\])(?:NIC )?"
+        r"[Ll]ink (?:is )?[Dd]own\b",
         shows="hint",
-        why="a cable that is plugged in, or an MTU that is set, shows the same once",
+        why=ONCE,
+    ),
+    Line(
+        "): link status definitely down",
+        r"(?P<bond>[\w.-]{1,15}): \(slave (?P<interface>[\w.-]{1,15})\): link status definitely down",
+        shows="hint",
+        why=ONCE,
+    ),
+    Line(  # the same before 5.3
+        "definitely down for ",
+        r"(?P<bond>[\w.-]{1,15}): link status definitely down for (?:active )?interface (?P<interface>[\w.-]{1,15})",
+        shows="hint",
+        why=ONCE,
+    ),
+    Line(  # net/sched/sch_generic.c, and from 6.8 on
+        "NETDEV WATCHDOG: ",
+        r"NETDEV WATCHDOG: (?:\S{1,15} \(\S{1,32}\)|CPU: \d{1,5}): transmit queue \d+ timed out",
+        shows="symptom",
+        why="its driver sets the card up anew, and the job may have gone on",
+        told="A network card stopped sending",
     ),
 )
 
@@ -61,7 +82,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def losses(node: Node) -> list[str]:
-    """The lines about the interface that the data of the job takes; none where that is not known."""
+    """The lines about the interface that the data of the job takes, or what that is made of (parts of a bond, the one
+    below a VLAN); none where that is not known."""
     name = data_interface(node)[0]
+    names = {name, name.partition(".")[0]} - {""}
     lines = [line for line in node.system.kernel_log or () if line.check == "network/link-flaps"]
-    return [line.text for line in lines if line.values.get("interface") == name]
+    return [line.text for line in lines if names & {line.values.get(one) for one in ("interface", "bond")}]

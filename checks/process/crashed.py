@@ -125,7 +125,7 @@ LOG = (
     ),
     Line(
         "segfault at",
-        r"(?P<program>\S{1,64})\[(?P<pid>\d+)\]: segfault at .{0,120} in (?P<library>\S{1,120})",
+        r"(?P<program>\S{1,64})\[(?P<pid>\d+)\]: segfault at .{0,120} in (?P<library>[^\s\[]{1,120})",
         unless=r"\b(?:sshd|systemd[\w-]*|crond?|rsyslogd|dbus-daemon|snapd|sssd\w*|nscd|polkitd|NetworkManager|chronyd"
         r"|ntpd|irqbalance|agetty|Xorg|gnome-[\w-]+)\[\d+\]: segfault",  # daemons of the host, no part of a job
         shows="end",
@@ -265,6 +265,12 @@ LOG = (
         "traps: ",  # the kernel's
         r"traps: (?P<program>\S{1,64})\[(?P<pid>\d+)\] (?:general protection|trap \w)",
         shows="end",
+    ),
+    Line(
+        "due to hardware memory corruption",  # the kernel's mm/memory-failure.c
+        r"(?:Killing|Sending SIGBUS to) (?P<program>\S{1,32}):(?P<pid>\d+) due to hardware memory corruption",
+        told="The kernel ended a process because the host's memory is broken where it had its data",
+        fix="Take that node out of use: a memory module is broken (the kernel's log and `edac-util` say which).",
     ),
     Line(
         "Exit Code:",  # kubectl's

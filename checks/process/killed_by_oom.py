@@ -63,6 +63,10 @@ LOG = (
         r"Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),
     Line(
+        "oom_reaper: reaped process",
+        r"oom_reaper: reaped process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
+    ),
+    Line(
         "oom-kill:constraint=",
         r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",

@@ -12,6 +12,7 @@ from tests.logs.wordings import (
     gloo,
     gpu,
     host,
+    kernel,
     launch,
     mesh,
     nccl,
@@ -20,6 +21,6 @@ from tests.logs.wordings import (
     store,
 )
 
-STAGES = (environment, host, gpu, launch, network, store, mesh, gloo, nccl, barrier, collective, process)
+STAGES = (environment, host, gpu, launch, network, store, mesh, gloo, nccl, barrier, collective, process, kernel)
 CAUSES: tuple[tuple[str, str], ...] = tuple(row for stage in STAGES for row in stage.CAUSES)
 SYMPTOMS: tuple[tuple[str, str], ...] = tuple(row for stage in STAGES for row in stage.SYMPTOMS)
