@@ -54,11 +54,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         users: dict[tuple[str, str], dict[Node, Folder]] = {}
         for node in cluster.nodes:
             for folder in node.system.folders or ():
-                if folder.use == variable and files.is_network_filesystem(folder.filesystem):
+                if folder.use == variable and has_server(folder):
                     users.setdefault((folder.source, folder.path), {})[node] = folder
         for (_, path), found in users.items():
             if len({node.identity.boot_id for node in found}) > 1:
                 yield finding(variable, path, found)
+
+
+def has_server(folder: Folder) -> bool:
+    """Of a sandbox (gVisor's 9p) the kernel does not say where its files are."""
+    return folder.source != "none" and files.is_network_filesystem(folder.filesystem)
 
 
 def finding(variable: str, path: str, found: dict[Node, Folder]) -> Finding:

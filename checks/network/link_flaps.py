@@ -84,7 +84,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def losses(node: Node) -> list[str]:
     """The lines about the interface that the data of the job takes, or what that is made of (parts of a bond, the one
     below a VLAN); none where that is not known."""
-    name = data_interface(node)[0]
+    name = data_interface(node)[0] or ""
     names = {name, name.partition(".")[0]} - {""}
     lines = [line for line in node.system.kernel_log or () if line.check == "network/link-flaps"]
     return [line.text for line in lines if names & {line.values.get(one) for one in ("interface", "bond")}]

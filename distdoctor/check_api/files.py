@@ -24,9 +24,16 @@ NETWORK_FILESYSTEMS = (
 """What the names of their types begin with (/proc/self/mounts)."""
 
 
+LOCAL_OF_FUSE = {
+    "fuseblk", "fuse.fuse-overlayfs", "fuse.squashfuse", "fuse.squashfuse_ll", "fuse.lxcfs", "fuse.ext4", "fuse.exfat",
+    "fuse.portal", "fuse.snapfuse", "fuse.erofsfuse", "fuse.archivemount",
+}  # fmt: skip
+"""Those of fuse(4) that lie on a disk or in a file of this host."""
+
+
 def is_network_filesystem(kind: str | None) -> bool:
     """Whether other hosts may have the files of a file system of this type, too."""
-    return (kind or "").startswith(NETWORK_FILESYSTEMS) and kind != "fuseblk"  # that is a local disk (fuse(4))
+    return (kind or "").startswith(NETWORK_FILESYSTEMS) and kind not in LOCAL_OF_FUSE
 
 
 def shared_folders(node: Node) -> tuple[SharedFolder, ...]:

@@ -17,6 +17,7 @@ from distdoctor.probes import (
     amd,
     amd_smi,
     build_locks,
+    descriptors,
     folders,
     gpu_driver,
     host,
@@ -68,7 +69,7 @@ async def look_at_host(recorder: Recorder) -> Ended:
         temporary=temporary_folder,
         folders=written,
         build_locks=locks,
-        account=user,
+        account=await descriptors.probe(os.environ, user),
         shared=await shared,
         kernel_log=await kernel,
     )

@@ -26,3 +26,7 @@ class Account:
     """The user's manager stays when its last session ends (loginctl enable-linger)."""
     in_session: bool = False
     """This process belongs to a login session of its user, or to the user's manager (its cgroup)."""
+    allocator: tuple[str, str] | None = None
+    """Variable and value where torch's allocator is set to expandable segments: they are shared by pidfd_getfd(2)."""
+    descriptors: str = ""
+    """The errno's name with which that is refused to a process that is not the other's parent; asked only then."""

@@ -1,7 +1,4 @@
-"""host/compile-cache-shared: what it finds, and what it leaves alone.
-
-It has no case in the lab: its hosts are one kernel, and the containers of one host may share a cache.
-"""
+"""host/compile-cache-shared: what it finds, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -43,6 +40,11 @@ LOOK_ALIKES = [
     LookAlike("on local disks", lambda: caches(*SAME, filesystem="ext4", sources=("/dev/sda1",))),
     LookAlike("a folder for each node", lambda: caches("/home/ann/0", "/home/ann/1")),
     LookAlike("of two servers", lambda: caches(*SAME, sources=("one:/a", "two:/a"))),
+    LookAlike(
+        "in two containers of podman's, made by fuse-overlayfs",
+        lambda: caches(*SAME, filesystem="fuse.fuse-overlayfs", sources=("fuse-overlayfs",)),
+    ),
+    LookAlike("in two sandboxes of gVisor's", lambda: caches(*SAME, filesystem="9p", sources=("none",))),
     LookAlike("a home on NFS", lambda: caches(*SAME, use="HOME")),
     LookAlike(
         "containers of one host",

@@ -8,7 +8,7 @@ import pytest
 
 from distdoctor.model.facts import KernelLine
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
-from tests.facts_builder import CHECKS, healthy, with_host
+from tests.facts_builder import CHECKS, healthy, with_host, with_network
 
 CHECK = "network/link-flaps"
 
@@ -26,6 +26,10 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike(
+        "whose interface is not known",
+        lambda: tuple(with_network(with_host(n, interfaces=(), gloo=None), primary=None) for n in lost(3)),
+    ),
     LookAlike("once, as a cable is plugged in", lambda: lost(1)),
     LookAlike("another bond", lambda: lost(3, "eth7", bond="bond1")),
     LookAlike("another card", lambda: lost(3, "eth7")),

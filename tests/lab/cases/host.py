@@ -27,11 +27,17 @@ from tests.lab.faults.launch import as_user, c10d, flag, one_node, shell, variab
 from tests.lab.faults.links import second_network
 from tests.lab.faults.names import name_at, name_removed, own_name_at, silent_name_server
 from tests.lab.faults.processes import plain_shell, sandboxed
-from tests.lab.faults.storage import folder_without_locks, server_answers, stalled_folder
+from tests.lab.faults.storage import (
+    folder_of_server,
+    folder_without_locks,
+    other_machines,
+    server_answers,
+    stalled_folder,
+)
 from tests.lab.harness.case import Case, patient
 from tests.lab.harness.host import PRIVATE, SHARED
 
-CLONE3, SOCKET, AF_NETLINK = 435, 41, 16
+CLONE3, SOCKET, AF_NETLINK, PIDFD_GETFD = 435, 41, 16, 438
 """Of x86-64."""
 DATA = f"{SHARED}/data"
 
@@ -82,10 +88,12 @@ CASES = [
         Case("host names of digits", variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), "host/hostname-numeric", ["6841231", "6841232"], hosts=["6841231", "6841232"], curable=True, torch="3 s, an address nobody has"),
         Case("a file server does not answer", together(stalled_folder("HF_HOME", "fs1", 1), kernel_says("nfs: server fs1 not responding, still trying", 1)), "host/filesystem-stalled", ["host1"], "warn", by_hand=together(server_answers, variable("LD_PRELOAD", None, 1), variable("HF_HOME", None, 1)), needs=["cc"], torch="never (trains)"),
         Case("two hosts called worker", together(name_at(0, "worker", "10.77.0.10"), name_at(1, "worker", "10.77.0.11"), c10d("a", "a")), "host/duplicate-hostname", ["worker#0", "worker#1"], hosts=["worker", "worker"], master="10.77.0.10", torch="60 s, one side"),
+        Case("one cache of Triton's for two machines", together(other_machines(0, 1), folder_of_server("TRITON_CACHE_DIR", "ann@filer:/scratch", 0, 1)), "host/compile-cache-shared", ["host0", "host1"], "warn", torch="never (trains)"),
         Case("files in HF_HOME cannot be locked", folder_without_locks("HF_HOME", 1), "host/cache-without-locks", ["host1"], "warn", needs=["cc"], torch="never (trains)"),
         Case("a sandbox without netlink sockets", sandboxed(SOCKET, 1, AF_NETLINK), "host/interfaces-hidden", ["host1"], by_hand=plain_shell, torch="2 s, an errno"),
         Case("a sandbox that does not know clone3()", sandboxed(CLONE3, 1), "host/thread-limit", ["host1"], by_hand=plain_shell, torch="2 s, an errno"),
         Case("300 MB of data for each process", shell("ulimit -S -d 300000", 1), "host/memory-limit", ["host1"], "warn", torch="never (trains)"),
+        Case("expandable segments that a sandbox does not let processes share", together(sandboxed(PIDFD_GETFD, 1), variable("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", 0, 1)), "host/ptrace-denied", ["host1"], "info", live=False, flags=NCCL_HOST, torch="never (trains)"),
         Case("logind removes shared memory", logind_removes(4711, 1), "host/remove-ipc", ["host1"], "info", by_hand=logind_keeps, torch="never (trains)"),
     ),
 ]  # fmt: skip

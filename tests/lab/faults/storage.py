@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.faults import together
+from tests.lab.faults import inside, together
 from tests.lab.faults.launch import variable
 from tests.lab.harness.host import PRIVATE
 from tests.lab.harness.launch import Fault, Launch
@@ -15,7 +15,8 @@ source, place = sys.argv[1:3]
 fd = os.open("/dev/fuse", os.O_RDWR)
 libc = ctypes.CDLL(None, use_errno=True)
 options = f"fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other"
-if libc.mount(source.encode(), place.encode(), b"fuse", 0, options.encode()):
+kind = sys.argv[3] if len(sys.argv) > 3 else "fuse"
+if libc.mount(source.encode(), place.encode(), kind.encode(), 0, options.encode()):
     raise OSError(ctypes.get_errno(), place)
 print("ready", flush=True)
 """
@@ -34,6 +35,33 @@ int flock(int fd, int how) {{
 }}
 """
 """flock() as on NFS whose lock daemon does not run, for one file system; the others have locks."""
+ANSWERS = f"""{MOUNTS}
+import errno, stat, struct
+def attributes(node):
+    mode = stat.S_IFDIR | 0o1777 if node == 1 else stat.S_IFREG | 0o600
+    return struct.pack("<6Q10I", node, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+opened = struct.pack("<Q2I", 1, 0, 0)
+made = struct.pack("<4Q2I", 2, 0, 0, 0, 0, 0) + attributes(2) + opened
+room = struct.pack("<5Q10I", *[1 << 20] * 5, 4096, 255, 4096, *[0] * 7)
+described = lambda node, request: struct.pack("<Q2I", 0, 0, 0) + attributes(node)
+REPLIES = {{
+    26: lambda node, request: struct.pack("<4I2HI", 7, 19, 1 << 16, 0, 12, 9, 1 << 16),  # INIT
+    3: described, 4: described,  # GETATTR, SETATTR
+    35: lambda node, request: made,  # CREATE
+    16: lambda node, request: struct.pack("<2I", struct.unpack_from("<I", request, 56)[0], 0),  # WRITE
+    17: lambda node, request: room,  # STATFS
+    27: lambda node, request: opened,  # OPENDIR
+    **dict.fromkeys((10, 18, 20, 25, 28, 29, 34), lambda node, request: b""),  # UNLINK, RELEASE, FSYNC, FLUSH, ...
+}}
+while True:
+    request = os.read(fd, 1 << 18)
+    _, what, unique, node = struct.unpack_from("<2I2Q", request)
+    if what not in (2, 42):  # FORGET, BATCH_FORGET
+        reply = REPLIES.get(what, lambda node, request: None)(node, request)
+        error = 0 if reply is not None else -(errno.ENOENT if what == 1 else errno.ENOSYS)  # LOOKUP
+        os.write(fd, struct.pack("<IiQ", 16 + len(reply or b""), error, unique) + (reply or b""))
+"""
+"""Answers as a server whose folder is empty and takes what is written (include/uapi/linux/fuse.h)."""
 SILENT = f"{MOUNTS}\nimport time\nwhile True: time.sleep(9)\n"
 
 
@@ -48,6 +76,17 @@ def stalled_folder(name: str, server: str, *hosts: int) -> Fault:
     return together(inject, variable(name, f"{MOUNTED}/cache", *hosts))
 
 
+def folder_of_server(name: str, source: str, *hosts: int) -> Fault:
+    """On the hosts, the variable names a folder that all of them have from one server, over sshfs for example."""
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            launch.cluster[index].inside(f"mkdir {MOUNTED}")
+            launch.cluster[index].python(ANSWERS, source, MOUNTED, "fuse.sshfs", wait_for="ready")
+
+    return together(inject, variable(name, MOUNTED, *hosts))
+
+
 def folder_without_locks(name: str, *hosts: int) -> Fault:
     """On the hosts the variable names a folder of a file system whose files cannot be locked."""
     library = f"{PRIVATE}/lab/without-locks.so"
@@ -60,6 +99,14 @@ def folder_without_locks(name: str, *hosts: int) -> Fault:
             host.inside(f"cc -shared -fPIC {PRIVATE}/lab/without-locks.c -o {library}")
 
     return together(inject, variable("LD_PRELOAD", library, *hosts), variable(name, MOUNTED, *hosts))
+
+
+def other_machines(*hosts: int) -> Fault:
+    """The hosts are machines of their own, each with a boot id that is its own."""
+    path = "/proc/sys/kernel/random/boot_id"
+    own = f"{PRIVATE}/lab/boot-id"
+    made = "echo 00000000-0000-4000-8000-{:012d} > " + own + f"; mount --bind {own} {path}"
+    return together(*(inside(index, made.format(index + 1)) for index in hosts))
 
 
 def server_answers(launch: Launch) -> None:

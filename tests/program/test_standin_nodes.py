@@ -1,0 +1,103 @@
+"""Nodes of the stand-in for GPUs (tests/helpers/standin_cuda) on which files and settings are wrong that NCCL or a
+launcher would take: found as the program is run, and no longer where the printed fix is applied."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.namespaces import ROOT, entry
+from tests.helpers.runs import check, ended, environment, node
+from tests.helpers.servers import unused_port
+
+STANDIN = f"{Path(__file__).parents[1] / 'helpers/standin_cuda'}:{ROOT}"
+TWO_GPUS = {"PYTHONPATH": STANDIN, "STANDIN_GPUS": "2", "STANDIN_NODE": "node0"}
+
+
+def found(report: dict[str, Any], check_id: str) -> list[dict[str, Any]]:
+    return [finding for finding in report["findings"] if finding["check"] == check_id]
+
+
+def test_a_topology_file_that_nccl_refuses(tmp_path: Path) -> None:
+    file = tmp_path / "topology.xml"
+    file.write_text('<?xml version="1.0"?>\n<system version="1"></system>\n')
+    flags = ("--nproc-per-node", "2", "--until", "store")
+    status, report = check(*flags, **TWO_GPUS, NCCL_TOPO_FILE=str(file))
+    (said,) = found(report, "nccl/topo-file-bad")
+    assert (status, said["severity"]) == (1, "fail")
+    assert any("<?xml" in line or "?xml" in line for line in said["evidence"])
+    assert said["fixes"][0]["env"] == {"NCCL_TOPO_FILE": None}
+    _, report = check(*flags, **TWO_GPUS)
+    assert found(report, "nccl/topo-file-bad") == []
+
+
+ADAPTER = """
+mkdir $KEPT/net && find /sys/class/net -type l -exec cp -P {} $KEPT/net ';'
+mount -t tmpfs lab /sys/class && cp -a $KEPT/net /sys/class/
+port=/sys/class/infiniband/mlx5_0/ports/1 && mkdir -p $port/gids
+echo '4: ACTIVE' >$port/state; echo '5: LinkUp' >$port/phys_state; echo '400 Gb/sec (4X NDR)' >$port/rate
+echo InfiniBand >$port/link_layer
+"""
+"""A container on a machine with an active port, to which its device file was not given."""
+DEVICE = """
+mkdir $KEPT/dev && mount --rbind /dev $KEPT/dev && mount -t tmpfs lab /dev && mkdir /dev/shm /dev/infiniband
+mount --rbind $KEPT/dev/shm /dev/shm && ln -s /proc/self/fd /dev/fd
+for name in null zero random urandom; do touch /dev/$name && mount --bind $KEPT/dev/$name /dev/$name; done
+touch /dev/infiniband/uverbs0
+"""
+
+
+def of_a_container(made: str, kept: Path) -> list[dict[str, Any]]:
+    """What is said of its RDMA devices where NCCL must use them; ``kept``: an empty folder."""
+    flags = node(0, unused_port(), "--until", "store", "--wait", "2")
+    process = subprocess.Popen(
+        [
+            *entry("--mount", tools=("mount",)),
+            *("sh", "-c", f'set -e\n{made}\nexec "$@"', "sh"),
+            *(sys.executable, "-m", "distdoctor", "check", "--json", *flags),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**TWO_GPUS, NCCL_NET="IB", KEPT=str(kept)),
+    )
+    return found(ended(process)[1], "nccl/rdma-device-missing")
+
+
+def test_an_adapter_without_its_device_file(tmp_path: Path) -> None:
+    for name in ("without", "with"):
+        (tmp_path / name).mkdir()
+    (said,) = of_a_container(ADAPTER, tmp_path / "without")
+    assert said["severity"] == "fail"
+    assert any("there is no /dev/infiniband/uverbs*" in line for line in said["evidence"])
+    assert of_a_container(f"{ADAPTER}{DEVICE}", tmp_path / "with") == []
+
+
+def test_the_number_of_processes_of_one_machine_given_to_accelerate_for_two() -> None:
+    """The variables are those that accelerate launch 1.x sets for each process; two hosts are two names here."""
+    port = unused_port()
+
+    def machine(rank: int) -> subprocess.Popen[str]:
+        launched = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
+        reached = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GROUP_RANK": str(rank)}
+        accelerate = {"ACCELERATE_USE_CPU": "False", "ACCELERATE_MIXED_PRECISION": "bf16"}
+        return subprocess.Popen(
+            [
+                *entry("--uts", tools=("hostname",)),
+                *("sh", "-c", f'hostname host{rank} && exec "$@"', "sh"),
+                *(sys.executable, "-m", "distdoctor", "check", "--json", "--until", "store"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(**{**TWO_GPUS, "STANDIN_NODE": f"node{rank}"}, **launched, **reached, **accelerate),
+        )
+
+    first, second = machine(0), machine(1)
+    _, report = ended(first)
+    second.communicate(timeout=100)  # the first one tells of both
+    (said,) = found(report, "environment/accelerate-processes")
+    assert (said["severity"], len(said["nodes"])) == ("warn", 2)
+    assert any("--num_processes 4 --num_machines 2" in line for fix in said["fixes"] for line in fix["commands"])
