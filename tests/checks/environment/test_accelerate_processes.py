@@ -1,6 +1,6 @@
 """environment/accelerate-processes: what it finds, and what it leaves alone.
 
-It has no case in the lab: what each machine has is told by the GPUs that torch sees there.
+It has no case in the lab, whose torch has no CUDA: tests/program/test_standin_nodes.py has it with a stand-in for GPUs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """nccl/topo-file-bad: what it finds, what it leaves alone, and what cures it.
 
-It has no case in the lab: it is told of jobs that make an NCCL group, which a build of torch without CUDA cannot.
+It has no case in the lab, whose torch has no CUDA: tests/program/test_standin_nodes.py has it with a stand-in for GPUs.
 """
 
 from __future__ import annotations
