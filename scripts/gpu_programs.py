@@ -18,6 +18,10 @@ from functools import partial
 from typing import Any
 
 SECONDS = 25
+MASKS = (
+    *("", "-1", "0", "9", "0,9", "0,0", "none", "NoDevFiles", "GPU-00000000-dead", " 0", "0x0", "MIG-1"),
+    *("0 1", "0;1", "0,-1", "0,all", "'0'", "GPU-", "all"),
+)
 
 
 def say(*words: object) -> None:
@@ -89,15 +93,19 @@ def device() -> None:
 def count() -> None:
     """How many devices torch counts under masks, before and after CUDA began."""
     code = "import torch; print(torch.cuda.device_count(), torch.cuda.is_available()); torch.cuda.init()"
-    for mask in ("", "-1", "0", "9", "0,9", "0,0", "none", "NoDevFiles", "GPU-00000000-dead", " 0", "0x0", "MIG-1"):
-        done = subprocess.run(
+    asked = {
+        mask: subprocess.Popen(
             [sys.executable, "-c", code],
             env={**os.environ, "CUDA_VISIBLE_DEVICES": mask},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
         )
-        say(repr(mask), done.returncode, done.stdout.strip(), done.stderr.strip()[-600:])
+        for mask in MASKS
+    }
+    for mask, process in asked.items():
+        out, err = process.communicate()
+        say(repr(mask), process.returncode, out.strip(), err.strip()[-600:])
 
 
 def ordinal() -> None:
