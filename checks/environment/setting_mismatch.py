@@ -48,9 +48,11 @@ from distdoctor.check_api import (
     disagreement,
     failed_ranks,
     gloo_device_names,
+    gpus,
     must_be_alike,
     names_of,
     plans_nccl_group,
+    rdma,
     same_rendezvous,
     setting_effect,
     together,
@@ -71,6 +73,7 @@ LOG = (
 MATTERS = "settings that differ between nodes may hang a collective, or slow all of them down"
 PREVENTS = "gloo group formed"
 LOOKS_AT = ("everyone",)
+NETWORKS = {"NCCL_IB_DISABLE", "NCCL_NET"}
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
 
 
@@ -139,9 +142,15 @@ def said(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> str:
 
 def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool:
     """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
-    if any(name in FATAL_SETTINGS for name in found):
+    if any(name in FATAL_SETTINGS for name in found) or (NETWORKS & set(found) and apart_by_network(cluster)):
         return True
     return any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED)
+
+
+def apart_by_network(cluster: Cluster) -> bool:
+    """Whether NCCL takes InfiniBand or RoCE on some nodes, and on others is kept from it: these do not connect."""
+    ways = {rdma.uses_rdma(cluster, node) for node in cluster.nodes if rdma.active_ports(node) and rdma.openable(node)}
+    return len(ways) > 1 and not gpus.nccl_made(cluster.nodes)
 
 
 def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Iterator[Fix]:

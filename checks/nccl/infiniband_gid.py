@@ -28,7 +28,7 @@ nccl/infiniband-unreachable, nccl/infiniband-link
 from collections import Counter
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma, some_of
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -93,11 +93,25 @@ def looked_for(cluster: Cluster) -> Iterator[Finding]:
     """Nodes of whose ports NCCL, which looks itself, takes another kind of address than of those of most nodes: two
     kinds cannot be connected."""
     nodes = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node) and looks_itself(node)]
-    found = {node: its for node in nodes if rdma.gid_index(node.variables) is None and (its := kind_looked_for(node))}
-    if len(set(found.values())) < 2 or gpus.nccl_made(cluster.nodes):
+    kinds = {node: its for node in nodes if rdma.gid_index(node.variables) is None and (its := kinds_looked_for(node))}
+    found = {node: next(iter(its.values())) for node, its in kinds.items() if len(set(its.values())) == 1}
+    if not found or gpus.nccl_made(cluster.nodes):
         return
     (usual, count), *_ = Counter(found.values()).most_common()
-    sure = count * 2 > len(found)
+    sure = count * 2 > len(kinds)
+    for node, its in kinds.items():
+        other = {port: kind for port, kind in its.items() if kind != usual}
+        if sure and node not in found and len(other) < len(its):
+            yield Finding.about(
+                [node],
+                f"On {some_of(list(other), 4)} of {node.name} NCCL finds another kind of address than on the others.",
+                matters="a connection over such a port fails, where NCCL takes it",
+                evidence=[f"{node.name}: {port}: {kind}; usual: {usual}" for port, kind in other.items()],
+                fixes=[Fix.on(node, ADDRESS)],
+                severity="warn",
+            )
+    if len(set(found.values())) < 2:
+        return
     apart = [node for node, its in found.items() if not sure or its != usual]
     yield Finding.about(
         apart,
@@ -113,11 +127,11 @@ def looked_for(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def kind_looked_for(node: Node) -> str:
-    """Version and kind of the addresses that NCCL finds, where all ports have the same; empty where it is not known."""
-    taken = [rdma.looked_for(port.gids, node.variables) for port, _ in entries(node, -1)]
-    said = {f"RoCE v{gid.version}, {rdma.kind_of_address(gid.address)}" if gid else "" for gid in taken}
-    return said.pop() if len(said) == 1 else ""
+def kinds_looked_for(node: Node) -> dict[str, str]:
+    """Version and kind of the address that NCCL finds on each port; empty where that is not known of one."""
+    taken = {port.name: rdma.looked_for(port.gids, node.variables) for port, _ in entries(node, -1)}
+    said = {name: f"RoCE v{gid.version}, {rdma.kind_of_address(gid.address)}" for name, gid in taken.items() if gid}
+    return said if len(said) == len(taken) else {}
 
 
 def entries(node: Node, index: int) -> list[tuple[rdma.RdmaPort, rdma.Gid | None]]:

@@ -49,35 +49,54 @@ LOG = (
         why="status 5 follows an earlier failure of the same connection",
     ),
     Line(
+        "Attempted to connect incompatible devices",
+        told="NCCL tried to connect a port of InfiniBand and one of RoCE",
+        fix="Let NCCL take ports of one kind on all nodes: NCCL_IB_HCA names them.",
+    ),
+    Line(
         ("ibv_post_send() failed", "ibv_post_recv() failed", "Call to ibv_poll_cq() returned"),
         shows="symptom",
         why="a connection that was lost before shows the same",
     ),
 )
 LOOKS_AT = ("ranks.devices", "everyone")
+ROCE = "RoCE"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    subnets = {node: its for node in cluster.nodes if rdma.uses_rdma(cluster, node) and (its := subnets_of(node))}
-    apart = [node for node in subnets if any(not subnets[node] & subnets[other] for other in subnets)]
-    if apart and not gpus.nccl_made(cluster.nodes):
-        yield Finding.about(
-            apart,
-            f"The InfiniBand ports of {names_of(apart)} are in different subnets.",
-            severity="warn",
-            evidence=[f"{node.name}: subnet {', '.join(sorted(subnets[node]))}" for node in apart],
-            fixes=[
-                Fix.on(
-                    apart, "Take nodes of one fabric, or let NCCL take the ports of one that all have (NCCL_IB_HCA)."
-                ),
-                Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
-            ],
+    fabrics = {node: its for node in cluster.nodes if rdma.uses_rdma(cluster, node) and (its := fabrics_of(node))}
+    reached = {node: [other for other in fabrics if fabrics[node] & fabrics[other]] for node in fabrics}
+    most = max(map(len, reached.values()), default=0)
+    if most == len(fabrics) or gpus.nccl_made(cluster.nodes):
+        return
+    sure = most * 2 > len(fabrics)
+    usual = next(others for others in reached.values() if len(others) == most)
+    apart = [node for node in fabrics if not sure or node not in usual]
+    unlike = {ROCE in its for its in fabrics.values()} == {True, False}
+    if unlike:
+        what = (
+            f"of {'another kind' if sure else 'different kinds'} (InfiniBand, RoCE){' than the others' if sure else ''}"
         )
+    else:
+        what = "in another InfiniBand subnet than the others" if sure else "in different InfiniBand subnets"
+    yield Finding.about(
+        apart,
+        f"The RDMA ports of {names_of(apart)} are {what}.",
+        unsure=not sure,
+        severity="fail" if unlike else "warn",
+        evidence=[f"{node.name}: {', '.join(sorted(fabrics[node]))}" for node in fabrics],
+        fixes=[
+            Fix.on(apart, "Take nodes of one fabric, or let NCCL take the ports of one that all have (NCCL_IB_HCA)."),
+            Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
+        ],
+    )
 
 
-def subnets_of(node: Node) -> frozenset[str]:
-    """The prefixes of the node's active ports; empty where one of them is of RoCE or has no GID."""
+def fabrics_of(node: Node) -> frozenset[str]:
+    """The subnets of the node's active ports, and RoCE as one; empty where that is not known of each."""
     ports = rdma.active_ports(node)
-    if not all(port.link_layer == "InfiniBand" and port.gids for port in ports):
+    if not all(port.link_layer == "Ethernet" or (port.link_layer == "InfiniBand" and port.gids) for port in ports):
         return frozenset()
-    return frozenset(filter(None, (rdma.subnet(port.gids[0].address) for port in ports)))
+    return frozenset(
+        ROCE if port.link_layer == "Ethernet" else f"subnet {rdma.subnet(port.gids[0].address)}" for port in ports
+    )

@@ -91,6 +91,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             fixes=[Fix.on(closed, REMEDY)],
             severity="fail" if needed else "warn",
         )
+    partly = [node for node in usable if node.facts.rdma and node.facts.rdma.unusable]
+    if partly and any(node not in partly for node in usable) and not gpus.nccl_made(cluster.nodes):
+        yield Finding.about(
+            partly,
+            f"The job can open some of the RDMA devices of {names_of(partly)} alone, and all of the other nodes.",
+            matters="NCCL's channels over the others' have no like there, and some versions of NCCL hang",
+            evidence=map(device_files, partly),
+            fixes=[Fix.on(partly, REMEDY)],
+            severity="warn",
+        )
     unnamed = [node for node in without if node not in closed]
     if unnamed:
         yield Finding.about(

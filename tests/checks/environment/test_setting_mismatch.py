@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from distdoctor.model.facts import NodeFacts
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
+from tests.clusters import rdma_nodes
 from tests.clusters.gpus import gpus
 from tests.clusters.interfaces import interfaces
 from tests.clusters.launch import per_rank
+from tests.clusters.rdma_nodes import with_nccl
 from tests.facts_builder import failing, healthy, with_gpus, with_identity, with_variables
 
 CHECK = "environment/setting-mismatch"
@@ -66,10 +68,17 @@ def set_on(name: str, *values: str | None, gpus: int = 0, failed: bool = False) 
     return tuple(facts)
 
 
+def off_on_one() -> Facts:
+    """Three nodes with RoCE ports, one of which is kept from them."""
+    return rdma_nodes.several({}, {}, {}, variables=({}, {"NCCL_IB_DISABLE": "1"}, {}))
+
+
 ROWS = [
     Row("NCCL_IB_DISABLE in a file on one", lambda: in_a_file(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one", lambda: settings(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one of two", lambda: settings(None, "1"), BOTH, "warn", "one-of", together=True),
+    Row("where the others have RDMA", lambda: off_on_one(), ("host1",), together=True),
+    Row("the same, and NCCL made its group", lambda: with_nccl(off_on_one()), ("host1",), "warn", together=True),
     Row(
         "NCCL_ALGO differs",
         lambda: settings("Ring", "Tree", "Ring", name="NCCL_ALGO"),

@@ -35,6 +35,13 @@ ROWS = [
         blame="one-of",
         together=True,
     ),
+    Row(
+        "no address on one port of one of three",
+        lambda: several({}, {"ports": {1: {"gids": gids(1, 1)[:2]}}}, {}),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("RoCE v1 alone on one of three", lambda: several({}, {}, VERSION_1), ("host2",), together=True),
     Row("no address on one of two", lambda: several({}, LINK_LOCAL), ("host0", "host1"), blame="one-of", together=True),
     Row(

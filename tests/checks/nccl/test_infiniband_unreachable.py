@@ -30,7 +30,15 @@ def prefixes(*of: tuple[str, str]) -> tuple[NodeFacts, ...]:
 ONE, TWO = "fec0:0:0:1:0:0", "fec0:0:0:2:0:0"
 
 ROWS = [
-    Row("a subnet each", lambda: prefixes((ONE, ONE), (TWO, TWO)), BOTH, "warn", together=True),
+    Row("a subnet each", lambda: prefixes((ONE, ONE), (TWO, TWO)), BOTH, "warn", "one-of", together=True),
+    Row("one of three", lambda: prefixes((ONE, ONE), (TWO, TWO), (ONE, ONE)), ("host1",), "warn", together=True),
+    Row(
+        "InfiniBand and RoCE",
+        lambda: (prefixes((ONE, ONE), (ONE, ONE))[0], several({}, {})[1]),
+        BOTH,
+        blame="one-of",
+        together=True,
+    ),
 ]
 
 LOOK_ALIKES = [

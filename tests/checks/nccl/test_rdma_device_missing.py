@@ -34,6 +34,13 @@ ROWS = [
     Row("one has them not", lambda: several({}, NONE), ("host1",), together=True),
     Row("they may not be opened", lambda: several(REFUSED, {}), ("host0",), together=True),
     Row("wanted and not there", lambda: several(NONE, NONE, variables={"NCCL_NET": "IB"}), BOTH, together=True),
+    Row(
+        "one of two, on one node",
+        lambda: several({}, {"unusable": {FILES[1]: "EPERM"}}),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("a name that none has", lambda: several({}, {}, variables=NOBODY), BOTH, "warn", together=True),
     Row("on one of them", lambda: several({}, {}, variables=({}, NOBODY)), ("host1",), together=True),
 ]

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "nccl/infiniband-unreachable",
+        "n1:1:2 [0] transport/net_ib/connect.cc:987 NCCL WARN NET/IB : Attempted to connect incompatible devices: "
+        "[0]mlx5_0:1/IB and [0]mlx5_1:1/RoCE. Try selecting NICs of only one link type using NCCL_IB_HCA",
+    ),
     ("nccl/interface-not-found", "node:1:2 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found"),
     (
         "nccl/duplicate-gpu",
