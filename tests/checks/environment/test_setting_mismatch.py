@@ -77,7 +77,7 @@ ROWS = [
     Row("NCCL_IB_DISABLE in a file on one", lambda: in_a_file(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one", lambda: settings(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one of two", lambda: settings(None, "1"), BOTH, "warn", "one-of", together=True),
-    Row("where the others have RDMA", lambda: off_on_one(), ("host1",), together=True),
+    Row("where the others have RDMA", off_on_one, ("host1",), together=True),
     Row("the same, and NCCL made its group", lambda: with_nccl(off_on_one()), ("host1",), "warn", together=True),
     Row(
         "NCCL_ALGO differs",
