@@ -168,7 +168,7 @@ def _backend(values: Values) -> str:
     values.sources["backend"] = BACKEND.flag
     text = text.strip().lower()
     parts = text.split(",")
-    pattern = r"(?:(?:cpu|cuda|xpu|hpu):)?(?:" + "|".join(BACKENDS) + ")"
+    pattern = r"(?:(?:cpu|cuda|xpu|hpu|npu):)?(?:" + "|".join(BACKENDS) + ")"
     if text != "auto" and (
         not all(re.fullmatch(pattern, part) for part in parts)
         or (len(parts) > 1 and not all(":" in part for part in parts))

@@ -93,6 +93,7 @@ def test_alone_without_anything() -> None:
         ({"nproc_per_node": "2"}, {"PET_STANDALONE": "1"}, "master_addr", "127.0.0.1", "PET_STANDALONE"),
         ({"nproc_per_node": "2"}, {"MASTER_ADDR": "old", "MASTER_PORT": "77"}, "master_addr", "127.0.0.1", "default"),
         ({"backend": "cpu:gloo,cuda:nccl"}, {}, "backend", "cpu:gloo,cuda:nccl", "--backend"),
+        ({"backend": "cpu:gloo,npu:hccl"}, {}, "backend", "cpu:gloo,npu:hccl", "--backend"),
     ],
 )  # fmt: skip
 def test_which_value_wins(flags: dict[str, Any], env: dict[str, str], field: str, value: Any, source: str) -> None:
