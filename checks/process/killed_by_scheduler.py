@@ -117,6 +117,10 @@ LOG = (
         final=True,
     ),
     Line(
+        "in response to imminent node shutdown",  # the kubelet's, of a pod on a node that is shut down
+        final=True,
+    ),
+    Line(
         ("termination is imminent", "interruption notice", "nterruption Notice", "preemption notice"),
         shows="symptom",
         why="a cloud takes machines back so; whether the job was still on it is not said",

@@ -39,8 +39,9 @@ def silent(logs: LogFacts) -> list[str]:
 
 def unread(logs: LogFacts) -> list[str]:
     """What was not read, and why."""
-    binary = [f"{source.name}: no text, not looked at" for source in logs.sources if source.kind == "binary"]
-    return [*_first_of(logs.notes), *_first_of(binary)]
+    told = {note.partition(": ")[0] for note in logs.notes}
+    binary = [one.name for one in logs.sources if one.kind == "binary" and one.name not in told]
+    return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
 
 
 def _process(name: str) -> str:

@@ -131,6 +131,8 @@ class Collector:
         elif kind == "binary" or (kind == "facts" and source.path is not None):
             for one in read([source.path]) if kind == "facts" and source.path is not None else ():
                 self._facts[one.key] = one
+            if kind == "binary" and reader.ARCHIVE.search(source.name):
+                self._notes.append(f"{source.name}: an archive; unpack it first")
             self._sources.append(LogSource(encodable(source.name), kind))
         elif json_lines.is_array(raw.peek(reader.HEAD)[: reader.HEAD]):
             text = json_lines.array_as_text(raw.read(json_lines.ARRAY))

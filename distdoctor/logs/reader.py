@@ -47,6 +47,8 @@ _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 """Bytes that no text has."""
 _FACTS = re.compile(rb'\{\s*(?:"distdoctor"\s*:\s*"[^"]{1,40}"\s*,\s*)?"facts"\s*:\s*\[\s*\{')
 """How a facts file begins; what says so at its end may be far behind."""
+ARCHIVE = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|xz|bz2|tar(?:\.\w{2,4})?)$", re.I)
+"""The name of a file that may hold logs and is none."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 

@@ -28,6 +28,11 @@ LOOKED_AT = 256 << 10
 """Bytes between two known lines in which they are looked for."""
 _ENDED = re.compile(r"ChildFailedError|\bfailed \(exitcode: -?\d|\bexits with return code = -?[1-9]")
 """The launcher of a node tells so when its processes are gone: of torchrun, of DeepSpeed."""
+_TAKEN = re.compile(
+    r"\*\*\* (?:JOB|STEP) \S{1,40} ON .{1,120} CANCELLED AT .{1,60} DUE TO (?:PREEMPTION|NODE FAIL|JOB REQ)"
+)
+"""SLURM's word of a job that it may queue again. Until it ends it may go on for its time of grace: its steps tell no
+new try, only a launcher that is started."""
 _START = re.compile(
     r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
     r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
@@ -39,7 +44,7 @@ class Tries:
 
     def __init__(self) -> None:
         self.number = 0
-        self._ended = self._started = False
+        self._ended = self._started = self._taken = False
         self._steps: set[str] = set()
         self.launched = 0
         """How many of the tries before this one are known by the starts of all launchers."""
@@ -78,8 +83,10 @@ class Tries:
             return match
         if self._ended and self._begun:
             self.number += 1
-            self._ended = self._started = False
+            self._ended = self._started = self._taken = False
             self._steps.clear()
+        if _TAKEN.search(match.text):
+            self._ended = self._taken = True
         if _ENDED.search(match.text):
             self._ended = True
             self._up.add((match.who.host, match.who.task))
@@ -92,4 +99,4 @@ class Tries:
 
     @property
     def _begun(self) -> bool:
-        return self._started or len(self._steps) >= STEPS
+        return self._started or (len(self._steps) >= STEPS and not self._taken)

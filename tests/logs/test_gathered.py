@@ -9,6 +9,7 @@ import pytest
 
 from distdoctor.logs.file_names import whose
 from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder, roots
+from tests.logs.test_folders import START as START_LINE
 from tests.logs.test_reader import judged
 
 TRACE = f'Traceback (most recent call last):\n  File "/app/t.py", line 8, in main\n    step()\n{OUT_OF_MEMORY}'
@@ -111,6 +112,21 @@ def test_of_tries_that_a_script_has_numbered_the_last(tmp_path: Path, name: str)
     (tmp_path / name.replace("1", "2")).write_text(STEPS + TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'") + "\n")
     found = judged(tmp_path)
     assert roots(found) == ["process/exception"] and "an earlier try is not judged" in found.notes[0]
+
+
+@pytest.mark.parametrize(("again", "root"), [(START_LINE, "process/exception"), ("", "process/killed-by-scheduler")])
+def test_a_job_that_slurm_queued_again_in_one_log(tmp_path: Path, again: str, root: str) -> None:
+    """What is written in the time of grace is no new try; a launcher that is started is one."""
+    taken = "slurmstepd: error: *** JOB 77 ON gn01 CANCELLED AT 2026-01-01T10:00:00 DUE TO PREEMPTION ***\n"
+    failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
+    (tmp_path / "x.out").write_text(f"{START_LINE}{STEPS}{taken}{again}{STEPS}{failed}\n")
+    assert roots(judged(tmp_path)) == [root]
+
+
+def test_an_archive_of_logs_that_is_not_read_is_no_pass(tmp_path: Path) -> None:
+    (tmp_path / "logs.zip").write_bytes(b"PK\x03\x04" + bytes(99))
+    found = judged_folder(tmp_path, a__log=f"{STEPS}Training finished.\n")
+    assert (found.verdict, found.notes) == ("incomplete", (f"{tmp_path}/logs.zip: an archive; unpack it first",))
 
 
 def test_a_rotated_log_has_one_end(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "Memory on the node (IP: 10.0.62.231, ID: e5d9) where the task (task ID: 4353, name=f, pid=11362, memory "
         "used=1.25GB) was running was 27.71GB / 28.80GB (0.962273), which exceeds the memory usage threshold of 0.95.",
     ),
+    ("process/killed-by-scheduler", "Message:  Pod was terminated in response to imminent node shutdown."),
     ("process/killed-by-oom", "  traceback : Signal 9 (SIGKILL) received by PID 14750"),
     (
         "process/killed-by-oom",
