@@ -30,7 +30,8 @@ def where_ranks_are(ranks: Iterable[LiveRank]) -> Iterator[str]:
     groups: dict[tuple[str, str], list[LiveRank]] = {}
     for rank in ranks:
         groups.setdefault((rank.node.name, rank.place.said()), []).append(rank)
-    for (node, place), those in groups.items():
+    for (node, _), those in groups.items():
+        place = those[0].place.said(len(those) > 1)
         pids = " ".join(str(rank.process.pid) for rank in those[:SHOWN])
         said = called(those)
         yield f"{node}: {said[:1].lower()}{said[1:]} (pid {pids}) {'is' if len(those) == 1 else 'are'} {place}"

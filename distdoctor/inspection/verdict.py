@@ -41,7 +41,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it is to be seen", *_ask(job)]
     warned = any(finding.severity == "warn" for finding in judgement.findings)
     if warned and (job.young or not lost):
-        return "waits", "warn", []
+        return "moves" if busy and not still and not lost else "waits", "warn", []
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
     if lost and all(rank.pauses for rank in lost):
@@ -209,7 +209,8 @@ def _said(ranks: Sequence[LiveRank]) -> str:
     for rank in ranks:
         groups.setdefault(rank.place.said(), []).append(rank)
     parts = []
-    for place, those in list(groups.items())[:3]:
+    for those in list(groups.values())[:3]:
+        place = those[0].place.said(len(those) > 1)
         names = ", ".join(rank.called for rank in those[:4]) + (f" and {len(those) - 4} more" if len(those) > 4 else "")
         parts.append(f"{names} {'is' if len(those) == 1 else 'are'} {place}")
     return "; ".join(parts)

@@ -30,6 +30,7 @@ STARTING, STOPPED, ENDED = "starting", "stopped", "ended"
 MASTER, HOSTING, STORE = "connecting to the store", "hosting the store", "in the store"
 PEERS, GROUP = "connecting to peers", "making a group"
 COLLECTIVE, CODE, LOADER = "in a collective", "in its own code", "waiting for data"
+THEIR_CODE = "in their own code"
 KEY = "waiting for a key of the store"
 """In the job's own code, for what another rank writes there: ``store.wait()``, ``store.get()``."""
 REMOTE = "in a remote call"
@@ -78,9 +79,10 @@ class Place:
     child: int | None = None
     """The process of its own that waits there, and it for that one."""
 
-    def said(self) -> str:
-        """In words."""
-        parts = [f"in {self.call}" if self.call and self.kind in (COLLECTIVE, GROUP) else self.kind]
+    def said(self, several: bool = False) -> str:
+        """In words; ``several``: of more than one rank."""
+        kind = THEIR_CODE if several and self.kind == CODE else self.kind
+        parts = [f"in {self.call}" if self.call and self.kind in (COLLECTIVE, GROUP) else kind]
         if self.frame is not None:
             parts.append(f"at {self.frame.file}:{self.frame.line}")
         if self.why:

@@ -84,6 +84,15 @@ def test_ranks_that_meet_at_different_ports_are_told_apart() -> None:
     assert not any("45123" in note for note in judged(node(hosts, joins, world_size=None)).notes)
 
 
+def test_a_job_that_moves_is_said_to_move_though_its_agent_is_stopped() -> None:
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "T", age=60.0)
+    report = judged(node(*(process(rank, CODE, moved=WORKS) for rank in range(4)), agent, stores=(ALL,)))
+    assert [(f.check, f.severity) for f in report.findings] == [("process/stopped", "warn")]
+    assert (report.verdict, report.details["job"]["state"]) == ("warn", "moves")
+    (evidence,) = report.findings[0].evidence
+    assert "ranks 0, 1, 2 and 3 (pid 100 101 102 103) are in their own code at train.py:8" in evidence
+
+
 def test_agents_that_meet_once_more_wait_for_the_node_that_is_not_back() -> None:
     """The store still has the ranks of the attempt before, who are all there."""
     agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)
