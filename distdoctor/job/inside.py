@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
@@ -105,7 +106,8 @@ def preflight(
 
     Returns the diagnosis. Raises PreflightError where its verdict is at or above ``fail_on`` (``fail``, ``warn``;
     ``never``: not at all), and where a rank never came; ValueError for an argument that makes no sense. Where
-    distdoctor itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``.
+    distdoctor itself fails, there is a RuntimeWarning, and the verdict is ``incomplete``; so it is where the process
+    group is up already, as in Ray Train's workers: its store has the port.
     """
     if fail_on not in ("fail", "warn", "never"):
         raise ValueError(f"fail_on={fail_on!r} is none of fail, warn, never")
@@ -137,6 +139,11 @@ def preflight(
             "quiet": not progress,
         },
     }
+    if master_port is None and init_method in (None, "env://") and _store_is_taken(env):
+        return _failed(
+            "the process group is up already, and its store has MASTER_PORT: call preflight() before "
+            "init_process_group(), or with another port, the same in each rank (master_port=...)"
+        )
     answer = ask(order, env, wait + timeout + MARGIN_SECONDS, aloud=progress)
     if answer.told is None:
         return _failed(answer.error)
@@ -159,6 +166,13 @@ def explain(error: BaseException | str) -> Diagnosis:
     text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     answer = ask({"task": "explain", "text": text[-LONGEST:]}, os.environ, EXPLAIN_SECONDS)
     return _failed(answer.error) if answer.told is None else _diagnosis(answer.told)
+
+
+def _store_is_taken(env: Mapping[str, str]) -> bool:
+    """Whether the ranks of the job have met where the check would: at a store of their own, not at that of an agent."""
+    group = sys.modules.get("torch.distributed")
+    up = group is not None and group.is_available() and group.is_initialized()
+    return up and RANK.variables[0] in env and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
 
 def _diagnosis(told: Mapping[str, Any]) -> Diagnosis:

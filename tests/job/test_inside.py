@@ -148,6 +148,14 @@ class TestPreflight:
         )  # fmt: skip
         assert done.stdout.split() in (["pass", "gloo"], ["warn", "gloo"]), done.stderr
 
+    def test_a_group_that_is_up_already_is_not_told_as_anothers(self, tmp_path: Path) -> None:
+        """As in a worker of Ray Train: its store was told as another job's, which it is where the ranks meet."""
+        code = "import torch.distributed as dist, distdoctor\ndist.init_process_group('gloo')\n"
+        code += "print(distdoctor.preflight('gloo', until='store').verdict)"
+        variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
+        done = run(code, tmp_path, **variables)
+        assert done.stdout == "incomplete\n" and "before init_process_group()" in done.stderr, done.stderr
+
     def test_an_argument_that_makes_no_sense(self) -> None:
         with pytest.raises(ValueError, match="fail_on"):
             distdoctor.preflight(fail_on="sometimes")
