@@ -41,7 +41,7 @@ from distdoctor.check_api import (
 SEVERITY = "warn"
 MATTERS = "every rank would wait for these look-ups when it starts"
 LOOKS_AT = ("host", "network.master")
-FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable")
+FOLLOWS = ("network/master-unresolvable", "host/hostname-unresolvable", "host/lo-down")
 SLOW = 1.5
 """Seconds. A look-up that is answered takes milliseconds, also on a busy machine."""
 

@@ -9,8 +9,8 @@ Why it happens
 --------------
 The rank was ready to run and was not let: other programs had the processors, or a limit of its control group (cpu.max,
 docker run --cpus, resources.limits.cpu, CPUQuota=) held it back. The kernel counts that time for each thread
-(/proc/PID/schedstat), and not that of one that waits for a peer, a disk or a lock. A stage of the check has some
-seconds; torch gives a job 30 minutes.
+(/proc/PID/schedstat) and each control group (cpu.stat), and not that of one that waits for a peer, a disk or a lock. A
+stage of the check has some seconds; torch gives a job 30 minutes.
 
 Fix
 ---

@@ -82,6 +82,7 @@ LOG = (
 )
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
+FOLLOWS = ("store/foreign-store", "network/foreign-service")
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank")
 EADDRINUSE = 98
 

@@ -24,8 +24,9 @@ def process_state(pid: int) -> str | None:
 
 
 def waited(pid: int) -> float:
-    """For how many seconds the thread of a process that waited longest was ready to run and had no processor: others
-    had them, or a limit of its cgroup (cpu.max) kept it from them (the kernel's sched-stats.rst). 0 where it is gone.
+    """For how many seconds the thread of a process that waited longest was ready to run and had no processor, since
+    others had them (the kernel's sched-stats.rst). 0 where it is gone. What a limit of its cgroup keeps it waiting is
+    counted here by older kernels only, not by Linux 6.18: ``processor.throttled``.
     """
     most = 0
     try:

@@ -6,6 +6,9 @@ import resource
 
 from distdoctor.probes.memory import cgroups
 
+THROTTLED = {"throttled_usec": 1e6, "throttled_time": 1e9}
+"""How many of them are a second."""
+
 
 def quota() -> float | None:
     """CPUs' worth of time that its cgroup, or one above it, may use (cpu.max; v1: cpu.cfs_quota_us); None: no limit, or
@@ -20,6 +23,19 @@ def quota() -> float | None:
     return min(found, default=None)
 
 
+def throttled() -> float:
+    """For how many seconds its cgroup, or one above it, was kept from the processors since it had used up what it may
+    have of them, over all processors together (throttled_usec of cpu.stat; v1: throttled_time, in nanoseconds); 0 where
+    there is no limit or none is seen."""
+    most = 0.0
+    for folder in cgroups("cpu"):
+        for line in _read(f"{folder}/cpu.stat").splitlines():
+            name, _, value = line.partition(" ")
+            if name in THROTTLED and value.isdecimal():
+                most = max(most, int(value) / THROTTLED[name])
+    return most
+
+
 def seconds() -> int | None:
     """RLIMIT_CPU: after so many seconds of processor time the kernel ends a process; None where there is no limit."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[0]
@@ -29,6 +45,6 @@ def seconds() -> int | None:
 def _read(path: str) -> str:
     try:
         with open(path) as file:
-            return file.read(100).strip()
+            return file.read(2000).strip()
     except OSError:
         return ""

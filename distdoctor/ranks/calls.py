@@ -10,6 +10,7 @@ from typing import Any
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import RankStage
 from distdoctor.probes.proc import STOPPED, listening, process_state, waited
+from distdoctor.probes.processor import throttled
 from distdoctor.ranks.supervisor import Child
 
 GRACE_SECONDS = 1.0
@@ -46,6 +47,7 @@ class RankCalls:
         self.troubled = False
         self.stopped_since: dict[int, float] = {}
         self.waited = [waited(child.pid) if child.pid is not None else 0.0 for child in children]
+        self.throttled = throttled()
 
     async def run(self, arguments: Callable[[int], dict[str, Any]]) -> dict[int, RankStage]:
         """How the stage ended for each rank, by its place among the children."""
@@ -131,8 +133,9 @@ class RankCalls:
         pid, seconds = self.children[place].pid, time.monotonic() - self.started
         if pid is None or seconds < self.seconds:
             return {}
-        kept = waited(pid) - self.waited[place]
-        return {"starved": round(kept, 1)} if kept >= STARVED * seconds else {}
+        # What the cgroup was kept waiting is that of all its processes: of these, the ranks are what would run.
+        kept = max(waited(pid) - self.waited[place], (throttled() - self.throttled) / len(self.children))
+        return {"starved": round(min(kept, seconds), 1)} if kept >= STARVED * seconds else {}
 
     def _stopped_for(self, places: Sequence[int]) -> float:
         """For how long the longest-stopped of the ranks at these places has been stopped, in seconds."""

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.probes import limits, process_room
+from distdoctor.probes import limits, process_room, processor
 from tests.helpers.namespaces import ROOT, lines_of
 
 _SHOW = """
 import json
 from dataclasses import asdict
-from distdoctor.probes import limits, process_room
+from distdoctor.probes import limits, process_room, processor
 print(json.dumps(asdict(limits.probe())))
 """
 
@@ -130,3 +130,15 @@ def test_the_limits_on_processor_time_and_on_files_are_those_of_the_process() ->
     run = ["sh", "-c", f"ulimit -t 77; ulimit -f 100; exec {sys.executable} -c '{program}'"]
     said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     assert said[0] == "77" and said[1] in ("51200", "102400")  # sh counts in blocks of 512 bytes, bash of 1024
+
+
+def test_how_long_a_limit_on_processors_kept_it_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As both versions of control groups tell it; the one that waits longest counts, its own or one above."""
+    texts = ("nr_throttled 9\nthrottled_usec 1500000\n", "nr_throttled 9\nthrottled_time 2500000000\n", "")
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder, text in zip(folders, texts, strict=True):
+        folder.mkdir()
+        (folder / "cpu.stat").write_text(text)
+    for seen, seconds in ((folders, 2.5), (folders[:1], 1.5), (folders[2:], 0.0), ([tmp_path], 0.0)):
+        monkeypatch.setattr(processor, "cgroups", lambda _kind, its=seen: [str(one) for one in its])
+        assert processor.throttled() == seconds

@@ -74,3 +74,11 @@ def test_a_rank_that_waited_for_another_is_not(monkeypatch: pytest.MonkeyPatch) 
 def test_a_stage_that_ended_early_says_nothing_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = never_returns(monkeypatch, 0.9, aborted=True)
     assert "starved" not in entry.detail and "another rank failed" in (entry.error or "")
+
+
+def test_what_a_limit_of_the_control_group_keeps_it_waiting_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of Linux 6.18 does not count it for the thread."""
+    began = time.monotonic()
+    monkeypatch.setattr(calls, "throttled", lambda: 7 + 0.9 * (time.monotonic() - began))
+    entry = never_returns(monkeypatch, 0.0)
+    assert entry.detail["starved"] >= 0.1 and "kept waiting for a processor" in (entry.error or "")

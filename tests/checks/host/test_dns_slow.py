@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distdoctor.model.facts import Resolution
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy, with_master, with_network
+from tests.facts_builder import healthy, judged, with_host, with_master, with_network
 
 CHECK = "host/dns-slow"
 
@@ -60,3 +62,11 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_a_name_server_behind_a_loopback_interface_that_is_down_is_no_failure_of_its_own() -> None:
+    a, b = slow_reverse(1)
+    assert b.host is not None
+    lo, eth0 = b.host.interfaces
+    findings = judged(a, with_host(b, interfaces=(replace(lo, up=False), eth0))).findings
+    assert [(one.check, one.because_of) for one in findings] == [("host/lo-down", None), (CHECK, "host/lo-down")]

@@ -150,3 +150,16 @@ def test_another_run_of_the_check_on_the_port_is_named_as_that(facts: tuple[Node
     ports = [(fix.option, fix.flags, fix.nodes) for fix in root.fixes if fix.flags]
     assert ports == [(1, {"--master-port": "29501"}, tuple(one.identity.hostname for one in facts))]
     assert "started twice" in root.fixes[-1].text and "DISTDOCTOR_TOKEN" not in " ".join(f.text for f in root.fixes)
+
+
+@pytest.mark.parametrize("answer", [Answer("tcpstore", "2.5+"), Answer("foreign", sample="SSH-2.0")], ids=str)
+def test_what_another_node_finds_there_is_the_root_where_node_0_does_not_reach_itself(answer: Answer) -> None:
+    """Its loopback interface is down: it is told EADDRINUSE, and no more."""
+    a, b = held(None)
+    assert a.host is not None
+    lo, eth0 = a.host.interfaces
+    a = with_host(a, interfaces=(replace(lo, up=False), eth0))
+    b = with_meeting(with_network(b, answer=answer), ours=False)
+    there = "store/foreign-store" if answer.kind == "tcpstore" else "network/foreign-service"
+    assert {one.check: one.nodes for one in judged(a, b).roots} == {"host/lo-down": ("host0",), there: ("host0",)}
+    assert {one.check for one in judged(a).roots} == {"host/lo-down", CHECK}

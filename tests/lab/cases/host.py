@@ -7,6 +7,7 @@ from __future__ import annotations
 from tests.lab.cases.common import ALL3, BOTH, NCCL_HOST
 from tests.lab.faults import inside, together
 from tests.lab.faults.host import (
+    FOREIGN_STORE,
     build_lock,
     clock,
     full_folder,
@@ -17,6 +18,7 @@ from tests.lab.faults.host import (
     long_temporary_folder,
     memory_limit,
     own_folder,
+    port_held,
     port_range,
     process_limit,
     shared_memory,
@@ -34,7 +36,7 @@ from tests.lab.faults.storage import (
     server_answers,
     stalled_folder,
 )
-from tests.lab.harness.case import Case, patient
+from tests.lab.harness.case import Case, Root, patient
 from tests.lab.harness.host import PRIVATE, SHARED
 
 CLONE3, SOCKET, AF_NETLINK, PIDFD_GETFD = 435, 41, 16, 438
@@ -92,6 +94,9 @@ CASES = [
         Case("files in HF_HOME cannot be locked", folder_without_locks("HF_HOME", 1), "host/cache-without-locks", ["host1"], "warn", needs=["cc"], torch="never (trains)"),
         Case("a sandbox without netlink sockets", sandboxed(SOCKET, 1, AF_NETLINK), "host/interfaces-hidden", ["host1"], by_hand=plain_shell, torch="2 s, an errno"),
         Case("a sandbox that does not know clone3()", sandboxed(CLONE3, 1), "host/thread-limit", ["host1"], by_hand=plain_shell, torch="2 s, an errno"),
+        Case("lo is down on node 1 of 3", inside(1, "ip link set lo down"), "host/lo-down", ["host1"], hosts=3, torch="not measured"),
+        Case("all but 20 of the ports are reserved", inside(1, "echo 32768-60979 > /proc/sys/net/ipv4/ip_local_reserved_ports"), "host/ports-exhaustible", ["host1"], "warn"),
+        Case("two: lo is down on node 0, another job's store holds the port", together(port_held(0, FOREIGN_STORE), inside(0, "ip link set lo down")), "store/foreign-store", ["host0"], also=[Root("host/lo-down", ["host0"])], alone=["network/port-in-use"]),
         Case("300 MB of data for each process", shell("ulimit -S -d 300000", 1), "host/memory-limit", ["host1"], "warn", torch="never (trains)"),
         Case("expandable segments that a sandbox does not let processes share", together(sandboxed(PIDFD_GETFD, 1), variable("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", 0, 1)), "host/ptrace-denied", ["host1"], "info", live=False, flags=NCCL_HOST, torch="never (trains)"),
         Case("logind removes shared memory", logind_removes(4711, 1), "host/remove-ipc", ["host1"], "info", by_hand=logind_keeps, torch="never (trains)"),

@@ -36,7 +36,7 @@ from tests.lab.faults.packet_filter import (
 from tests.lab.harness.case import Case, Root, patient
 from tests.lab.harness.host import NOBODY_UID
 
-NOBODY = "10.77.0.200"
+NOBODY, FLOATING = "10.77.0.200", "10.77.0.50"
 UNREACHABLE = "network/master-unreachable"
 STRICT = (
     "ip route add {host1}/32 dev eth1; for i in all eth0 eth1; do echo 1 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
@@ -129,6 +129,7 @@ CASES = [
         Case("node 0's address is on lo of node 1, too", inside(1, "ip address add {host0}/32 dev lo"), "network/duplicate-address", ["host1"], curable=True, live=False),
         Case("node 1 has an ARP entry of node 0's former card", inside(1, "ip neighbour replace {host0} lladdr 02:00:00:00:00:99 dev eth0 nud permanent"), "network/duplicate-address", ["host1"], curable=True, live=False, alone=["network/port-filtered"]),
         Case("node 0 does not answer ARP", inside(0, "echo 8 > /proc/sys/net/ipv4/conf/all/arp_ignore"), "network/arp-off", ["host0"], curable=True, live=False, alone=[UNREACHABLE]),
+        Case("the master's address is on lo of node 0, which answers ARP for its card alone", inside(0, f"ip address add {FLOATING}/32 dev lo && echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore"), "network/arp-off", ["host0"], master=FLOATING, curable=True, live=False, alone=[UNREACHABLE]),
         Case("node 1 of 3 has a card without ARP", inside(1, "ip link set dev eth0 arp off"), "network/arp-off", ["host1"], hosts=3, curable=True, torch="silent > 120 s"),
         Case("node 1 is a clone with node 0's hardware address", same_card(0, 1), "network/duplicate-address", BOTH, blame="one-of", curable=True, live=False, alone=[UNREACHABLE], by_hand=other_card(1)),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),

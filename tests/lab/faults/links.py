@@ -201,6 +201,31 @@ def wide_mask(launch: Launch) -> None:
     _first_two(launch)
 
 
+def routed_one_way(network: str) -> Fault:
+    """Host 1 is in this network (``10.5.0``), behind host 2, a router that takes no part in the job, and that lets
+    connections out of it, and none in."""
+
+    def inject(launch: Launch) -> None:
+        outer, inner, router = launch.cluster
+        inner.add_interface("eth1", f"{network}.2/24", bridge="inner")
+        router.add_interface("eth1", f"{network}.1/24", bridge="inner")
+        inner.inside(f"ip link set eth0 down && ip address flush dev eth0 && ip route add default via {network}.1")
+        outer.inside(f"ip route add {network}.0/24 via {router.address}")
+        router.inside(
+            "echo 1 > /proc/sys/net/ipv4/ip_forward && nft -f - <<'END'\ntable inet filter {\nchain forward {\n"
+            "type filter hook forward priority 0;\niifname eth0 ct state new drop\n}\n}\nEND"
+        )
+        own_name_at(f"{network}.2", 1)(launch)
+        _first_two(launch)
+
+    return inject
+
+
+def router_opened(launch: Launch) -> None:
+    """Host 2, a router, lets everything through."""
+    launch.cluster[2].inside("nft delete table inet filter")
+
+
 def _first_two(launch: Launch) -> None:
     """The job is started on the first two hosts alone."""
     launch.starts = launch.starts[:2]
