@@ -17,7 +17,7 @@ from tests.helpers.namespaces import ROOT, lines_of
 _SHOW = """
 import json
 from dataclasses import asdict
-from distdoctor.probes import limits, process_room, processor
+from distdoctor.probes import limits, process_room
 print(json.dumps(asdict(limits.probe())))
 """
 
