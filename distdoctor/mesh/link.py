@@ -150,8 +150,15 @@ async def _ping(opened: socket.socket, tried: Tried) -> None:
             tried.seconds = statistics.median(trips)
 
 
+def _sizes(opened: socket.socket) -> list[int]:
+    """The payloads, and one that makes a single segment as large as this connection has them: where several go to a
+    virtual card at once it carries them whole, and says nothing of what one of them would meet (skbuff's GSO)."""
+    whole = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) - ASK.size
+    return sorted({*PAYLOADS, max(whole, PAYLOADS[0])})
+
+
 async def _payloads(opened: socket.socket, tried: Tried, token: str) -> None:
-    for size in PAYLOADS:
+    for size in _sizes(opened):
         started = time.monotonic()
         await asyncio.get_running_loop().sock_sendall(opened, ASK.pack(b"U", size) + bytes(size))
         try:

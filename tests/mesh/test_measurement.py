@@ -17,6 +17,7 @@ from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
 from distdoctor.mesh.target import TOKEN_BYTES, Target
 from distdoctor.model.facts import SAMPLED_PORTS
+from tests.helpers.namespaces import lines_of
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
 
@@ -84,6 +85,29 @@ def test_good_links_are_counted_and_bad_ones_are_listed_with_their_reason() -> N
         assert facts.clock_offset is not None and abs(facts.clock_offset) < 0.5
 
     asyncio.run(climb())
+
+
+WHOLE = """
+import asyncio, subprocess
+from distdoctor.mesh.link import try_link
+from distdoctor.mesh.listener import Listener
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+rule = "meta length 1490-1510 drop" if DROPPED else "accept"
+table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
+subprocess.run(f"ip link set lo mtu 1500 up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+async def main():
+    listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
+    tried = await try_link(Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",)), token)
+    listener.close()
+    print(tried.outcome, tried.payload)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("dropped", "told"), [(True, "stalled 1443"), (False, "open None")])
+def test_a_path_that_swallows_whole_segments_alone_stalls(dropped: bool, told: str) -> None:
+    """A card that takes no packets of 1500 bytes gets several at once as one from another card of the same machine."""
+    assert lines_of(f"DROPPED = {dropped}\n{WHOLE}", "--net", tools=("nft",)) == [told]
 
 
 def test_a_listener_of_another_run_hangs_up() -> None:
