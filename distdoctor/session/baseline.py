@@ -62,7 +62,8 @@ def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, .
             if len(known) > 1 or len(nodes) == 1:  # one node's file is for that node
                 told.append(f"{node.name}: the baseline has no facts of this host")
             continue
-        lines = [f"{node.name}, {SINCE}: {line}" for line in _changes(before, node)]
+        of = f" of {before.name}" if before.identity.hostname != node.identity.hostname else ""
+        lines = [f"{node.name}, {SINCE}{of}: {line}" for line in _changes(before, node)]
         more = [f"{node.name}: and {len(lines) - SHOWN} more changes"] if len(lines) > SHOWN else []
         told += [*lines[:SHOWN], *more]
     return tuple(told)

@@ -264,4 +264,6 @@ def test_a_limit_on_the_size_of_files_is_told() -> None:
 def test_one_container_is_compared_whatever_it_is_called() -> None:
     before = healthy(1)[0]
     now = with_variables(with_identity(before, hostname="pod-x8f2"), NCCL_DEBUG="INFO")
-    assert changes(build((now,)).nodes, (before,)) == ("pod-x8f2, since the baseline: NCCL_DEBUG: not set, now INFO",)
+    assert changes(build((now,)).nodes, (before,)) == (
+        "pod-x8f2, since the baseline of host0: NCCL_DEBUG: not set, now INFO",
+    )
