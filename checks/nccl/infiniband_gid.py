@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma, some_of
 
 SEVERITY = "fail"
+MATTERS = "a connection over such a port fails, where NCCL takes it"
 PREVENTS = "nccl group formed"
 NEXT = (
     "the GIDs of each port",
@@ -105,7 +106,6 @@ def looked_for(cluster: Cluster) -> Iterator[Finding]:
             yield Finding.about(
                 [node],
                 f"On {some_of(list(other), 4)} of {node.name} NCCL finds another kind of address than on the others.",
-                matters="a connection over such a port fails, where NCCL takes it",
                 evidence=[f"{node.name}: {port}: {kind}; usual: {usual}" for port, kind in other.items()],
                 fixes=[Fix.on(node, ADDRESS)],
                 severity="warn",
