@@ -242,6 +242,8 @@ def outside_text(node: Node) -> str:
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"{some_of(absent)} (node 0) was not reached: {outside_text(outside[0])}."
+    if zero in outside and zero.plan.started == "rank":
+        return f"Rank 0 was not met on {zero.name}: {outside_text(zero)}."
     meeting = zero.meeting
     waited = f" within {meeting.waited:.0f} s" if meeting.waited else ""
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
@@ -250,9 +252,10 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
     if ranks:
         arrived = set(meeting.arrived)
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
-        return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {_is(here)} {counted(here)}."
+        be = "is" if len(here) == 1 else "are"
+        return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {be} {counted(here)}."
     came = [node.name for node in cluster.nodes if node.name in met(cluster, zero)]
-    told = f"here {_is(came)} {some_of(came)}"
+    told = f"here {'is' if len(came) == 1 else 'are'} {some_of(came)}"
     if without_them(zero, outside):
         asked = f"--nnodes {zero.plan.min_nodes}:{zero.plan.nnodes}"
         return f"{some_of(absent)} did not come{waited}; {told}: the job ({asked}) starts with as many."
@@ -273,13 +276,12 @@ def counted(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) != 1 else ''} {some_of(map(str, ranks))}"
 
 
-def _is(several: Sequence[object]) -> str:
-    return "is" if len(several) == 1 else "are"
-
-
 def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
         return f"Start node 0 ({absent[0]}), and look at what it says there."
+    if shut_out(zero) and zero.plan.started == "rank":
+        left = "where nothing starts several here, RANK, WORLD_SIZE and LOCAL_RANK are left over: unset them"
+        return f"Start rank 0 on {zero.name}, and look at what it says there; {left}."
     if all_elsewhere(cluster, zero, absent):  # started: what kept them out is to be cured
         return f"{some_of(absent)} did not get to {zero.name}: cure what is told of it, then start all within --wait."
     if ranks and {*absent} <= met(cluster, zero):  # the launcher started them with those that came

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from distdoctor.launch import openmpi
 from distdoctor.model.facts import files
 from distdoctor.model.report import Report
 from distdoctor.session import first_process
-from distdoctor.session.first_process import first_is_gone
+from distdoctor.session.first_process import alone_in_shell, first_is_gone
 from distdoctor.session.meeting import Meeting
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.report_maker import ReportMaker
@@ -37,6 +38,7 @@ class Finish:
         """The report, once the run has one."""
         self.unsaved = False
         """Whether the facts were to be saved and could not be."""
+        self._alone = alone_in_shell(os.getppid())
         self._where_first: tuple[str, ...] = ()
         """The addresses of the launcher's first process, where that has to be known."""
 
@@ -100,7 +102,7 @@ class Finish:
         if meeting is not None and self.report is not None and not leads and meeting.agreed:
             return False
         if plan.task is None or leads:
-            return leads or self._recorder.leads_node
+            return leads or self._recorder.leads_node or self._alone
         # A launcher that ends one process ends all, and the first tells.
         if plan.task != 1 or self._reports.signal is not None:
             return plan.task == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 from distdoctor.launch.slurm import STARTED_FROM
 from distdoctor.model.addresses import parse_address
@@ -12,6 +13,19 @@ from distdoctor.probes.look_up import ASKER
 
 SECONDS = 2.0
 """To look its address up."""
+SHELLS = frozenset(["bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh"])
+
+
+def alone_in_shell(pid: int) -> bool:
+    """Whether a shell started this process, and nothing else that runs now: no launcher, and no loop that starts the
+    ranks of a host. A rank's variables are then most likely left over from somebody else."""
+    parent = Path("/proc", str(pid))
+    try:
+        if (parent / "comm").read_text(errors="replace").strip() not in SHELLS:
+            return False
+        return (parent / "task" / str(pid) / "children").read_text().split() == [str(os.getpid())]
+    except OSError:  # gone, somebody else's, or a kernel that does not tell
+        return False
 
 
 async def addresses(facts: NodeFacts) -> tuple[str, ...]:
