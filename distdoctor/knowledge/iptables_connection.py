@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
 from typing import Literal
 
 from distdoctor.knowledge.iptables import INTO, iptables_tables, names_port, rule_parts
@@ -34,13 +36,34 @@ def iptables_shut(text: str, tool: Literal["iptables", "ip6tables"], port: int) 
 
 def iptables_passes(text: str, packet: Packet) -> bool:
     """Whether the built-in chains let the packet through for certain. Raises BadRuleset."""
+    for name, policy, lines in _met_by(text, replace(packet, other=None)):
+        chains = {
+            chain: [_rule(one, packet) if isinstance(one, str) else one for one in its] for chain, its in lines.items()
+        }
+        if not passes(name, chains, policy):
+            return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _met_by(text: str, packet: Packet) -> list[tuple[str, str, dict[str, list[Rule | str]]]]:
+    """Each built-in chain that a packet meets, with its policy and its table's rules, as text where they go by the
+    other address, which is not known here: read once for all addresses."""
+    found = []
     for table, policies, rules in iptables_tables(text):
-        chains = {name: [_rule(line, packet) for line in rules.get(name, ())] for name in policies}
+        lines = {name: list(_lines(rules.get(name, ()), packet)) for name in policies}
         for name in INTO if packet.way == "in" else OUT_OF:
             translated = table == "nat" and (packet.reply or name == "POSTROUTING")  # the source only, or not asked
-            if name in chains and not translated and not passes(name, chains, policies[name].lower()):
-                return False
-    return True
+            if name in lines and not translated:
+                found.append((name, policies[name].lower(), lines))
+    return found
+
+
+def _lines(lines: Iterable[str], packet: Packet) -> Iterator[Rule | str]:
+    for line in lines:
+        rule = _rule(line, packet)
+        if rule.matches is not False:
+            yield line if rule.matches is None and any(f"{flag} " in line for flag in _ADDRESSES) else rule
 
 
 def _shut(text: str, tool: str, port: int) -> Iterator[ShutPort]:
@@ -55,12 +78,19 @@ def _shut(text: str, tool: str, port: int) -> Iterator[ShutPort]:
 
 
 def _rule(line: str, packet: Packet) -> Rule:
-    try:
-        words = shlex.split(_FLAGS.sub(r"\1/\2", _COMMENT.sub("", line)))
-    except ValueError:
+    words = _words(line)
+    if words is None:
         return Rule(None, "elsewhere", line)
     verdict, target = _verdict(words)
     return Rule(_matches(words, packet), verdict, line, target)
+
+
+@lru_cache(maxsize=4096)
+def _words(line: str) -> list[str] | None:
+    try:
+        return shlex.split(_FLAGS.sub(r"\1/\2", _COMMENT.sub("", line)))
+    except ValueError:
+        return None
 
 
 def _verdict(words: list[str]) -> tuple[Verdict, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 How = Literal["drop", "reject", "reset"]
@@ -62,10 +63,10 @@ class Packet:
     def is_of(self, side: str, network: str) -> bool | None:
         """Whether its address of that side (``saddr``, ``daddr``) is in a network, ``10.0.0.0/8``; None: not known."""
         try:
-            wanted = ipaddress.ip_network(network, strict=False)
+            wanted = _network(network)
             if side != ("saddr" if self.way == "in" else "daddr"):
                 return False if wanted.is_loopback else None
-            return None if self.other is None else ipaddress.ip_address(self.other) in wanted
+            return None if self.other is None else _address(self.other) in wanted
         except ValueError:
             return None
 
@@ -76,6 +77,16 @@ class Packet:
         if side != self.way or self.interface is None:
             return None
         return self.interface == pattern or (pattern.endswith("*") and self.interface.startswith(pattern[:-1]))
+
+
+@lru_cache(maxsize=4096)
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    return ipaddress.ip_network(text, strict=False)
+
+
+@lru_cache(maxsize=256)
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(text)
 
 
 Chains = Mapping[str, Sequence[Rule]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -41,10 +42,18 @@ def nft_shut(text: str, port: int, but: Sequence[tuple[str, str]] = ()) -> tuple
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
 
-def nft_passes(text: str, version: int, packet: Packet, but: Sequence[tuple[str, str]] = ()) -> bool:
+def nft_passes(text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...] = ()) -> bool:
     """Whether all base chains let a packet of this version of IP through for certain. Raises BadRuleset."""
     try:
-        return _passes(_items(text), version, packet, but)
+        for name, policy, table, lines in _met_by(text, version, replace(packet, other=None), but):
+            meets = _Met(packet, version, table)
+            chains = {
+                chain: [rule for expr, known in its for rule in (meets.rules(expr) if known is None else known)]
+                for chain, its in lines.items()
+            }
+            if not passes(name, chains, policy):
+                return False
+        return True
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         raise BadRuleset(f"nft -j list ruleset: {type(err).__name__}: {err}") from None
 
@@ -55,7 +64,16 @@ def _items(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _passes(items: Sequence[dict[str, Any]], version: int, packet: Packet, but: Sequence[tuple[str, str]]) -> bool:
+Lines = dict[str, list[tuple[Sequence[Any], tuple[Rule, ...] | None]]]
+"""By chain, the rules as nft prints them, and what each is for any other address; None: that goes by the address."""
+
+
+@lru_cache(maxsize=64)
+def _met_by(
+    text: str, version: int, packet: Packet, but: tuple[tuple[str, str], ...]
+) -> list[tuple[str, str, NftTable, Lines]]:
+    """Each base chain that a packet meets, with its policy and its table's rules: read once for all addresses."""
+    items, found = _items(text), []
     tables, asleep = NftTable.all(items), dormant(items)
     for chain in (item["chain"] for item in items if "chain" in item):
         place, hook = (chain["family"], chain["table"]), chain.get("hook")
@@ -66,10 +84,9 @@ def _passes(items: Sequence[dict[str, Any]], version: int, packet: Packet, but: 
         if chain["type"] == "nat" and (packet.reply or hook not in ("prerouting", "output")):
             continue  # the source only is translated there, or it is not asked
         meets = _Met(packet, version, tables[place])
-        rules = {name: [r for e in exprs for r in meets.rules(e)] for name, exprs in tables[place].chains.items()}
-        if not passes(chain["name"], rules, chain.get("policy", "accept")):
-            return False
-    return True
+        lines = {name: list(meets.lines(exprs)) for name, exprs in tables[place].chains.items()}
+        found.append((chain["name"], chain.get("policy", "accept"), tables[place], lines))
+    return found
 
 
 def _shut(items: Sequence[dict[str, Any]], port: int, but: Sequence[tuple[str, str]]) -> Iterator[ShutPort]:
@@ -104,6 +121,8 @@ class _Met:
         """What one rule of nft is for this packet: of a verdict map each of its elements, one after the other."""
         parts = [part for part in expr if isinstance(part, dict)]
         matches = _all([self._matches(part) for part in parts])
+        if matches is False:
+            return
         text = " ".join(filter(None, map(self._table.text, parts)))
         for part in parts:
             if "vmap" in part:
@@ -114,6 +133,15 @@ class _Met:
         for name, target in map(_verdict, parts):
             if name:
                 yield Rule(matches, name, text, target)
+
+    def lines(self, exprs: Sequence[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], tuple[Rule, ...] | None]]:
+        """Of each rule of a chain what it is for this packet, whose other address is not known; those left out that
+        it does not match whatever that is."""
+        for expr in exprs:
+            rules = tuple(rule for rule in self.rules(expr) if rule.matches is not False)
+            unknown = any(rule.matches is None for rule in rules)
+            if rules:
+                yield expr, None if unknown and "addr'" in repr(expr) else rules
 
     def _matches(self, part: Mapping[str, Any]) -> bool | None:
         if "match" in part:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 MOST_CELLS = 64
 """Ranges of addresses between those that a ruleset names, beyond which they are not looked at one by one."""
@@ -31,12 +32,16 @@ def open_sources(ruleset: str, version: int, lets_in: Callable[[str], bool]) -> 
     return tuple((str(family(one)), str(family(other))) for one, other in ranges)
 
 
-def _starts(ruleset: str, version: int) -> Iterable[int]:
+@lru_cache(maxsize=4)
+def _starts(ruleset: str, version: int) -> tuple[int, ...]:
+    return tuple(_ends(ruleset, version))
+
+
+def _ends(ruleset: str, version: int) -> Iterator[int]:
     """The first address of each network that is named, and the one after its last."""
-    for found in _NAMED.finditer(ruleset):
-        length = found[2] or found[3]
+    for found in {(one[1], one[2] or one[3]) for one in _NAMED.finditer(ruleset)}:
         try:
-            network = ipaddress.ip_network(f"{found[1]}/{length}" if length else found[1], strict=False)
+            network = ipaddress.ip_network("/".join(filter(None, found)), strict=False)
         except ValueError:
             continue
         if network.version == version:

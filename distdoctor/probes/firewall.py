@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +31,10 @@ _COUNTS = re.compile(r'"(?:handle|packets|bytes)":\s*\d+|\[\d+:\d+\]')
 _PORT = re.compile(r"\b\d{4,5}\b")
 MOST_PORTS = 8
 """Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
-LONGEST = 300_000
+LONGEST = 100_000
 """Characters of a ruleset beyond which it is not asked for each source and port by itself."""
+ASKING_SECONDS = 0.5
+"""Of a processor, after which the asking is given up: who is let in is not known, then."""
 IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
 
 
@@ -111,15 +114,25 @@ def _passages(read: list[Read], port: int, picked: tuple[int, int] | None, inter
     if picked is not None and len(inside) <= MOST_PORTS:
         wanted.append((None, {*picked, *inside}))
     ways: tuple[Literal["in", "out"], ...] = ("in", "out")
+    until = time.thread_time() + ASKING_SECONDS
     for way, version, (told, numbers) in product(ways, (4, 6), wanted):
-        made = partial(_made, read, way, version, numbers, interface)
+        made = partial(_made, read, until, way, version, numbers, interface)
         yield from (Passage(way, *ends, port=told) for ends in open_sources(text, version, made))
 
 
 def _made(
-    read: list[Read], way: Literal["in", "out"], version: int, ports: set[int], interface: str | None, other: str
+    read: list[Read],
+    until: float,
+    way: Literal["in", "out"],
+    version: int,
+    ports: set[int],
+    interface: str | None,
+    other: str,
 ) -> bool:
-    """Whether connections of that way with the ``other`` address are let through: what asks for them, what answers."""
+    """Whether connections of that way with the ``other`` address are let through: what asks for them, what answers.
+    Raises ValueError where this thread has had so much of a processor (``until``) that it should ask no more."""
+    if time.thread_time() > until:
+        raise ValueError("too many rules")
     back: Literal["in", "out"] = "out" if way == "in" else "in"
     packets = [
         Packet(port, direction, reply, other, interface)
