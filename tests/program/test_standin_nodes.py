@@ -100,4 +100,4 @@ def test_the_number_of_processes_of_one_machine_given_to_accelerate_for_two() ->
     second.communicate(timeout=100)  # the first one tells of both
     (said,) = found(report, "environment/accelerate-processes")
     assert (said["severity"], len(said["nodes"])) == ("warn", 2)
-    assert any("--num_processes 4 --num_machines 2" in line for fix in said["fixes"] for line in fix["commands"])
+    assert any("--num_processes 4 --num_machines 2" in fix["text"] for fix in said["fixes"])
