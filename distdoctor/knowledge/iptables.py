@@ -31,10 +31,10 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
         for chain, policy in policies.items():
             if chain not in _BUILT_IN:
                 continue
-            blocking = tuple(_iptables_blocking(chain, rules, policies, ()))
+            blocking = tuple(_iptables_ending(chain, rules, policies, _blocks))
             if blocking or policy == "DROP":
                 hook = _BUILT_IN[chain]
-                limited = tuple(_iptables_limiting(chain, rules, policies, ()))
+                limited = tuple(_iptables_ending(chain, rules, policies, _limits))
                 found.append(FirewallChain(tool, family, table, chain, hook, policy.lower(), blocking, limited))
     return tuple(found)
 
@@ -91,32 +91,31 @@ def names_port(value: str, port: int) -> bool:
     return any(int(low) <= port <= int(high or low) for low, high in ranges)
 
 
-def _iptables_blocking(
-    chain: str, rules: dict[str, list[str]], policies: dict[str, str], above: tuple[str, ...]
+def _iptables_ending(
+    chain: str,
+    rules: dict[str, list[str]],
+    policies: dict[str, str],
+    ends: Callable[[str, str], bool],
+    above: tuple[str, ...] = (),
 ) -> Iterable[str]:
+    """The rules of a chain, and of those that it leads to, for which ``ends`` holds by their target and text."""
     for rule in rules.get(chain, []):
         target = re.search(r"(?:-j|-g) (\S+)", rule)
         if target is None or _iptables_harmless(rule):
             continue
-        if target[1] in ("DROP", "REJECT"):
+        if ends(target[1], rule):
             yield rule
         elif target[1] in policies and target[1] != chain and target[1] not in above:
-            for inner in _iptables_blocking(target[1], rules, policies, (*above, chain)):
+            for inner in _iptables_ending(target[1], rules, policies, ends, (*above, chain)):
                 yield f"{rule} > {inner}"
 
 
-def _iptables_limiting(
-    chain: str, rules: dict[str, list[str]], policies: dict[str, str], above: tuple[str, ...]
-) -> Iterable[str]:
-    for rule in rules.get(chain, []):
-        target = re.search(r"(?:-j|-g) (\S+)", rule)
-        if target is None or _iptables_harmless(rule):
-            continue
-        if target[1] in ("ACCEPT", "RETURN") and _LIMIT.search(rule):
-            yield rule
-        elif target[1] in policies and target[1] != chain and target[1] not in above:
-            for inner in _iptables_limiting(target[1], rules, policies, (*above, chain)):
-                yield f"{rule} > {inner}"
+def _blocks(target: str, rule: str) -> bool:
+    return target in ("DROP", "REJECT")
+
+
+def _limits(target: str, rule: str) -> bool:
+    return target in ("ACCEPT", "RETURN") and _LIMIT.search(rule) is not None
 
 
 def _iptables_harmless(rule: str) -> bool:
