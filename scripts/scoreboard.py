@@ -70,12 +70,12 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def run(case: Case) -> Result:
-    """The case, run to its end whatever happens to the lab."""
+def run(case: Case, slow: float) -> Result:
+    """The case, run to its end whatever happens to the lab, on a machine that others make ``slow`` times slower."""
     try:
-        return examine(case)
+        return examine(case, slow)
     except (RuntimeError, OSError) as err:
-        return Result([f"{type(err).__name__}: {err}"], [], None, False)
+        return Result([f"{type(err).__name__}: {err}"], [], None, False, slowness=slow)
 
 
 def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float, where: str) -> str:
@@ -96,19 +96,21 @@ def tally(results: list[tuple[Case, Result]], skipped: int, seconds: float, wher
 def run_all(cases: list[Case], where: str, folder: Path | None = None) -> list[tuple[Case, Result]]:
     """Run the cases in turn, print a line for each and the tally. Gives the results of those that were run.
 
-    The facts of each are kept in ``folder``.
+    The facts of each are kept in ``folder``. A case waits for its nodes as much longer as others made the one before it
+    slower.
     """
-    began, results, skipped = time.monotonic(), list[tuple[Case, Result]](), 0
+    began, results, skipped, slow = time.monotonic(), list[tuple[Case, Result]](), 0, 1.0
     for number, case in enumerate(cases, start=1):
         progress(f"{number} of {len(cases)}: {case.name}")
         try:
             if reason := unfit(case.needs):
                 raise LabUnavailable(reason)
-            result = run(case)
+            result = run(case, slow)
         except LabUnavailable as err:
             skipped += 1
             say(f"{cell(case.name, NAME)}  skipped: {err}")
             continue
+        slow = result.slowness
         results.append((case, result))
         if folder is not None and result.saved:
             record(folder, case.name, result.saved)
@@ -156,4 +158,7 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.lab.harness.case import Case, slowed
 from tests.lab.harness.exact import _slowness
 from tests.lab.harness.runner import Run
 from tests.lab.harness.speed import MOST, Look, Others, load, look
@@ -49,6 +50,12 @@ def test_a_row_knows_it_though_the_burst_is_over(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tests.lab.harness.exact.slowness", lambda: 1.0)
     others = watched((50.0, 0.0, 0.0), (56.0, 3.0, 0.0), (80.0, 3.0, 0.0))
     assert _slowness(Run([], others=others, began=50.0), 6.0) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("slow", "waits", "bound"), [(1.0, 6.0, 9.0), (2.0, 12.0, 15.0), (50.0, 30.0, 33.0)])
+def test_nodes_have_as_much_longer_to_meet(slow: float, waits: float, bound: float) -> None:
+    case = slowed(Case("name", lambda launch: None, "network/port-filtered", ["host0"], curable=True), slow)
+    assert (case.check_flags, case.bound) == (("--wait", f"{waits:g}"), bound)
 
 
 def test_own_work_and_that_of_what_was_started_is_own() -> None:

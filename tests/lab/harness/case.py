@@ -21,6 +21,8 @@ AFTER_WAIT = 3.0
 """Seconds from the end of ``--wait`` within which a fault that waiting may cure must be named."""
 PATIENT = 30.0
 """Seconds of ``--wait`` where it decides nothing: so that both nodes meet on a busy machine, too."""
+MOST_PATIENT = 5.0
+"""How many times longer than a case says is waited at the most."""
 NOT_SEEN = {NODES_MISSING, "store/protocol-mismatch"}
 """The failures that say of a node that nothing is known of it."""
 
@@ -118,6 +120,11 @@ class Case:
 def patient(*cases: Case) -> list[Case]:
     """The cases with ``PATIENT`` seconds of ``--wait`` where waiting cannot cure them and they name no other time."""
     return [case if case.curable or case.wait != WAIT else replace(case, wait=PATIENT) for case in cases]
+
+
+def slowed(case: Case, slow: float) -> Case:
+    """The case on a machine that others make ``slow`` times slower: nodes must not be late by their import of torch."""
+    return replace(case, wait=round(case.wait * min(slow, MOST_PATIENT), 1))
 
 
 def matches(pattern: str | None, name: str) -> bool:

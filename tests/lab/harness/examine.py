@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.helpers.programs import missing
-from tests.lab.harness.case import Case
+from tests.lab.harness.case import Case, slowed
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.exact import differences, misjudged, passes
 from tests.lab.harness.fixes import apply, has_something_to_do
@@ -31,6 +31,8 @@ class Result:
     """The printed fix was carried out and the run after it passed."""
     saved: dict[str, bytes] = field(default_factory=dict)
     """The facts that the run with the fault saved, where ``diagnose`` says of them what is expected."""
+    slowness: float = 1.0
+    """How many times slower others made this machine during the run with the fault."""
 
 
 def check_case(case: Case) -> list[str]:
@@ -38,9 +40,9 @@ def check_case(case: Case) -> list[str]:
     return examine(case).complaints
 
 
-def examine(case: Case) -> Result:
-    """The same, with what was named and when."""
-    cured = False
+def examine(case: Case, slow: float = 1.0) -> Result:
+    """The same, with what was named and when, on a machine that others make ``slow`` times slower."""
+    cured, case = False, slowed(case, slow)
     with Cluster(case.hosts, subnets=case.subnets, interface=case.interface) as cluster:
         launch = Launch(cluster, case.style, case.nproc, case.check_flags, master=case.master)
         case.fault(launch)
@@ -71,7 +73,9 @@ def examine(case: Case) -> Result:
             wrong += complaints
             cured = not complaints and (cured or option == case.options[0])
     saved = first.saved if first.diagnosis and not misjudged(case, first.diagnosis) else {}
-    return Result(wrong, roots(first.diagnosis) if first.diagnosis else [], _verdict_at(case, first), cured, saved)
+    named = roots(first.diagnosis) if first.diagnosis else []
+    slowness = first.slowness(max((one.ended_at for one in first.ended), default=0.0))
+    return Result(wrong, named, _verdict_at(case, first), cured, saved, slowness)
 
 
 def _verdict_at(case: Case, run: Run) -> float | None:
