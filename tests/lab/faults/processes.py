@@ -60,8 +60,12 @@ def plain_shell(launch: Launch) -> None:
 
 
 def starved(on: int, *ranks: int, others: int = 15) -> Fault:
-    """In the first run, these ranks on host ``on`` may only use one core; ``others`` keep it busy from then on."""
-    core = max(os.sched_getaffinity(0))
+    """In the first run, these ranks on host ``on`` may only use one core; ``others`` keep it busy from then on.
+
+    Where much else runs, up to four times as many: the other ranks are kept waiting, too, and this is to be worse.
+    """
+    core, busier = max(os.sched_getaffinity(0)), os.getloadavg()[0] / (os.cpu_count() or 1) / 2
+    others = round(others * min(4.0, max(1.0, busier)))
 
     def act(host: Host) -> bool:
         wanted = {f"distdoctor:r{rank}" for rank in ranks}
