@@ -5,30 +5,35 @@
 
 What the driver, NVML, CUDA and NCCL say comes first, then the checks, then what may be missed; each is run by itself,
 with a bound. FOLDER gets gpu-facts.tar.gz (what each printed, of each check its facts) and summary.txt: what was to be
-found, what was, and how long the stages gpu and nccl took. No setting of a GPU is changed, and nothing is installed:
-NVML's module and py-spy come out of their wheels in dist/, into a venv of its own. The exit status is 1 where a case
-came out otherwise than was written down.
+found, what was, and how long the stages gpu and nccl took. Both are written anew after each part: what ends this one
+takes no more than the part it is at, and a part that breaks is told and passed over. No setting of a GPU is changed,
+and nothing is installed: NVML's module and py-spy come out of their wheels in dist/, into a venv of its own. The exit
+status is 1 where a case came out otherwise than was written down, or a part broke.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PYZ, WHEELS = ROOT / "dist/distdoctor.pyz", ROOT / "dist"
 PROGRAMS = Path(__file__).with_name("gpu_programs.py")
-CHECK_SECONDS, PROGRAM_SECONDS = 75, 60
+CHECK_SECONDS, PROGRAM_SECONDS, READY_SECONDS, ENDED_SECONDS = 75, 60, 40, 5
 TIMED = ("gpu", "nccl")
 NCCL = ("--backend", "nccl")
 ONE = ("--nproc-per-node", "1")
@@ -133,37 +138,59 @@ def main(words: Sequence[str]) -> int:
     given = parser.parse_args(words)
     end = time.monotonic() + given.minutes * 60
     given.folder.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     lines = list[str]()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         kept, place = Path(name) / "gpu-facts", Path(name) / "place"
         kept.mkdir()
-        python = with_wheels(place)
-        values = {"uuid": own_name(), **broken_libraries(place)}
-        try:
-            for number, command in enumerate(COMMANDS):
-                run(command, kept / f"command-{number}.txt", 30)
-            programs(FIRST, python, kept, end)
-            for case in CASES:
-                lines.append(
-                    checked(case, python, values, kept, end) if end - time.monotonic() > 20 else f"NO TIME  {case.name}"
-                )
-                tell(lines[-1])
-            programs(THEN, python, kept, end)
-            for number, command in enumerate(AFTER):
-                run(command, kept / f"after-{number}.txt", 20)
-        finally:
-            (given.folder / "summary.txt").write_text("\n".join(lines) + "\n")
-            with tarfile.open(given.folder / "gpu-facts.tar.gz", "w:gz") as archive:
-                archive.add(kept, "gpu-facts")
+
+        def part(what: str, do: Callable[..., str], *words: Any) -> None:
+            """One part, and all that is known after it written down."""
+            try:
+                lines.append(do(*words))
+            except Exception as error:
+                lines.append(f"OTHER    {what}: {type(error).__name__}: {error}")
+            finally:
+                keep(given.folder, kept, lines)
+            tell(lines[-1])
+
+        python, values = sys.executable, {"uuid": "0", "libcuda": str(place), "nvml": str(place)}
+        for number, command in enumerate(COMMANDS):
+            part(f"command {number}", printed, command, kept / f"command-{number}.txt", 30)
+        with contextlib.suppress(Exception):
+            python = with_wheels(place)
+        with contextlib.suppress(Exception):
+            values = {"uuid": own_name(), **broken_libraries(place)}
+        for one in FIRST:
+            part(one, program, one, python, kept, end)
+        for case in CASES:
+            part(case.name, checked, case, python, values, kept, end)
+        for one in THEN:
+            part(one, program, one, python, kept, end)
+        for number, command in enumerate(AFTER):
+            part(f"after {number}", printed, command, kept / f"after-{number}.txt", 20)
     return int(any(line.startswith("OTHER") for line in lines))
 
 
-def programs(names: Sequence[str], python: str, kept: Path, end: float) -> None:
-    for name in names:
-        if end - time.monotonic() > 10:
-            began = time.monotonic()
-            status = run([python, str(PROGRAMS), name], kept / f"program-{name}.txt", bound(PROGRAM_SECONDS, end))
-            tell(f"ran      {name}: status {status}, {time.monotonic() - began:.1f} s")
+def keep(folder: Path, kept: Path, lines: Sequence[str]) -> None:
+    """All that is known so far, in the place of what was before."""
+    (folder / "summary.txt").write_text("\n".join(lines) + "\n")
+    half = folder / "gpu-facts.tar.gz.half"
+    with tarfile.open(half, "w:gz", compresslevel=3) as archive:
+        archive.add(kept, "gpu-facts")
+    half.replace(folder / "gpu-facts.tar.gz")
+
+
+def printed(command: Sequence[str], into: Path, seconds: float) -> str:
+    return f"ran      {' '.join(command)[:60]}: status {run(command, into, seconds)}"
+
+
+def program(name: str, python: str, kept: Path, end: float) -> str:
+    began = time.monotonic()
+    if end - began <= 10:
+        return f"NO TIME  {name}"
+    status = run([python, str(PROGRAMS), name], kept / f"program-{name}.txt", bound(PROGRAM_SECONDS, end))
+    return f"ran      {name}: status {status}, {time.monotonic() - began:.1f} s"
 
 
 def with_wheels(place: Path) -> str:
@@ -206,6 +233,8 @@ def broken_libraries(place: Path) -> dict[str, str]:
 
 def checked(case: Case, python: str, values: dict[str, str], kept: Path, end: float) -> str:
     """Run one check and keep what it says. How it came out, on a line."""
+    if end - time.monotonic() <= 20:
+        return f"NO TIME  {case.name}"
     place = kept / "".join(char if char.isalnum() else "-" for char in case.name)
     env = {name: value.format(**values) for name, value in case.env.items()}
     beside = taken(case.beside, python)
@@ -218,16 +247,15 @@ def checked(case: Case, python: str, values: dict[str, str], kept: Path, end: fl
         status = run([*own, *words], report, bound(CHECK_SECONDS, end), {**env, "NCCL_DEBUG": "INFO"})
     finally:
         if beside is not None:
-            beside.kill()
-            beside.wait()
+            end_all(beside)
     seconds = time.monotonic() - began
     try:
         said = json.loads(report.read_text().partition(ERRORS)[0])
         findings, stages = said["findings"], said.get("stages", [])
-    except (ValueError, LookupError):
+        roots = [finding["check"] for finding in findings if finding["because_of"] is None]
+        fails = [finding for finding in findings if finding["severity"] == "fail"]
+    except (OSError, ValueError, LookupError, TypeError):
         return f"OTHER    {case.name}: no report, status {status}, {seconds:.1f} s"
-    roots = [finding["check"] for finding in findings if finding["because_of"] is None]
-    fails = [finding for finding in findings if finding["severity"] == "fail"]
     well = set(roots) & set(case.expected) if case.expected else not fails or case.command == "hang"
     told = ", ".join(roots) or "nothing"
     wanted = "" if well else f" (was to be {' or '.join(case.expected) or 'nothing'})"
@@ -237,15 +265,23 @@ def checked(case: Case, python: str, values: dict[str, str], kept: Path, end: fl
 
 
 def taken(words: Sequence[str], python: str) -> subprocess.Popen[str] | None:
-    """The program that is to run beside a check, once it is ready."""
+    """The program that is to run beside a check, once it is ready, or will not be."""
     if not words:
         return None
+    command = [python, str(PROGRAMS), *words]
     process = subprocess.Popen(
-        [python, str(PROGRAMS), *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     )
-    assert process.stdout is not None
-    process.stdout.readline()
+    select.select([process.stdout], [], [], READY_SECONDS)
     return process
+
+
+def end_all(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """End it and what it started. One that a driver holds in the kernel is left alone."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(ENDED_SECONDS)
 
 
 ERRORS = "\n--- stderr\n"
@@ -256,19 +292,23 @@ def run(words: Sequence[str], into: Path | None, seconds: float, env: dict[str, 
     given = {**os.environ, **(env or {})}
     if not PYZ.exists():
         given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    out, err, status = "", "", None
-    try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, env=given, check=False
-        )
-        out, err, status = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"), done.returncode
-    except subprocess.TimeoutExpired as late:
-        out, err = (part.decode(errors="replace") if part else "" for part in (late.stdout, late.stderr))
-        err += f"\nended after {seconds:.0f} s"
-    except OSError as error:
-        err = str(error)
+    status, trouble = None, ""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=given, start_new_session=True
+            )
+            try:
+                status = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                trouble = f"\nended after {seconds:.0f} s"
+            finally:
+                end_all(process)
+        except OSError as error:
+            trouble = str(error)
+        said = [os.pread(one.fileno(), 1 << 24, 0).decode(errors="replace") for one in (out, err)]
     if into is not None:
-        into.write_text(f"{out}{ERRORS}{err}\nstatus {status}\n")
+        into.write_text(f"{said[0]}{ERRORS}{said[1]}{trouble}\nstatus {status}\n")
     return status
 
 

@@ -31,6 +31,7 @@ See also
 environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/init-failed
 """
 
+import re
 from collections.abc import Iterator
 from shlex import quote
 
@@ -75,6 +76,13 @@ PREVENTS = "gloo group formed"
 LOOKS_AT = ("everyone",)
 NETWORKS = {"NCCL_IB_DISABLE", "NCCL_NET"}
 ENDED = ("store", "gloo", "nccl", "barrier", "collective")
+WITHIN_A_NODE = re.compile(
+    r"NCCL_(P2P_(LEVEL|DISABLE|DIRECT|USE|READ)|NET_GDR|CUMEM|DMABUF|GDR|NVB|PXN|LAUNCH|LOCAL).*"
+)
+"""Settings of NCCL by which a node moves data within itself: where they differ, one is slower. By all others two nodes
+may choose another algorithm or protocol, or other numbers of channels and sizes of what they send."""
+TOLD = ("truncated",)
+"""What NCCL itself may warn of then. Any other warning of it is a cause of its own."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -144,7 +152,19 @@ def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool
     """Whether one of these settings alone keeps the job from running, or decides how what failed connects."""
     if any(name in FATAL_SETTINGS for name in found) or (NETWORKS & set(found) and apart_by_network(cluster)):
         return True
-    return any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED)
+    if set(rdma.ADDRESS_SETTINGS) & set(found) and rdma.apart_by_settings(cluster):
+        return True
+    if any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED):
+        return True
+    return any(name.startswith("NCCL_") and not WITHIN_A_NODE.fullmatch(name) for name in found) and nccl_stops(cluster)
+
+
+def nccl_stops(cluster: Cluster) -> bool:
+    """Whether NCCL's group, or a collective in it, came to nothing, and NCCL does not say of what else."""
+    failed = [one for stage in ENDED[2:] for one in failed_ranks(cluster, stage)]
+    logs = [one.rank.nccl for one in failed if one.rank.nccl is not None]
+    warned = [text for log in logs for text in log.warnings if not any(word in text for word in TOLD)]
+    return bool(failed) and not warned and not failed_ranks(cluster, "gloo")
 
 
 def apart_by_network(cluster: Cluster) -> bool:
@@ -162,8 +182,8 @@ def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Itera
         # What a node without the setting does is right everywhere; a value may not be.
         amounts.sort(key=lambda amount: amount is not None)
     for option, wanted in enumerate(amounts[: 1 if apart.majority else 2], start=1):
-        values = (value(node, name) for node in cluster.nodes if apart.values.get(node.name, "") == wanted)
-        meant = next(values, None) if wanted is not None else None
+        values = {value(node, name): None for node in cluster.nodes if apart.values.get(node.name, "") == wanted}
+        meant = next(iter(values), None) if wanted is not None or len(values) == 1 else None
         nodes = [node for node in cluster.nodes if apart.values.get(node.name, wanted) != wanted]
         of_files = [node for node in nodes if meant is None and node.where_set(name)]
         yield from (in_file(node, name, option) for node in of_files)

@@ -2,14 +2,16 @@
 
 What you see
 ------------
-Different versions of NCCL refuse each other, or stop in the first collective with `Message truncated : received 1024
-bytes instead of 256`. Different versions of torch mostly start, and then fail where a store's or a collective's
-protocol has changed between them, or give results that differ from node to node.
+Different versions of NCCL refuse each other (from 2.23 on: `Mismatched NCCL version detected`), or stop in the first
+collective with `Message truncated : received 1024 bytes instead of 256`. Different versions of torch mostly start, and
+then fail where a store's or a collective's protocol has changed between them, or give results that differ from node to
+node.
 
 Why it happens
 --------------
 The environments of the nodes were installed at different times, one node uses another environment, or its image is an
-older one.
+older one. Or another nvidia-nccl wheel was installed there beside torch: the version that is compared is that of the
+library that is loaded, which torch.cuda.nccl.version() does not tell.
 
 Fix
 ---
@@ -35,11 +37,14 @@ from distdoctor.check_api import (
     Line,
     Node,
     disagreement,
+    gpus,
     install_torch_version,
+    plans_nccl_group,
     together,
 )
 
 SEVERITY = "warn"
+PREVENTS = "nccl group formed"
 LOG = (
     Line(
         "settings: the ranks have different versions of NCCL",
@@ -61,6 +66,8 @@ LOG = (
 MATTERS = "versions that differ may fail where what they say to each other has changed between them"
 LOOKS_AT = ("identity.torch", "everyone")
 FOLLOWS_ANYWHERE = ("environment/backend-not-built",)
+REFUSES = [2, 23]
+"""From this NCCL on each rank compares the versions of all, and ends where they differ (its src/init.cc)."""
 WHAT = {"torch": "torch", "nccl": "NCCL", "cuda": "CUDA", "distdoctor": "distdoctor"}
 
 
@@ -75,9 +82,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         nodes,
         f"{'; '.join(said(what, apart) for what, apart in found.items())}.",
         unsure=not majority,
+        severity="fail" if refused(cluster, found) else "warn",
         evidence=(line(node) for node in cluster.nodes),
         fixes=fixes(cluster, found),
     )
+
+
+def refused(cluster: Cluster, found: dict[str, Disagreement[str]]) -> bool:
+    """Whether NCCL's group of these nodes cannot be made for that."""
+    if "nccl" not in found or not all(map(plans_nccl_group, cluster.nodes)) or gpus.nccl_made(cluster.nodes):
+        return False
+    versions = [version.split(".")[:2] for version in found["nccl"].values.values()]
+    return any(all(map(str.isdecimal, one)) and list(map(int, one)) >= REFUSES for one in versions)
 
 
 def differing(cluster: Cluster, what: str) -> Disagreement[str] | None:

@@ -54,6 +54,7 @@ LOG = (
         r"device_id \d+ is out of range",
     ),
 )
+CONTAINER = "NVIDIA_VISIBLE_DEVICES"
 PREVENTS = "nccl group formed"
 FOLLOWS = ("environment/backend-not-built", "gpu/mask-mismatch", "gpu/none-visible", "gpu/hardware")
 
@@ -108,6 +109,9 @@ def evidence(node: Node) -> str:
     driver = gpus.driver(node)
     listed = sum(1 for device in driver.devices if not device.error)
     lost = f"; the driver answers for {listed} of {driver.on_bus} on the PCI bus" if 0 < listed < driver.on_bus else ""
+    given = node.variables.get(CONTAINER, "all")
+    if given != "all" and len(driver.files) < driver.on_bus:
+        lost += f"; {CONTAINER}={given} is what its container was given"
     cut = gpus.cut_up(node)
     parts = f"; MIG is on on {gpus.devices_said(cut)}: a process sees one part, and no whole GPU" if cut else ""
     seen = f"{len(devices(node))} visible, {ranks(node)} ranks (from {source})"

@@ -41,6 +41,7 @@ NEXT = (
 ONE_LOST = ("Unable to determine the device handle", "GPU is lost", "GPU requires reset")
 """Of nvidia-smi, which then tells of no other device, either."""
 UNKNOWN = "a driver that lost its state, after a suspend or under WSL for example, shows the same"
+OFF_THE_BUS = "79"
 GPUD_GRAVE = {"REBOOT_SYSTEM", "HARDWARE_INSPECTION"}
 LOG = (
     Line(  # NVIDIA's catalogue of Xids: those of which each is a fault by itself
@@ -165,7 +166,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if not grave and not mild:
             continue
         fatal = any(is_wrong(gpu) for gpu in gpus.taken_gpus(node)) or (
-            bool(lost(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
+            (bool(lost(node)) or gone(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
         )
         failed = [d for d in gpus.taken_devices(node) if d.remap_failed]
         yield Finding.about(
@@ -181,6 +182,12 @@ def reported(node: Node) -> list[str]:
     """The faults that the driver wrote to the kernel's log of late, each once; not what programs do wrong."""
     lines = [line for line in node.system.kernel_log or () if line.check == "gpu/hardware" and line.shows == "cause"]
     return list(dict.fromkeys(f"Xid {line.values['xid']}" for line in lines if "xid" in line.values))
+
+
+def gone(node: Node) -> bool:
+    """Whether a GPU fell off the bus (Xid 79), and the driver does not list as many any more as there are ranks."""
+    listed = sum(1 for device in gpus.driver(node).devices if not device.error)
+    return f"Xid {OFF_THE_BUS}" in reported(node) and listed < rank_count(node)
 
 
 def watched(node: Node) -> list[str]:

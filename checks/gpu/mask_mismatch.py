@@ -130,6 +130,9 @@ def problem(node: Node) -> tuple[str, str] | None:
             continue
         if seen < len(entries) and (text := unmeant(entries, names, present)):
             return mask, text
+        cut = any(device.mig for device in gpus.driver(node).devices)
+        if not seen and not cut and entries[0].startswith("MIG-"):
+            return mask, f"names {entries[0]}, and MIG is on on none of its {present} devices"
         short = seen < rank_count(node)
         if short and (entry := next((one for one in entries if re.match(RUN_ON, one)), None)) is not None:
             return mask, f"has no comma after the number of {entry!r}: what follows is hidden"

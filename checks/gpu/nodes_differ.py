@@ -27,6 +27,7 @@ from collections.abc import Callable, Hashable, Iterator
 from distdoctor.check_api import Cluster, Disagreement, Finding, Fix, Node, disagreement, gpus, names_of
 
 SEVERITY = "warn"
+FOLLOWS_ANYWHERE = ("nccl/driver-too-old",)
 MATTERS = "what fits, and how long it takes, is decided by the least of them"
 
 

@@ -25,31 +25,41 @@ gpu/nvlink-down, gpu/hardware
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus
+from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, some_of
 
 SEVERITY = "warn"
 MATTERS = "what goes through the host to or from this GPU is slower, and the others wait for it"
 FIX = "Seat the card anew, look at its slot in the BIOS, or take the node out of use."
 
 
+SHOWN = 4
+
+
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    alike: dict[tuple[Node, str, str], dict[int, tuple[gpus.Device, str]]] = {}
     for node, device, lanes, usual in gpus.unlike_its_model(cluster, lambda device: device.pcie_width):
         if lanes < usual and gpus.wants_gpus(node):
-            yield narrow(node, device, f"{lanes} lanes", f"{usual}", f"x{lanes} of x{device.pcie_width_max or '?'}")
+            seen = f"x{lanes} of x{device.pcie_width_max or '?'}"
+            alike.setdefault((node, f"{lanes} lanes", f"{usual}"), {})[device.index] = (device, seen)
     told = set()
     for value in (at_work, lambda device: device.pcie_generation_max):
         for node, device, generation, usual in gpus.unlike_its_model(cluster, value):
             if generation < usual and gpus.wants_gpus(node) and (node, device.index) not in told:
                 told.add((node, device.index))
                 seen = f"generation {device.pcie_generation} of {device.pcie_generation_max or '?'}"
-                yield narrow(node, device, f"generation {generation}", f"generation {usual}", seen)
+                of = (node, f"generation {generation}", f"generation {usual}")
+                alike.setdefault(of, {})[device.index] = (device, seen)
+    for (node, has, its), found in alike.items():
+        yield narrow(node, has, its, list(found.values()))
 
 
-def narrow(node: Node, device: gpus.Device, has: str, usual: str, seen: str) -> Finding:
+def narrow(node: Node, has: str, usual: str, found: list[tuple[gpus.Device, str]]) -> Finding:
+    which = some_of([gpus.device_said(device) for device, _ in found], SHOWN)
+    links, have = ("link", "has") if len(found) == 1 else ("links", "have")
     return Finding.about(
         [node],
-        f"The PCIe link of {gpus.device_said(device)} on {node.name} has {has}; its like have {usual}.",
-        evidence=[f"{node.name}: GPU {device.index}, {device.name}: {seen}"],
+        f"The PCIe {links} of {which} on {node.name} {have} {has}; those of their like have {usual}.",
+        evidence=[f"{node.name}: GPU {device.index}, {device.name}: {seen}" for device, seen in found],
         fixes=[Fix.on(node, FIX)],
     )
 

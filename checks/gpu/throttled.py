@@ -25,11 +25,12 @@ collective/slow-rank, gpu/hardware
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, some_of, together
 
 SEVERITY = "warn"
 MATTERS = "every step takes as long as on the slowest GPU"
 LESS = 0.95
+SHOWN = 4
 SAID = {
     "hardware": "by its hardware",
     "hardware-thermal": "by its hardware, for heat",
@@ -39,22 +40,13 @@ SAID = {
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    capped: dict[tuple[Node, int, int], list[gpus.Device]] = {}
     for node, device, watts, usual in gpus.unlike_its_model(cluster, lambda device: device.power_limit):
         if watts < usual * LESS and gpus.wants_gpus(node):
-            yield Finding.about(
-                [node],
-                f"{gpus.device_said(device)} on {node.name} may take {watts} W; its like may take {usual} W.",
-                evidence=[f"{node.name}: GPU {device.index}, {device.name}: power limit {watts} W"],
-                fixes=[
-                    Fix.on(
-                        node,
-                        "Give it the limit of the others.",
-                        commands=(f"nvidia-smi -i {device.index} -pl {usual}",),
-                    )
-                ],
-            )
+            capped.setdefault((node, watts, usual), []).append(device)
+    yield from (limited(*of, devices) for of, devices in capped.items())
     for node in cluster.nodes:
-        slow = [device for device in gpus.used_devices(node) if device.slowed]
+        slow = [device for device in gpus.taken_devices(node) if device.slowed]
         if not slow or not gpus.wants_gpus(node):
             continue
         said = {gpus.device_said(d): together(SAID.get(why, why) for why in d.slowed) for d in slow}
@@ -64,6 +56,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(f"{node.name}: GPU {d.index}: clocks lowered: {', '.join(d.slowed)}" for d in slow),
             fixes=[Fix.on(node, f"Look at its cooling and its power supply: {shows(node)}.")],
         )
+
+
+def limited(node: Node, watts: int, usual: int, devices: list[gpus.Device]) -> Finding:
+    numbers = ",".join(str(device.index) for device in devices)
+    which = some_of([gpus.device_said(device) for device in devices], SHOWN)
+    return Finding.about(
+        [node],
+        f"{which} on {node.name} may take {watts} W; others of that model may take {usual} W.",
+        evidence=[f"{node.name}: GPU {d.index}, {d.name}: power limit {watts} W" for d in devices],
+        fixes=[Fix.on(node, "Give it that limit, as root.", commands=(f"nvidia-smi -i {numbers} -pl {usual}",))],
+    )
 
 
 def shows(node: Node) -> str:

@@ -93,10 +93,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def looked_for(cluster: Cluster) -> Iterator[Finding]:
     """Nodes of whose ports NCCL, which looks itself, takes another kind of address than of those of most nodes: two
     kinds cannot be connected."""
-    nodes = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node) and looks_itself(node)]
-    kinds = {node: its for node in nodes if rdma.gid_index(node.variables) is None and (its := kinds_looked_for(node))}
+    nodes = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node)]
+    kinds = {node: its for node in nodes if (its := rdma.kinds_looked_for(node))}
     found = {node: next(iter(its.values())) for node, its in kinds.items() if len(set(its.values())) == 1}
-    if not found or gpus.nccl_made(cluster.nodes):
+    # What a setting on some nodes alone does is told as that: environment/setting-mismatch.
+    if not found or gpus.nccl_made(cluster.nodes) or rdma.apart_by_settings(cluster):
         return
     (usual, count), *_ = Counter(found.values()).most_common()
     sure = count * 2 > len(kinds)
@@ -127,17 +128,9 @@ def looked_for(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def kinds_looked_for(node: Node) -> dict[str, str]:
-    """Version and kind of the address that NCCL finds on each port; empty where that is not known of one."""
-    taken = {port.name: rdma.looked_for(port.gids, node.variables) for port, _ in entries(node, -1)}
-    said = {name: f"RoCE v{gid.version}, {rdma.kind_of_address(gid.address)}" for name, gid in taken.items() if gid}
-    return said if len(said) == len(taken) else {}
-
-
 def entries(node: Node, index: int) -> list[tuple[rdma.RdmaPort, rdma.Gid | None]]:
     """Each RoCE port that NCCL would take, and what the index leads to there: InfiniBand's do not ask for it."""
-    ports = [port for port in rdma.active_ports(node) if port.link_layer == "Ethernet" and port.gids]
-    return [(port, next((gid for gid in port.gids if gid.index == index), None)) for port in ports]
+    return [(port, next((g for g in port.gids if g.index == index), None)) for port in rdma.roce_ports(node)]
 
 
 def without_entry(node: Node, index: int) -> list[rdma.RdmaPort]:
@@ -167,12 +160,6 @@ def remedies(nodes: list[Node]) -> list[Fix]:
         fixes.append(
             Fix.on(nodes, "The routed RoCE v2 entry that every port has.", env={rdma.GID_INDEX: str(common[0])})
         )
-    if all(looks_itself(node) for node in nodes):
+    if all(rdma.looks_itself(node) for node in nodes):
         fixes.append(Fix.on(nodes, "Let NCCL look for it.", option=len(fixes) + 1, env={rdma.GID_INDEX: None}))
     return fixes
-
-
-def looks_itself(node: Node) -> bool:
-    """NCCL 2.21 and later do."""
-    numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
-    return numbers >= [2, 21]

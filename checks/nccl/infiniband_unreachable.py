@@ -25,7 +25,7 @@ nccl/infiniband-link, nccl/infiniband-gid
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, failed_ranks, gpus, names_of, rdma
 
 SEVERITY = "fail"
 MATTERS = "without a router between the subnets, NCCL's connections between these nodes cannot be made"
@@ -61,6 +61,8 @@ LOG = (
 )
 LOOKS_AT = ("ranks.devices", "everyone")
 ROCE = "RoCE"
+GIVEN_UP = ("Got completion", "ibv_modify_qp", "ibv_poll_cq")
+"""What NCCL may warn of where its packets get to no peer; any other warning tells of something else."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -72,6 +74,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     sure = most * 2 > len(fabrics)
     usual = next(others for others in reached.values() if len(others) == most)
     apart = [node for node in fabrics if not sure or node not in usual]
+    failed = [one.rank for one in failed_ranks(cluster, "nccl")]
+    warned = [text for rank in failed if rank.nccl is not None for text in rank.nccl.warnings]
+    stopped = bool(failed) and all(any(word in text for word in GIVEN_UP) for text in warned)
     unlike = {ROCE in its for its in fabrics.values()} == {True, False}
     if unlike:
         what = (
@@ -83,7 +88,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         apart,
         f"The RDMA ports of {names_of(apart)} are {what}.",
         unsure=not sure,
-        severity="fail" if unlike else "warn",
+        severity="fail" if unlike or stopped else "warn",
         evidence=[f"{node.name}: {', '.join(sorted(fabrics[node]))}" for node in fabrics],
         fixes=[
             Fix.on(apart, "Take nodes of one fabric, or let NCCL take the ports of one that all have (NCCL_IB_HCA)."),

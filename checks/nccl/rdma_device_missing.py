@@ -58,6 +58,7 @@ LOG = (
         why="NCCL_NET names a network; a plugin that is not installed, and a name that is none, show the same",
     ),
 )
+NET = "NCCL_NET"
 MATTERS = "NCCL goes on with TCP sockets, much slower"
 LOOKS_AT = ("ranks.devices",)
 
@@ -80,6 +81,17 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             fixes=[
                 Fix.on(bare, f"Load the adapter's driver, or take another node. {REMEDY}"),
                 Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
+            ],
+        )
+    named = [node for node in bare if rdma.needs_devices(node)]
+    if named and not usable and not gpus.nccl_made(cluster.nodes):
+        yield Finding.about(
+            named,
+            f"There is no RDMA device on {names_of(named)}, and {NET} lets NCCL take nothing else.",
+            evidence=[f"{node.name}: {NET}={node.variables[NET]}; nothing in /sys/class/infiniband" for node in named],
+            fixes=[
+                Fix.on(named, "Let NCCL take what is there: TCP sockets.", env={NET: None}),
+                Fix.on(named, f"Or load the adapter's driver. {REMEDY}", option=2),
             ],
         )
     closed = [node for node in without if not rdma.openable(node)]

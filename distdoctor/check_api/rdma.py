@@ -14,25 +14,32 @@ from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Gid, RdmaPort
 
 __all__ = [
+    "ADDRESS_SETTINGS",
     "GID_INDEX",
     "HCA",
     "Gid",
     "RdmaPort",
     "active_ports",
+    "apart_by_settings",
     "chosen_ports",
     "gid_index",
     "is_active",
     "kind_of_address",
+    "kinds_looked_for",
     "looked_for",
+    "looks_itself",
     "needs_devices",
     "none_there",
     "openable",
     "ports_said",
+    "roce_ports",
     "subnet",
     "unlike_on_other_nodes",
     "uses_rdma",
 ]
 T = TypeVar("T", bool, float)
+ADDRESS_SETTINGS = ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY")
+"""By which NCCL chooses the address of a RoCE port, where no index is set."""
 
 
 def uses_rdma(cluster: Cluster, node: Node) -> bool:
@@ -64,6 +71,38 @@ def openable(node: Node) -> bool:
     """Whether a program of this user can use any RDMA device."""
     facts = node.facts.rdma
     return facts is not None and len(facts.files) > len(facts.unusable)
+
+
+def roce_ports(node: Node) -> list[RdmaPort]:
+    """Those of the active ones that have an address of Ethernet: InfiniBand's do not ask for it."""
+    return [port for port in active_ports(node) if port.link_layer == "Ethernet" and port.gids]
+
+
+def looks_itself(node: Node) -> bool:
+    """Whether its NCCL looks for an address of RoCE where no index is set: 2.21 and later do."""
+    numbers = [int(part) for part in (node.identity.nccl or "").split(".")[:2] if part.isdecimal()]
+    return numbers >= [2, 21]
+
+
+def kinds_looked_for(node: Node, without: Iterable[str] = ()) -> dict[str, str]:
+    """Version and kind of the address that NCCL finds on each RoCE port, with the node's settings but for some; empty
+    where that is not known of one, or where it does not look."""
+    settings = {name: value for name, value in node.variables.items() if name not in without}
+    if not looks_itself(node) or gid_index(settings) is not None:
+        return {}
+    taken = {port.name: looked_for(port.gids, settings) for port in roce_ports(node)}
+    said = {name: f"RoCE v{gid.version}, {kind_of_address(gid.address)}" for name, gid in taken.items() if gid}
+    return said if len(said) == len(taken) else {}
+
+
+def apart_by_settings(cluster: Cluster) -> bool:
+    """Whether NCCL takes RoCE addresses of different kinds on the nodes for no other reason than those settings."""
+    nodes = [node for node in cluster.nodes if uses_rdma(cluster, node)]
+
+    def kinds(without: Iterable[str] = ()) -> set[str]:
+        return {kind for node in nodes for kind in kinds_looked_for(node, without).values()}
+
+    return len(kinds()) > 1 and len(kinds(ADDRESS_SETTINGS)) == 1
 
 
 def ports_said(ports: Iterable[RdmaPort]) -> str:

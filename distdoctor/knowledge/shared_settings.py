@@ -5,6 +5,10 @@ is in torch/distributed/distributed_c10d.py (TORCH_DISTRIBUTED_DEBUG, TORCH_DIST
 GlooDeviceFactory.cpp and ProcessGroupGloo.cpp and in gloo/common/utils.cc. The others of GLOO_* and TORCH_GLOO_*
 (GLOO_DISABLE_CONNECTION_RETRIES, GLOO_ENABLE_STORE_V2_API, GLOO_LOG_LEVEL), and USE_LIBUV, need not be alike: a job on
 nodes that differ in them ran.
+
+What NCCL makes of its own was read, not tried: its ranks tell each other the graphs that they found (src/init.cc,
+``initTransportsRank``), and then each for itself takes algorithm, protocol, threads, chunks and buffers from its own
+environment (``ncclTopoTuneModel``, ``ncclTopoPostset``, ``computeBuffSizes``).
 """
 
 from __future__ import annotations
@@ -27,10 +31,26 @@ TORCH_NCCL = ("TORCH_NCCL_RANKS_PER_ROOT", "TORCH_NCCL_USE_COMM_NONBLOCKING")
 checks within a process."""
 _LOCAL = re.compile(
     r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
-    r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID|_STACK_SIZE|_NVTX_DISABLE|_PROXY_CPUSET)"
-    r"|NCCL_(RAS|TOPO|GRAPH|DEBUG|IB_ADDR|SHM|CHECK)_.*|NCCL_CHECKS_DISABLE"
+    r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID|_STACK_SIZE|_NVTX_DISABLE|_PROXY_CPUSET|_ASYNC_EVENTS"
+    r"|_TIMEOUT|_RETRY_CNT|_RETRY_SLEEP_MSEC|_CONNECT_PROGRESS)"
+    r"|NCCL_(RAS|TOPO|GRAPH|DEBUG|SHM|CHECK)_.*|NCCL_CHECKS_DISABLE"
 )
 """NCCL's variables whose values may rightly differ from node to node, or that do not concern the others."""
+
+
+_DEFAULTS = {
+    "NCCL_BUFFSIZE": 1 << 22,
+    "NCCL_COLLNET_ENABLE": 0,
+    "NCCL_CROSS_NIC": 2,
+    "NCCL_IB_DISABLE": 0,
+    "NCCL_IB_PKEY": 0,
+    "NCCL_IB_QPS_PER_CONNECTION": 1,
+    "NCCL_IB_ROCE_VERSION_NUM": 2,
+    "NCCL_P2P_DISABLE": 0,
+    "NCCL_P2P_NET_CHUNKSIZE": 1 << 17,
+    "NCCL_PXN_DISABLE": 0,
+}
+"""What NCCL of all versions takes where nothing is set (NCCL_PARAM in its source)."""
 
 
 def must_be_alike(name: str, nccl: bool, gloo: bool) -> bool:
@@ -61,7 +81,15 @@ def setting_effect(name: str, value: str | None) -> str | None:
     if name == GLOO_INTERFACES:
         count = len(gloo_device_names(value))
         return None if count == 1 else str(count)
-    return value
+    return None if name in _DEFAULTS and _number(value) == _DEFAULTS[name] else value
+
+
+def _number(text: str) -> int | None:
+    """A whole number as C's strtol() reads one with base 0; None for what is none."""
+    try:
+        return int(text.strip(), 0)
+    except ValueError:
+        return None
 
 
 def gloo_device_names(value: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""Which NCCL libraries the loader may take in place of the one that torch was built with. Runs in the zygote."""
+"""Which NCCL is loaded, and which the loader may take in place of torch's own. Runs in the zygote."""
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import re
@@ -11,6 +12,22 @@ from typing import Any
 PRELOAD, PATH = "LD_PRELOAD", "LD_LIBRARY_PATH"
 LIBRARY = "libnccl.so*"
 MOST = 10
+LOADED = "libnccl.so.2"
+
+
+def loaded_version() -> tuple[int, ...]:
+    """The version of the NCCL that this process has loaded, by its own word; empty where there is none, as with a torch
+    that has NCCL built in. torch.cuda.nccl.version() tells which one torch was built with, whatever is installed since.
+    """
+    number = ctypes.c_int()
+    try:
+        library = ctypes.CDLL(LOADED, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        if library.ncclGetVersion(ctypes.byref(number)) != 0:
+            return ()
+    except (OSError, AttributeError):
+        return ()
+    major, rest = divmod(number.value, 10000 if number.value >= 10000 else 1000)  # nccl.h: NCCL_VERSION_CODE
+    return (major, *divmod(rest, 100)) if major else ()
 
 
 def nccl_libraries(env: Mapping[str, str], path: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -30,6 +30,7 @@ import warnings
 from typing import Any
 
 from distdoctor.ranks import child
+from distdoctor.ranks.nccl_libraries import loaded_version
 from distdoctor.ranks.torch_failure import describe
 
 PR_SET_PDEATHSIG = 1
@@ -195,7 +196,7 @@ def _torch() -> tuple[dict[str, Any], Exception | None]:
         backends = ["gloo"] if dist.is_gloo_available() else []
         backends += ["nccl"] if nccl else []
         backends += [name for name in ("mpi", "ucc", "xccl") if getattr(dist, f"is_{name}_available", bool)()]
-        of_nccl = torch.cuda.nccl.version() if nccl else ()  # type: ignore[no-untyped-call]
+        of_nccl = (loaded_version() or torch.cuda.nccl.version()) if nccl else ()  # type: ignore[no-untyped-call]
         cuda = torch.version.cuda
         found = {
             "ready": True,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from distdoctor.ranks.nccl_libraries import nccl_libraries
+from tests.helpers.standin_nvml import COMPILER
 
 
 def test_they_come_in_the_order_of_the_loader(tmp_path: Path) -> None:
@@ -26,3 +31,35 @@ def test_they_come_in_the_order_of_the_loader(tmp_path: Path) -> None:
 
 def test_without_any_there_is_none(tmp_path: Path) -> None:
     assert list(nccl_libraries({"LD_LIBRARY_PATH": f"{tmp_path}", "LD_PRELOAD": ""}, [str(tmp_path)])) == []
+
+
+def loaded_by(code: str, tmp_path: Path) -> str:
+    """What a process says that has loaded a library of NCCL's name, which answers so."""
+    if COMPILER is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "libnccl.so.2"
+    source = f"int ncclGetVersion(int *version) {{ {code} }}"
+    command = [COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-Wl,-soname,libnccl.so.2"]
+    subprocess.run(command, input=source, text=True, check=True)
+    return asked(f"import ctypes; ctypes.CDLL({str(library)!r})")
+
+
+def asked(before: str) -> str:
+    code = f"{before}\nfrom distdoctor.ranks.nccl_libraries import loaded_version\nprint(loaded_version())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_version_is_that_of_the_library_that_is_loaded(tmp_path: Path) -> None:
+    assert loaded_by("*version = 22907; return 0;", tmp_path) == "(2, 29, 7)"
+
+
+def test_the_version_as_it_was_counted_before(tmp_path: Path) -> None:
+    assert loaded_by("*version = 2708; return 0;", tmp_path) == "(2, 7, 8)"
+
+
+def test_a_library_that_does_not_say(tmp_path: Path) -> None:
+    assert loaded_by("return 1;", tmp_path) == "()"
+
+
+def test_none_is_loaded_for_the_question() -> None:
+    assert asked("") == "()"

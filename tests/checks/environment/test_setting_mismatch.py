@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import NodeFacts
+from distdoctor.model.facts import NcclLog, NodeFacts
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters import rdma_nodes
 from tests.clusters.gpus import gpus
 from tests.clusters.interfaces import interfaces
 from tests.clusters.launch import per_rank
 from tests.clusters.rdma_nodes import with_nccl
-from tests.facts_builder import failing, healthy, with_gpus, with_identity, with_variables
+from tests.facts_builder import failing, healthy, judged, with_gpus, with_identity, with_variables
 
 CHECK = "environment/setting-mismatch"
 
@@ -73,7 +73,48 @@ def off_on_one() -> Facts:
     return rdma_nodes.several({}, {}, {}, variables=({}, {"NCCL_IB_DISABLE": "1"}, {}))
 
 
+def of_nccl(name: str, *values: str | None, stage: str = "nccl", warned: str = "") -> Facts:
+    """The setting on each node (None: not set), and NCCL's group or a collective then failed on all."""
+    facts = []
+    for one in settings(*values, name=name):
+        one = failing(one, stage, "ended after 60 s: it did not return", killed=True)
+        log = NcclLog("2.27.5", warnings=(warned,)) if warned else None
+        facts.append(replace(one, ranks=tuple(replace(rank, nccl=log) for rank in one.ranks)))
+    return tuple(facts)
+
+
+def version_of_roce(*values: str | None) -> Facts:
+    """Nodes with RoCE ports, and the version of it that NCCL is told to take."""
+    variables = [{} if value is None else {"NCCL_IB_ROCE_VERSION_NUM": value} for value in values]
+    return rdma_nodes.several(*({} for _ in values), variables=variables)
+
+
+NO_INTERFACE = "misc/socket.cc:487 NCCL WARN Bootstrap : no socket interface found"
+
 ROWS = [
+    Row(
+        "an algorithm on one, and NCCL failed",
+        lambda: of_nccl("NCCL_ALGO", None, "Ring", None),
+        ("host1",),
+        together=True,
+    ),
+    Row(
+        "a protocol on one, and a collective failed",
+        lambda: of_nccl("NCCL_PROTO", None, None, "Simple", stage="collective"),
+        ("host2",),
+        together=True,
+    ),
+    Row(
+        "buffers on one of two", lambda: of_nccl("NCCL_BUFFSIZE", None, "8388608"), BOTH, blame="one-of", together=True
+    ),
+    Row("another version of RoCE on one", lambda: version_of_roce(None, "1", None), ("host1",), together=True),
+    Row(
+        "P2P switched off on one",
+        lambda: settings(None, "1", None, name="NCCL_P2P_DISABLE"),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("NCCL_IB_DISABLE in a file on one", lambda: in_a_file(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one", lambda: settings(None, "1", None), ("host1",), "warn", together=True),
     Row("NCCL_IB_DISABLE on one of two", lambda: settings(None, "1"), BOTH, "warn", "one-of", together=True),
@@ -119,6 +160,11 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("patience of InfiniBand", lambda: settings(None, "22", None, name="NCCL_IB_TIMEOUT")),
+    LookAlike("retries of InfiniBand", lambda: settings(None, "13", None, name="NCCL_IB_RETRY_CNT")),
+    LookAlike("the usual buffers, written out on one", lambda: settings(None, "4194304", None, name="NCCL_BUFFSIZE")),
+    LookAlike("InfiniBand said not to be off", lambda: settings(None, "0", None)),
+    LookAlike("the usual version of RoCE on one", lambda: version_of_roce(None, "2", None)),
     LookAlike("own settings per node", own_settings),
     LookAlike(
         "NCCL's settings without NCCL", lambda: (healthy(2)[0], with_variables(healthy(2)[1], NCCL_IB_DISABLE="1"))
@@ -166,3 +212,17 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def severities(facts: Facts) -> dict[str, str]:
+    return {one.check: one.severity for one in judged(*facts).roots}
+
+
+def test_what_nccl_itself_says_of_another_cause_is_not_put_down_to_a_setting() -> None:
+    said = severities(of_nccl("NCCL_ALGO", None, "Ring", warned=NO_INTERFACE))
+    assert said == {CHECK: "warn", "nccl/interface-not-found": "fail"}
+
+
+def test_what_a_node_does_within_itself_is_not_why_others_fail() -> None:
+    said = severities(of_nccl("NCCL_P2P_DISABLE", None, "1", None))
+    assert said == {CHECK: "warn", "nccl/init-failed": "fail"}

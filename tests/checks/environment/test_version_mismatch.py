@@ -21,6 +21,11 @@ def versions(**changes: str) -> Facts:
     return a, b, with_identity(c, **changes)
 
 
+def of_before() -> Facts:
+    a, b, c = (with_identity(one, nccl="2.21.5") for one in gpus(3))
+    return a, b, with_identity(c, nccl="2.20.5")
+
+
 ROWS = [
     Row("another version", other_version, ("host2",), "warn", together=True),
     Row("another torch", lambda: versions(torch="2.6.0"), ("host2",), "warn", together=True),
@@ -28,10 +33,10 @@ ROWS = [
         "another build",
         lambda: versions(torch="2.6.0+cu124", cuda="12.4", nccl="2.21.5"),
         ("host2",),
-        "warn",
         together=True,
     ),
-    Row("another NCCL", lambda: versions(nccl="2.26.2"), ("host2",), "warn", together=True),
+    Row("another NCCL", lambda: versions(nccl="2.26.2"), ("host2",), together=True),
+    Row("that does not compare them", of_before, ("host2",), "warn", together=True),
 ]
 
 LOOK_ALIKES = [

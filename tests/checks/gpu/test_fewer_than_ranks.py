@@ -52,6 +52,12 @@ def test_fewer_gpus_means_fewer_ranks() -> None:
     assert (fix.nodes, fix.flags) == (("host1",), {"--nproc-per-node": "7"})
 
 
+def test_what_the_container_was_given_is_said() -> None:
+    (facts,) = one(count=1, driver={"on_bus": 8, "files": ("/dev/nvidia0",)})
+    told = root(with_variables(facts, NVIDIA_VISIBLE_DEVICES="0"))
+    assert "NVIDIA_VISIBLE_DEVICES=0 is what its container was given" in told.evidence[0]
+
+
 def test_a_gpu_that_is_cut_up_hides_the_others() -> None:
     part = (replace(visible(0), uuid="abcd", name="NVIDIA H100 80GB HBM3 MIG 1g.10gb"),)
     found = root(*one(devices={3: {"mig": True}}, torch={"visible": part}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from distdoctor.model.facts import NOT_ASKED, Device, GpudState, KernelLine
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import of_amd, one, several
@@ -58,7 +60,15 @@ def xid(number: str, shows: str = "cause", backend: str = "nccl") -> Facts:
     return tuple(with_host(node, kernel_log=(line,)) for node in one(backend))
 
 
+def off_the_bus() -> Facts:
+    """Seven GPUs are left for eight ranks, and the kernel says what became of the other."""
+    (facts,) = xid("79")
+    (seven,) = one(count=7, driver={"on_bus": 8})
+    return (replace(facts, driver=seven.driver, ranks=seven.ranks),)
+
+
 ROWS.append(Row("an Xid of late", lambda: xid("79"), ("host0",), severity="warn"))
+ROWS.append(Row("off the bus, and a rank has none", off_the_bus, ("host0",)))
 
 LOOK_ALIKES = [
     LookAlike(

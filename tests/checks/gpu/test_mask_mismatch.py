@@ -48,6 +48,11 @@ ROWS = [
         ("host0",),
     ),
     Row("twice the same", lambda: one(torch={"visible": (), "cuda_visible_devices": "0,0"}), ("host0",)),
+    Row(
+        "a part, and no GPU is cut up",
+        lambda: one(torch={"visible": (), "cuda_visible_devices": "MIG-5f0d7a52-1111"}),
+        ("host0",),
+    ),
     Row("hides all", lambda: one(torch={"visible": (), "cuda_visible_devices": ""}), ("host0",)),
 ]
 

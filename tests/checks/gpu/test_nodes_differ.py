@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import LookAlike, Row, found, left_alone, root
 from tests.clusters.gpu_nodes import MEMORY, several, several_of_amd, visible
 
 CHECK = "gpu/nodes-differ"
@@ -39,10 +39,16 @@ ROWS = [
     ),
 ]
 
+NEWER = {"cuda": "13.0", "driver": {"module": "580.65.06", "cuda": "13.0"}}
 UNTOLD = {"devices": {n: {"memory": None, "memory_used": None} for n in range(8)}}
 """As of a GPU that shares the processor's memory, or one that nvidia-smi has no word of."""
 A_PART = {"torch": {"visible": tuple(visible(n, 1, uuid="") for n in range(4))}}
 """Of a torch before 2.4: which of the devices these are is not known."""
+TOO_OLD = {
+    "cuda": "13.0",
+    "driver": {"module": "570.86.10", "cuda": "12.8"},
+    "torch": {"visible": (), "reason": "The NVIDIA driver on your system is too old (found version 12080)"},
+}
 LOOK_ALIKES = [
     LookAlike("a part that is not told apart", lambda: several({}, A_PART, {})),
     LookAlike("memory that one node is not told of", lambda: several({}, UNTOLD)),
@@ -57,3 +63,7 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_another_driver_follows_from_one_that_is_too_old_for_torch() -> None:
+    assert root(*several(TOO_OLD, NEWER, NEWER)).check == "nccl/driver-too-old"

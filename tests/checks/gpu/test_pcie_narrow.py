@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tests.checks.row import LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several
+from tests.facts_builder import judged
 
 CHECK = "gpu/pcie-narrow"
 
 NARROW = {"devices": {0: {"pcie_width": 8}}}
+OLDER_SLOTS = {"devices": {n: {"pcie_generation": 3, "pcie_generation_max": 3} for n in range(8)}}
 RESTS = {"pcie_generation": 1, "performance": 8}
 
 ROWS = [
@@ -26,6 +28,7 @@ ROWS = [
         ("host0",),
         severity="warn",
     ),
+    Row("a whole node's slots", lambda: several({}, OLDER_SLOTS, {}), ("host1",), severity="warn", together=True),
 ]
 
 LOOK_ALIKES = [
@@ -41,3 +44,8 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_a_whole_node_is_told_once() -> None:
+    (told,) = judged(*several({}, OLDER_SLOTS, {})).roots
+    assert "GPU 0 (" in told.summary and "6 more" in told.summary and len(told.evidence) == 8

@@ -31,6 +31,13 @@ ONE, TWO = "fec0:0:0:1:0:0", "fec0:0:0:2:0:0"
 
 ROWS = [
     Row("a subnet each", lambda: prefixes((ONE, ONE), (TWO, TWO)), BOTH, "warn", "one-of", together=True),
+    Row(
+        "a subnet each, and NCCL fails",
+        lambda: with_nccl(prefixes((ONE, ONE), (TWO, TWO)), "failed"),
+        BOTH,
+        blame="one-of",
+        together=True,
+    ),
     Row("one of three", lambda: prefixes((ONE, ONE), (TWO, TWO), (ONE, ONE)), ("host1",), "warn", together=True),
     Row(
         "InfiniBand and RoCE",

@@ -30,6 +30,7 @@ def bare(*hosts: int, of: int = 2, seen: bool = True, **given: Any) -> tuple[Nod
 
 ROWS = [
     Row("none at all on one", lambda: bare(1), ("host1",), together=True),
+    Row("wanted, and none on any", lambda: bare(0, 1, variables={"NCCL_NET": "IB"}), BOTH, together=True),
     Row("no container has them", lambda: several(NONE, NONE), BOTH, "warn", together=True),
     Row("one has them not", lambda: several({}, NONE), ("host1",), together=True),
     Row("they may not be opened", lambda: several(REFUSED, {}), ("host0",), together=True),
@@ -57,6 +58,11 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "nothing else is let in",
+        lambda: bare(0, 1, variables={"NCCL_NET": "IB"}),
+        {name: {"env": {"NCCL_NET": None}} for name in BOTH},
+    ),
     Cure(
         "a name that none has",
         lambda: several({}, {}, variables=({}, NOBODY)),
