@@ -76,6 +76,17 @@ LOG = (
         "Invalid rank requested",
     ),
     Line(
+        "Unrecognized ",
+        r"NCCL WARN Unrecognized (?:element|prefix) token .{1,80} when parsing",
+        told="NCCL does not know what NCCL_ALGO or NCCL_PROTO names",
+        fix="Unset NCCL_ALGO and NCCL_PROTO, or take names that this NCCL knows (Ring, Tree; LL, LL128, Simple).",
+    ),
+    Line(
+        "Invalid NCCL_COMM_ID",
+        told="NCCL_COMM_ID is no address and port",
+        fix="Unset NCCL_COMM_ID: torch tells NCCL where to meet.",
+    ),
+    Line(
         "port must be 0-65535",
     ),
     Line(

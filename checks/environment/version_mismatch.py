@@ -53,7 +53,7 @@ LOG = (
     ),
     Line(
         "Message truncated : received",
-        r"Message truncated : received (?P<got>\d+) bytes instead of (?P<wanted>\d+)",
+        r"Message truncated : received (?P<got>\d+)(?:,\d+)? bytes instead of (?P<wanted>\d+)",
         shows="end",
     ),
     Line(

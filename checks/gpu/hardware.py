@@ -104,8 +104,8 @@ LOG = (
         why="this Xid comes of an error of the program as a rule",
     ),
     Line(
-        "nvmlDeviceGetHandleByPciBusId",
-        r"nvmlDeviceGetHandleByPciBusId(?:_v2)?\(\) failed: (?:Unknown Error|GPU is lost)",
+        "nvmlDeviceGetHandleBy",
+        r"nvmlDeviceGetHandleBy(?:PciBusId(?:_v2)?\(\)|Index\(\d+\)) failed: (?:Unknown Error|GPU is lost)",
         shows="symptom",
         why="a container that is not given that GPU may show the same",
     ),

@@ -47,6 +47,13 @@ LOG = (
         r"ibv_reg_(?:dmabuf_)?mr\w*.{0,40}(?:Bad address|Operation not supported)",
     ),
     Line(
+        " work queue ",
+        r"async (?:fatal )?event.{0,200}: (?:local access violation|invalid request local) work queue error"
+        r"|async (?:fatal )?event.{0,200}: local work queue catastrophic error",
+        shows="symptom",
+        why="memory that was given back, and firmware that does not go with the driver, show the same",
+    ),
+    Line(
         "ibv_poll_cq failed",
         shows="symptom",
         why="status 12 is a peer that does not answer, 4 memory that the adapter may not read",

@@ -2,7 +2,7 @@
 
 What you see
 ------------
-`NCCL WARN Call to ibv_modify_qp failed with error Invalid argument` (or `Connection timed out`, `No such device`).
+`NCCL WARN Call to ibv_modify_qp failed with error Invalid argument` (or `No such device`).
 
 Why it happens
 --------------
@@ -41,6 +41,7 @@ LOG = (
     Line(
         "ibv_modify_qp",
         "ibv_modify_qp (?:failed|returned)",
+        unless="Connection timed out|Network is unreachable",  # the peer is not reached: nccl/infiniband-unreachable
     ),
     Line(
         "ibv_query_gid",

@@ -2,7 +2,8 @@
 
 What you see
 ------------
-`NCCL WARN NET/IB : Got completion from peer ... with status=12 opcode=... vendor err 129`; `status=5` follows it.
+`NCCL WARN NET/IB : Got completion from peer ... with status=12 opcode=... vendor err 129`; `status=5` follows it. Or,
+before the first byte, `Call to ibv_modify_qp failed with 110 Connection timed out`.
 
 Why it happens
 --------------
@@ -44,12 +45,21 @@ LOG = (
     ),
     Line(
         "Got completion",
-        r"Got completion (?:from peer \S{1,64} )?with (?:status=(?!12\b)\d+|error (?!12\b)\d+)",
+        r"Got completion (?:from peer \S{1,64} )?with (?:status=(?!12\b)\d+|error (?!12\b)\d+"
+        r"|status=IBV_WC_\w{1,40}\((?!12\))\d+\))",
         shows="symptom",
         why="status 5 follows an earlier failure of the same connection",
     ),
+    Line(  # of RoCE: the kernel asks who has the peer's address, and looks for a route to it
+        "ibv_modify_qp",
+        r"ibv_modify_qp (?:failed|returned).{0,20}(?:Connection timed out|Network is unreachable)",
+        told="A port of RoCE gets no answer from its peer's address, or has no way to it",
+        fix="See that the two addresses reach each other (ping -I LOCAL REMOTE, the ends of their GIDs); where each "
+        "rail is a network of its own, NCCL_CROSS_NIC=0.",
+    ),
     Line(
-        "Attempted to connect incompatible devices",
+        ("Attempted to connect incompatible devices", "Attempted to merge incompatible devices", "device is incompat"),
+        r"incompatible devices|NET/IB : Remote \w{1,8} device is incompatible with the local",
         told="NCCL tried to connect a port of InfiniBand and one of RoCE",
         fix="Let NCCL take ports of one kind on all nodes: NCCL_IB_HCA names them.",
     ),

@@ -143,7 +143,7 @@ LOG = (
         why="another connection than the expected one came: ranks with different versions or settings show it",
     ),
     Line(
-        "local Net device counts across ranks",
+        ("local Net device counts across ranks", "local CollNet device counts across ranks"),
         shows="symptom",
         why="which nodes lack adapters, NCCL_DEBUG=INFO says on each",
     ),

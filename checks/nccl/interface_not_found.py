@@ -32,7 +32,7 @@ LOOKS_AT = ("host.nccl",)
 PREVENTS = "nccl group formed"
 LOG = (
     Line(
-        ("no socket interface found", "No socket interface found"),
+        ("no socket interface found", "No socket interface found", "NET/Socket : no interface found"),
         shows="cause",
     ),
     Line(

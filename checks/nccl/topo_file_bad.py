@@ -36,7 +36,10 @@ LOG = (
     ),
     Line(
         "XML ",
-        "NCCL WARN XML.{0,80}(?:parse|error|not found)",
+        "NCCL WARN XML.{0,80}(?:parse|error|not found|wrong version)",
+    ),
+    Line(  # NCCL_GRAPH_FILE's
+        "Could not open XML graph file",
     ),
 )
 LOOKS_AT = ("ranks.devices",)

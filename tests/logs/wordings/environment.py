@@ -9,6 +9,18 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RANK expected, but not set",
     ),
     ("environment/missing-variable", "KeyError: 'LOCAL_RANK'"),
+    (
+        "environment/invalid-variable",
+        'n1:79:79 [0] graph/tuning.cc:109 NCCL WARN Unrecognized element token "rings" when parsing "rings"',
+    ),
+    (
+        "environment/invalid-variable",
+        "n1:79:79 [0] bootstrap.cc:200 NCCL WARN Invalid NCCL_COMM_ID, please use format: <ipv4>:<port>",
+    ),
+    (
+        "environment/version-mismatch",
+        "n1:79:79 [0] bootstrap.cc:88 NCCL WARN Message truncated : received 4096,2 bytes instead of 2048,1",
+    ),
     ("environment/invalid-variable", "ValueError: Port could not be cast to integer value as '29500 '"),
     (
         "environment/invalid-variable",

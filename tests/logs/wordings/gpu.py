@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("gpu/fewer-than-ranks", "AssertionError: Invalid device id"),
+    ("gpu/hardware", "n1:79:79 [2] misc/nvmlwrap.cc:180 NCCL WARN nvmlDeviceGetHandleByIndex(3) failed: Unknown Error"),
     (
         "gpu/out-of-memory",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
