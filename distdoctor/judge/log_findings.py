@@ -143,7 +143,7 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     return Finding(
         summary=_summary(match),
         title=match.values.get("told", check.title),
-        nodes=tuple(dict.fromkeys(one.who.host for one in group if one.who.host)),
+        nodes=_hosts(group),
         ranks=_ranks(group),
         local_ranks=_local_ranks(group),
         evidence=tuple(evidence),
@@ -165,6 +165,18 @@ def _alike(other: Match, match: Match) -> bool:
 def _ranks(group: Sequence[Match]) -> tuple[int, ...]:
     told = {rank for one in group for rank in one.ranks}  # whom it names; who says so is another
     return tuple(sorted(told or {one.who.rank for one in group if one.who.rank is not None}))[:MOST]
+
+
+def _hosts(group: Sequence[Match]) -> tuple[str, ...]:
+    """Of each rank the host that is told first: a container has the name that its log has, and one of its own. What
+    torchrun says of a local rank before its table tells the rank of it is of the same process."""
+    of_rank: dict[object, str] = {}
+    ranked = {(one.source, one.who.local_rank) for one in group if one.who.rank is not None and one.who.host}
+    for one in group:
+        again = one.who.rank is None and one.who.local_rank is not None and (one.source, one.who.local_rank) in ranked
+        if one.who.host and not again:
+            of_rank.setdefault(one.who.host if one.who.rank is None else one.who.rank, one.who.host)
+    return tuple(dict.fromkeys(of_rank.values()))
 
 
 def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ _PROGRAM = r"(?!kernel|systemd|slurm|earlyoom)[\w./-]{1,32}\[(?P<pid>\d{1,9})\]:
 _PREFIXES = tuple(
     (starts, re.compile(pattern))
     for starts, pattern in (
-        ("[", r"\[rank ?(?P<rank>\d{1,6})\]:? ?"),  # torch.distributed's excepthook and loggers
+        ("[", r"\[rank[ =]?(?P<rank>\d{1,6})\]:? ?"),  # torch.distributed's excepthook and loggers; Determined's
         ("[", r"\[host=(?P<host>[\w.-]{1,64})\] "),  # what json_lines makes of a field
         ("[", r"\[(?:[A-Za-z_]\w{0,30}?)(?P<local_rank>\d{1,4})\]: ?"),  # torchrun --tee: [default3]:, [trainer0]:
         # the same of a role without a name, as torchx's

@@ -14,6 +14,15 @@ _KEPT = re.compile(
 )
 
 
+_QUOTES = (".csv", ".md", ".patch", ".py", ".tsv")
+"""Data and texts: what stands there was said by nobody of this job, however much it sounds so."""
+
+
+def is_quoted(name: str) -> bool:
+    """Whether what the file of this path holds says nothing of a job, by its name."""
+    return name.endswith(_QUOTES)
+
+
 def is_beside(name: str) -> bool:
     """Whether the file of this path is no log of a job, by its name."""
     return name.endswith(NAMES) or _KEPT.search(name) is not None

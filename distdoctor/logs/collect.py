@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distdoctor.logs import (
+    beside,
     error_file,
     file_names,
     json_lines,
@@ -18,6 +19,7 @@ from distdoctor.logs import (
     places,
     reader,
     settings,
+    tables,
     tracebacks,
     tries,
     watchdogs,
@@ -128,14 +130,16 @@ class Collector:
             self._read(source, kind, [error_file.as_log(raw.read(error_file.MAX_BYTES))])
         elif kind == "binary" and source.given:
             self._notes.append(f"{source.name}: no text")
+        elif kind == "beside" and beside.is_quoted(source.name):
+            self._sources.append(LogSource(encodable(source.name), kind))
         elif kind == "binary" or (kind == "facts" and source.path is not None):
             for one in read([source.path]) if kind == "facts" and source.path is not None else ():
                 self._facts[one.key] = one
             if kind == "binary" and reader.ARCHIVE.search(source.name):
                 self._notes.append(f"{source.name}: an archive; unpack it first")
             self._sources.append(LogSource(encodable(source.name), kind))
-        elif json_lines.is_array(raw.peek(reader.HEAD)[: reader.HEAD]):
-            text = json_lines.array_as_text(raw.read(json_lines.ARRAY))
+        elif (as_text := tables.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:
+            text = as_text(raw.read(json_lines.ARRAY))
             numbers: Sequence[int] = ()
             if newest_first.begins(text[: reader.HEAD]):
                 text, numbers = newest_first.turned(text)

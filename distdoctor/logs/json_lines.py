@@ -70,7 +70,7 @@ def array_as_text(data: bytes) -> bytes:
             value, end = decoder.raw_decode(text, found.end())
         except (ValueError, RecursionError):
             break
-        said = _said(value) if isinstance(value, dict) else None
+        said = said_by(value) if isinstance(value, dict) else None
         gap += found[0]
         lines.append(("\n" * gap.count("\n") if many else "\n" if lines else "") + (said or text[found.end() : end]))
         gap, at = text[found.end() : end], end
@@ -102,10 +102,11 @@ def text_of(line: bytes | str, wrapped: bool = False) -> str | None:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return _said(value, wrapped)
+    return said_by(value, wrapped)
 
 
-def _said(value: Any, wrapped: bool = False) -> str | None:
+def said_by(value: Any, wrapped: bool = False) -> str | None:
+    """What an object says, as :func:`text_of`."""
     said = _first(value, TEXTS, (str, list)) if isinstance(value, dict) else None
     if said is None:
         return None

@@ -143,20 +143,26 @@ class LogFile:
             self._keep(replace(match, ranks=ranks, text=named))
         if self._exceptions and tracebacks.HEAD in text and (end := tracebacks.odd_end(context, at)) is not None:
             start, own, *raised = end
-            if not self._is_known(own):
+            if not self._known(own):
                 number = line.line + context.count(b"\n", at, start)
                 self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
         if found or quoted or not self._exceptions:
             return
         told_so = tracebacks.exception(text)
-        if told_so is not None:
-            self._raised(line, told_so, context, at)
+        if told_so is None:
+            return
+        if not told_so[1] and text.endswith(":") and (more := tracebacks.goes_on(context, at)):
+            whole = f"{text} {more}"
+            if wordings := self._known(whole):
+                self._line(replace(line, text=whole), wordings, context, at)
+                return
+            told_so = told_so[0], more
+        self._raised(line, told_so, context, at)
 
-    def _is_known(self, text: str) -> bool:
-        """Whether a wording knows this line."""
-        line = text.encode()
-        found = self._scanner.lines(line, self._scanner.begin())
-        return any(one.values(text) is not None for _, _, known in found for one in known)
+    def _known(self, text: str) -> list[Known]:
+        """The wordings that know this line."""
+        found = self._scanner.lines(text.encode(), self._scanner.begin())
+        return [one for _, _, known in found for one in known if one.values(text) is not None]
 
     def _raised(self, line: Match, raised: tuple[str, str], context: bytes, at: int) -> None:
         """An exception that no wording knows."""

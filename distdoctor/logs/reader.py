@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from distdoctor.logs import json_lines
+from distdoctor.logs import json_lines, tables
 from distdoctor.logs.beside import is_beside
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
@@ -146,7 +146,7 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
     beside = not source.given and kind == "log" and is_beside(source.name)
-    return "beside" if beside and not (json_lines.is_log(head) or json_lines.is_array(head)) else kind, raw
+    return "beside" if beside and not (json_lines.is_log(head) or tables.is_gathered(head)) else kind, raw
 
 
 class _Counted(io.BufferedReader):

@@ -69,6 +69,8 @@ _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
 HEAD = "Traceback (most recent call last)"
+MESSAGE = 6
+"""Lines below an exception's own in which its text is looked for."""
 FRAMES = 120
 """Lines after the head of a traceback in which its end is looked for."""
 
@@ -80,6 +82,21 @@ def exception(text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return match["type"], (match["text"] or "").strip()
+
+
+def goes_on(block: bytes, start: int) -> str:
+    """What stands below the line of an exception that begins at ``start``, where its text begins on the next one: as
+    rich puts it where the first word is long, and as messages of several lines are. In one line."""
+    first, *lines = block[start : start + BACK].splitlines()[:MESSAGE]
+    speaker, said = split(readable(first[:400]))[0], list[str]()
+    for raw in lines:
+        who, line = split(readable(raw))
+        if (who.rank, who.local_rank, who.host) != (speaker.rank, speaker.local_rank, speaker.host):
+            continue
+        if HEAD in line or is_source(line) or (said and not line.strip()):
+            break
+        said += [line.strip()] if line.strip() else []
+    return " ".join(said)[:500]
 
 
 def odd_end(block: bytes, start: int) -> tuple[int, str, str, str] | None:

@@ -21,6 +21,11 @@ LITERALS = (
     "Setting OMP_NUM_THREADS environment variable",  # torch/distributed/run.py, at every start
     "] WORLD INFO DICT: ",  # deepspeed/launcher/launch.py
     "values were not passed to `accelerate launch`",
+    "Terminating StepId=",
+    "Force Terminated StepId=",
+    "NCCL version ",
+    "distributed: GLOBAL_RANK: ",
+    "All distributed processes registered",
 )
 STEPS = 3
 """Different lines with steps that a job which works has written at least."""
@@ -39,12 +44,21 @@ _START = re.compile(
 )
 
 
+_STOPPED = re.compile(r"srun: (?:Terminating StepId=|Force Terminated StepId=)")
+"""Of srun, when it ends all tasks of a step. What they had still to write comes after it."""
+_SET_UP = re.compile(
+    r"NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|[Ii]nitializing distributed: GLOBAL_RANK: |"
+    r"All distributed processes registered"
+)
+"""What ranks write that start."""
+
+
 class Tries:
     """``number`` is that of the try that a log is in, from 0."""
 
     def __init__(self) -> None:
         self.number = 0
-        self._ended = self._started = self._taken = False
+        self._ended = self._started = self._taken = self._stopped = False
         self._steps: set[str] = set()
         self.launched = 0
         """How many of the tries before this one are known by the starts of all launchers."""
@@ -65,7 +79,9 @@ class Tries:
 
     def hear(self, who: Who, text: str) -> None:
         """A line that has a literal in it."""
-        if _START.search(text) is None:
+        if _STOPPED.match(text):
+            self._ended = self._taken = self._stopped = True
+        if _START.search(text) is None and not (self._taken and _SET_UP.search(text)):
             return
         self._started = self._started or self._ended
         launcher = (who.host, who.task)
@@ -83,7 +99,10 @@ class Tries:
             return match
         if self._ended and self._begun:
             self.number += 1
-            self._ended = self._started = self._taken = False
+            if self._stopped:  # by srun, on all nodes
+                self.launched += 1
+                self._awaited = set()
+            self._ended = self._started = self._taken = self._stopped = False
             self._steps.clear()
         if _TAKEN.search(match.text):
             self._ended = self._taken = True

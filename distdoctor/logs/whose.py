@@ -15,6 +15,8 @@ _ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
 """Torchrun ends the other ranks so after one has failed."""
 _ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
 _ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
+_OWN = ("localhost", "localhost.localdomain")
+"""What a host calls itself whose name has no other address."""
 ROW = 700
 """Bytes before the exit code of a row of torchrun's table in which its rank and host stand."""
 TOLD = 12_000
@@ -48,12 +50,14 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     if "xit" in text and _EXIT.search(text) and named is None:
         row = _of_row(context, at)
         if row is not None:
-            who = within(row, who)
+            who = _as_row(row, who)
             if not _ENDED.search(text):
                 marks["row"] = "yes"
         before = context[max(at - ROW, 0) : at]
         if before.rfind(ROOT) > before.rfind(b"exitcode"):
             marks["first"] = "yes"
+    elif "traceback : Signal " in text and (row := _of_row(context, at)) is not None:
+        who = _as_row(row, who)
     if text.endswith(("issing ranks:", "talled ranks:")):
         marks["ranks"] = _stalled(context, context.find(b"\n", at) + 1)
     if text.startswith("= ") and who.host is None:
@@ -61,6 +65,11 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     if who.rank is None and who.local_rank is None:
         who = replace(who, local_rank=int(named["number"]) if named else tracebacks.spawned(context, at))
     return (within(who, _told_in_row(context, at)) if not marks else who), marks
+
+
+def _as_row(row: Who, who: Who) -> Who:
+    """Whom a row names that ``who`` has written."""
+    return within(replace(row, host=None) if row.host in _OWN and who.host else row, who)
 
 
 def _of_row(context: bytes, at: int) -> Who | None:

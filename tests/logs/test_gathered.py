@@ -200,3 +200,36 @@ def test_names_that_tell_no_host(names: list[str]) -> None:
 def test_one_task_of_each_host_may_be_a_launcher_of_ranks() -> None:
     told = whose(["a/x-123-gn11-0.out", "a/x-123-gn12-1.out"])
     assert [(who.rank, who.host) for who in told.values()] == [(None, "gn11"), (None, "gn12")]
+
+
+def test_a_step_that_srun_ended_and_another_in_one_log(tmp_path: Path) -> None:
+    """As a job that queues itself again leaves them; steps alone may be what was still to be written."""
+    ended = "srun: error: gn01: task 1: Exited with exit code 1\nsrun: Terminating StepId=88.0\n"
+    ended += "slurmstepd: error: *** STEP 88.0 ON gn01 CANCELLED AT 2026-01-01T10:05:00 ***\n"
+    again = STEPS + "[rank2]: " + TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'").replace("\n", "\n[rank2]: ")
+    again += "\nsrun: error: gn02: task 2: Exited with exit code 1\nsrun: Terminating StepId=88.1\n"
+    first = STEPS + "[rank1]: " + TRACE.replace("\n", "\n[rank1]: ") + f"\n{ended}"
+    (tmp_path / "x.out").write_text(f"{first}NCCL version 2.26.2+cuda12.8\n{again}")
+    found = judged(tmp_path)
+    assert roots(found) == ["process/exception"] and found.findings[0].ranks == (2,)
+    assert "an earlier try is not judged; it ended with gpu/out-of-memory" in found.notes[0]
+    (tmp_path / "x.out").write_text(first + again)
+    assert roots(judged(tmp_path)) == ["gpu/out-of-memory"]
+
+
+def test_the_ranks_of_determined(tmp_path: Path) -> None:
+    before = "[2026-01-01T10:00:00.123456Z] 5f1c2a3b || [rank=2] "
+    (tmp_path / "x.log").write_text("".join(f"{before}{line}\n" for line in TRACE.splitlines()))
+    assert [(one.check, one.ranks) for one in judged(tmp_path).findings] == [("gpu/out-of-memory", (2,))]
+
+
+@pytest.mark.parametrize(("own", "told"), [("3f2a9c1b7d0e", "3f2a9c1b7d0e"), ("localhost", "train-2")])
+def test_a_container_that_torchrun_knows_by_another_name_is_one_node(tmp_path: Path, own: str, told: str) -> None:
+    row = f"  host      : {own}\n  rank      : 5 (local_rank: 1)\n  exitcode  : -9 (pid: 77)\n  error_file: <N/A>\n"
+    text = "E0101 10:00:01.0 1 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: -9) "
+    text += f"local_rank: 1 (pid: 77) of binary: /usr/bin/python\nRoot Cause (first observed failure):\n[0]:\n{row}"
+    text += "  traceback : Signal 9 (SIGKILL) received by PID 77\n"
+    (tmp_path / "x.log").write_text("".join(f"train-2  | {line}\n" for line in text.splitlines()))
+    assert [(one.check, one.ranks, one.nodes) for one in judged(tmp_path).findings] == [
+        ("process/killed-by-oom", (5,), (told,))
+    ]

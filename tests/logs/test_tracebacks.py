@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_wordings import judged
+from tests.logs.test_wordings import judged, judged_files
 
 FRAMES = ("Traceback (most recent call last):", '  File "/x/train.py", line 8, in <module>', "    main()")
 
@@ -66,3 +66,17 @@ def test_lines_of_other_ranks_between_those_of_a_traceback(tmp_path: Path) -> No
 def test_what_says_nothing_of_the_reason(tmp_path: Path, end: str) -> None:
     found = judged(tmp_path, traced(end))
     assert (found.verdict, found.findings) == ("incomplete", ())
+
+
+def test_an_exception_whose_text_begins_on_the_next_line(tmp_path: Path) -> None:
+    """As rich puts it where the first word of it is long."""
+    frame = "│ /app/train.py:105 in main        │"
+    gloo = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:129]\nTimed out waiting 15000ms for send "
+    gloo += "operation to complete"
+    lines = {0: f"{frame}\nRuntimeError: \n{gloo}", 3: f"{frame}\nIndexError: index out of range in self"}
+    for rank, text in lines.items():
+        (tmp_path / f"rank{rank}.log").write_text("".join(f"[rank{rank}]: {line}\n" for line in text.splitlines()))
+    found = judged_files(tmp_path)
+    assert [(one.check, one.ranks) for one in found.findings[:1]] == [("process/exception", (3,))]
+    (tmp_path / "rank3.log").write_text("[rank3]: " + frame + "\n[rank3]: ValueError: \n[rank3]: no such split: dev\n")
+    assert "ValueError: no such split: dev" in judged_files(tmp_path).findings[0].summary

@@ -1,0 +1,121 @@
+"""Logs as tables: CSV, as Grafana, CloudWatch, OpenSearch, Azure, Datadog and Splunk give out what they gathered."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from distdoctor.logs import json_lines
+
+TEXT = ("message", "line", "_raw", "logmessage", "logentry", "textpayload", "jsonpayload.message", "log")
+"""The column of what was said, by which a table is known, with a time beside it."""
+_COMMON = ("message", "log")
+_TIME = ("timestamp", "time", "_time", "date", "timegenerated", "timegenerated [utc]", "receivetimestamp")
+_HOST = (
+    *("pod", "pod_name", "podname", "kubernetes.pod_name", "kubernetes.pod.name", "resource.labels.pod_name"),
+    *("logstream", "node_name", "host", "hostname", "host.name", "computer"),
+)
+_KNOWN = {name: kind for kind, names in (("message", TEXT), ("time", _TIME), ("host", _HOST)) for name in names}
+_TIMES = ("%b %d, %Y @ %H:%M:%S", "%m/%d/%Y, %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S")
+"""How OpenSearch, Azure, spreadsheets and web servers write a time; without parts of a second."""
+_PARTS = re.compile(r"(?<=:\d\d)\.\d{1,9}")
+_LABELS = "labels"
+"""A column of Grafana's, with an object in it."""
+WIDEST = 4096
+"""Characters of the names of all columns."""
+LONGEST = 4 << 20
+"""Characters of a cell that are read."""
+
+
+def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
+    """What makes a text of a file that begins so, where a logger has given it out as an array or as a table."""
+    if json_lines.is_array(head):
+        return json_lines.array_as_text
+    return as_text if is_table(head) else None
+
+
+def is_table(head: bytes) -> bool:
+    """Whether what begins so is such a table: by the names of its columns."""
+    columns = _columns(_first_row(head))
+    return "message" in columns and "time" in columns
+
+
+def is_gathered(head: bytes) -> bool:
+    """Whether what begins so is a gatherer's by more than a time and a message, which data sets have, too."""
+    names = _first_row(head)
+    columns = _columns(names)
+    if not is_table(head):
+        return json_lines.is_array(head)
+    text = names[columns["message"]].strip()
+    return "host" in columns or text.startswith("@") or text.lower() not in _COMMON
+
+
+def as_text(data: bytes) -> bytes:
+    """What each row says, behind whom it is from and when, on the line on which the row begins; what is no row is left
+    as it is."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    names = _first_row(data)
+    columns, lines = _columns(names), list[str]()
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text.partition("\n")[0]))
+    longest, end = csv.field_size_limit(LONGEST), 0
+    try:
+        for row in rows:
+            lines += [""] * (end - len(lines))
+            lines.append(_said(row, columns, names) if end else "")
+            end = rows.line_num
+    except csv.Error:
+        lines += text.split("\n")[end:]
+    finally:
+        csv.field_size_limit(longest)
+    return "\n".join([*lines, ""]).encode("utf-8", "replace")
+
+
+def _first_row(head: bytes) -> list[str]:
+    line = head.partition(b"\n")[0].decode("utf-8", "replace").removeprefix("\ufeff").rstrip("\r")
+    try:
+        return next(csv.reader([line], delimiter=_separator(line)), []) if len(line) < WIDEST else []
+    except csv.Error:
+        return []
+
+
+def _separator(line: str) -> str:
+    return max(",;\t", key=line.count)
+
+
+def _columns(names: list[str]) -> dict[str, int]:
+    """Which column has what; of several, the one whose name stands first in the lists above."""
+    place = {name.strip().lstrip("@").lower(): number for number, name in enumerate(names)}
+    found: dict[str, int] = {}
+    for name, kind in _KNOWN.items():
+        if name in place:
+            found.setdefault(kind, place[name])
+    return found
+
+
+def _said(row: list[str], columns: dict[str, int], names: list[str]) -> str:
+    value: dict[str, object] = {kind: row[place] for kind, place in columns.items() if place < len(row)}
+    if "time" in value:
+        value["time"] = _time(str(value["time"]))
+    for name, cell in zip(names, row, strict=False):
+        if name.strip().lower() == _LABELS and cell.startswith("{"):
+            try:
+                value[_LABELS] = json.loads(cell)
+            except (ValueError, RecursionError):
+                continue
+    return json_lines.said_by(value) or ""
+
+
+def _time(text: str) -> str:
+    """A time as JSON has it; one that is not known is left as it is."""
+    for form in _TIMES if not text[:4].isdecimal() else ():
+        try:
+            told = datetime.strptime(_PARTS.sub("", text), form)
+        except ValueError:
+            continue
+        part = _PARTS.search(text)
+        return told.strftime("%Y-%m-%dT%H:%M:%S") + (part[0] if part else "")
+    return text
