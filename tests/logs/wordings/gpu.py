@@ -4,7 +4,6 @@ from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("gpu/fewer-than-ranks", "AssertionError: Invalid device id"),
-    ("gpu/hardware", "n1:79:79 [2] misc/nvmlwrap.cc:180 NCCL WARN nvmlDeviceGetHandleByIndex(3) failed: Unknown Error"),
     (
         "gpu/out-of-memory",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
@@ -113,6 +112,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("gpu/hardware", "n1:79:79 [2] misc/nvmlwrap.cc:180 NCCL WARN nvmlDeviceGetHandleByIndex(3) failed: Unknown Error"),
     (
         "gpu/none-visible",
         "stderr: nvidia-container-cli: initialization error: driver error: failed to process request: unknown",

@@ -71,6 +71,24 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "nccl/interface-not-found",
         "node1:1234:1250 [0] bootstrap.cc:90 NCCL WARN NET/Socket : No usable listening interface found",
     ),
+    *(
+        ("nccl/infiniband-unreachable", f"n1:79:79 [0] transport/net_ib/connect.cc:901 NCCL WARN {words}")
+        for words in (
+            "NET/IB : Remote IB device is incompatible with the local [0]mlx5_0:1/RoCE. Try selecting NICs of only one "
+            "link type using NCCL_IB_HCA",
+            "NET/IB : Attempted to merge incompatible devices: [0]mlx5_0:1/IB and [1]mlx5_1:1/RoCE. Try selecting NICs "
+            "of only one link type using NCCL_IB_HCA",
+            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr state INIT, next state "
+            "RTR, local GID index 3, local GID ::ffff:10.2.0.7, remote GID ::ffff:10.2.4.9",
+            "Call to ibv_modify_qp failed with error Network is unreachable",
+        )
+    ),
+    ("nccl/interface-not-found", "n1:79:79 [0] transport/net_socket.cc:60 NCCL WARN NET/Socket : no interface found"),
+    ("nccl/topo-file-bad", "n1:79:79 [0] graph/xml.cc:330 NCCL WARN XML Topology has wrong version 2, 1 needed"),
+    (
+        "nccl/topo-file-bad",
+        "n1:79:79 [0] graph/xml.cc:1257 NCCL WARN Could not open XML graph file /g : No such file",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
@@ -145,19 +163,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/no-memory-pools",
         "n1:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
     ),
-    *(
-        ("nccl/infiniband-unreachable", f"n1:79:79 [0] transport/net_ib/connect.cc:901 NCCL WARN {words}")
-        for words in (
-            "NET/IB: Got completion from peer 10.2.0.7<51002> with status=IBV_WC_WR_FLUSH_ERR(5) opcode="
-            "IBV_WC_RECV(128) vendor_err=249 (Recv) hca mlx5_3",
-            "NET/IB : Remote IB device is incompatible with the local [0]mlx5_0:1/RoCE. Try selecting NICs of only one "
-            "link type using NCCL_IB_HCA",
-            "NET/IB : Attempted to merge incompatible devices: [0]mlx5_0:1/IB and [1]mlx5_1:1/RoCE. Try selecting NICs "
-            "of only one link type using NCCL_IB_HCA",
-            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr state INIT, next state "
-            "RTR, local GID index 3, local GID ::ffff:10.2.0.7, remote GID ::ffff:10.2.4.9",
-            "Call to ibv_modify_qp failed with error Network is unreachable",
-        )
+    (
+        "nccl/infiniband-unreachable",
+        "n1:79:79 [0] transport/net_ib/p2p.cc:612 NCCL WARN NET/IB: Got completion from peer 10.2.0.7<51002> with "
+        "status=IBV_WC_WR_FLUSH_ERR(5) opcode=IBV_WC_RECV(128) vendor_err=249 (Recv) hca mlx5_3",
     ),
     *(
         ("nccl/gpudirect", f"n1:79:79 [0] transport/net_ib/common.cc:88 NCCL WARN NET/IB : mlx5_1:1 {words}")
@@ -166,12 +175,6 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
             "Got async event : local access violation work queue error",
             "async fatal event on QP (0x7f00) qpn=77 handle=1 state=4 sq_psn=1: local work queue catastrophic error",
         )
-    ),
-    ("nccl/interface-not-found", "n1:79:79 [0] transport/net_socket.cc:60 NCCL WARN NET/Socket : no interface found"),
-    ("nccl/topo-file-bad", "n1:79:79 [0] graph/xml.cc:330 NCCL WARN XML Topology has wrong version 2, 1 needed"),
-    (
-        "nccl/topo-file-bad",
-        "n1:79:79 [0] graph/xml.cc:1257 NCCL WARN Could not open XML graph file /g : No such file",
     ),
     (
         "nccl/init-failed",
