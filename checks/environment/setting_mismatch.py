@@ -33,7 +33,6 @@ environment/version-mismatch, gloo/interface-not-found, gloo/init-failed, nccl/i
 
 import re
 from collections.abc import Iterator
-from shlex import quote
 
 from distdoctor.check_api import (
     DEPRECATED_VARIABLES,
@@ -185,17 +184,8 @@ def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Itera
         values = {value(node, name): None for node in cluster.nodes if apart.values.get(node.name, "") == wanted}
         meant = next(iter(values), None) if wanted is not None or len(values) == 1 else None
         nodes = [node for node in cluster.nodes if apart.values.get(node.name, wanted) != wanted]
-        of_files = [node for node in nodes if meant is None and node.where_set(name)]
-        yield from (in_file(node, name, option) for node in of_files)
-        if others := [node for node in nodes if node not in of_files]:
-            text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
-            yield Fix.on(others, text, option, env={name: meant})
-
-
-def in_file(node: Node, name: str, option: int) -> Fix:
-    """What NCCL reads of a file cannot be unset in the environment."""
-    file = node.where_set(name)
-    return Fix.on(node, f"Remove {name} from {file}.", option, commands=(f"sed -i '/^{name}=/d' {quote(file)}",))
+        text = f"Unset {name} on every node." if meant is None else f"Set {name} to {meant} on every node."
+        yield Fix.on(nodes, text, option, env={name: meant})
 
 
 def fewer(cluster: Cluster, apart: Disagreement[str | None]) -> Iterator[Fix]:

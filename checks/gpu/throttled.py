@@ -65,7 +65,7 @@ def limited(node: Node, watts: int, usual: int, devices: list[gpus.Device]) -> F
         [node],
         f"{which} on {node.name} may take {watts} W; others of that model may take {usual} W.",
         evidence=[f"{node.name}: GPU {d.index}, {d.name}: power limit {watts} W" for d in devices],
-        fixes=[Fix.on(node, "Give it that limit, as root.", commands=(f"nvidia-smi -i {numbers} -pl {usual}",))],
+        fixes=[Fix.on(node, "Give it that limit.", commands=(f"nvidia-smi -i {numbers} -pl {usual}",))],
     )
 
 

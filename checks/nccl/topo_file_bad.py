@@ -51,7 +51,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if file is None or not file.refused or not plans_nccl_group(node):
             continue
         fixes = []
-        if file.variable and not node.where_set("NCCL_TOPO_FILE"):
+        if file.variable:
             fixes.append(Fix.on(node, "Let NCCL look at the machine itself.", env={"NCCL_TOPO_FILE": None}))
         mend = f"Mend {file.path}, or take the file of this machine's image."
         fixes.append(Fix.on(node, mend, option=len(fixes) + 1))

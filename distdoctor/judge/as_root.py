@@ -11,7 +11,9 @@ from distdoctor.model.findings import Fix
 ROOT = "root"
 NEEDS_ROOT = re.compile(
     r"^(?:ip (?:-\d )?(?:address|link|neighbour|route|rule) (?:add|del|flush|replace|set)|sysctl -w|nft |ip6?tables|"
-    r"firewall-cmd|u?mount|chmod \S+ /(?:etc|dev)/|timedatectl set|chronyc|apt-get install)|>>? ?/etc/"
+    r"firewall-cmd|u?mount|chmod \S+ /(?:etc|dev)/|timedatectl set|chronyc|apt-get install|modprobe |"
+    r"systemctl (?:enable|start|stop|restart)|sed -i \S+ /etc/|"
+    r"nvidia-smi (?:-i \S+ )?(?:-pl|-pm|-c|-mig|--gpu-reset)\b)|>>? ?/etc/"
 )
 
 

@@ -12,6 +12,7 @@ from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
 from distdoctor.judge.other_nodes import with_exclusion
+from distdoctor.judge.set_in_files import with_files
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import HostCall
 from distdoctor.model.findings import NO_GLOO, SEVERITIES, Finding, Severity, capped
@@ -116,7 +117,7 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         matters=matters,
         incomplete=check.incomplete,
         restart=finding.restart or check.restart,
-        fixes=tuple(with_root(fix, cluster) for fix in finding.fixes),
+        fixes=tuple(with_root(one, cluster) for fix in finding.fixes for one in with_files(fix, cluster)),
     )
 
 
