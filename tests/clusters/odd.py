@@ -202,7 +202,6 @@ CLUSTERS: dict[str, tuple[NodeFacts, ...]] = {
     "one host name twice": duplicate_hostnames(),
     "second on one host joined": second_on_one_host_failed_to_bind(),
     "GPUs": eight_gpus(),
-    "GPUs, one mask per rank": gpu_masks(),
     "many ranks without a GPU": cpu_job_with_many_ranks(),
     "agent store": hosted_by_torchrun(),
     "until network": until_network(),

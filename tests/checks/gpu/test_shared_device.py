@@ -54,7 +54,7 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("parts of two GPUs", lambda: parts(2)),
-    LookAlike("one mask per rank", gpu_masks),
+    LookAlike("one mask per rank", gpu_masks, "gpu/one-visible-per-rank"),
 ]
 
 test_found = found(CHECK, ROWS)
