@@ -13,7 +13,8 @@ multiplies two small matrices on each GPU, and no other of its findings says why
 
 Fix
 ---
-On all: unset LD_LIBRARY_PATH, and try again. On one: leave it out, reset it, look for its Xid in dmesg.
+On all: take the folders of CUDA out of LD_LIBRARY_PATH, and try again. On one: leave it out, reset it, look for its Xid
+in dmesg.
 
 When it is harmless
 -------------------
@@ -41,6 +42,8 @@ LOG = (
 TOLD = ("busy or unavailable", "out of memory", "no kernel image", "invalid device function", "uncorrectable")
 """Words of errors that other checks tell."""
 PATH = "LD_LIBRARY_PATH"
+OF_CUDA = ("cuda", "cublas", "cudnn", "nvidia", "hpc_sdk")
+"""In the names of folders with libraries of CUDA's."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -62,9 +65,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def of_all(node: Node) -> Fix:
-    if path := node.variables.get(PATH):
+    parts = [part for part in node.variables.get(PATH, "").split(":") if part]
+    rest = [part for part in parts if not any(word in part.lower() for word in OF_CUDA)]
+    if len(rest) < len(parts):
         text = "Let torch load the CUDA libraries that it was installed with, and no others before them."
-        return Fix.on(node, f"{text} {PATH} is now {path}.", env={PATH: None})
+        return Fix.on(node, f"{text} {PATH} is now {':'.join(parts)}.", env={PATH: ":".join(rest) or None})
     return Fix.on(
         node,
         "In the job's own environment, see which CUDA libraries are loaded, and install torch anew where they are none "

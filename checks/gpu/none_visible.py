@@ -274,8 +274,9 @@ def rung(node: Node) -> tuple[str, Fix]:
     if driver.devices and all(device.mig for device in driver.devices):
         return "its GPUs are cut up (MIG is on), and no part is given to the job", Fix.on(
             node,
-            "Make MIG's instances and give one to each job, or turn MIG off where the job takes whole GPUs.",
-            commands=("nvidia-smi -L", "nvidia-smi -mig 0"),
+            "Make MIG's instances (nvidia-smi mig -cgi ... -C) and give one to each job; or, where the job takes whole "
+            "GPUs and nobody uses parts, turn MIG off (nvidia-smi -mig 0). What there is:",
+            commands=("nvidia-smi -L",),
         )
     if any(re.search(MPS, text) for text in said):
         return TOLD_MPS, Fix.on(node, FIX_MPS)

@@ -27,14 +27,19 @@ nccl/rdma-device-missing, nccl/infiniband-link
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, rdma, together
 
 SEVERITY = "warn"
 MATTERS = "data between nodes goes over TCP, much slower"
 PREVENTS = "nccl group formed"
-SOCKET = "Socket"
-FIX = (
+SOCKET, OWN = "Socket", "IB"
+LIBRARY = "libibverbs"
+FIX_LIBRARY = (
     "Install rdma-core (Debian: libibverbs1, ibverbs-providers) in the job's image; ibv_devinfo shows what it can use."
+)
+FIX_LOOK = (
+    "See in the job's own environment what a program can use of these ports, and with NCCL_DEBUG=INFO "
+    "NCCL_DEBUG_SUBSYS=INIT,NET what NCCL tried before it took sockets."
 )
 
 
@@ -49,8 +54,22 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             f"NCCL on {names_of(found)} uses TCP sockets, and not the RDMA ports that are active there.",
             severity="fail" if others else "warn",
             evidence=[line for node in found for line in evidence(node)],
-            fixes=[Fix.on(found, FIX, commands=("ibv_devinfo",))],
+            fixes=remedies(found, {name for node in others for name in said[node]}),
         )
+
+
+def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
+    """What NCCL itself, or the other nodes, say is missing; else how to see it."""
+    plugins = sorted(elsewhere - {OWN})
+    if plugins:
+        text = f"Give {names_of(nodes)} the network plugin of the other nodes, {together(plugins)}: its library on "
+        yield Fix.on(nodes, f"{text}LD_LIBRARY_PATH, and NCCL_NET_PLUGIN as it is there.")
+        return
+    without = [node for node in nodes if any(LIBRARY in note for note in notes(node))]
+    if without:
+        yield Fix.on(without, FIX_LIBRARY, commands=("ibv_devinfo",))
+    if rest := [node for node in nodes if node not in without]:
+        yield Fix.on(rest, FIX_LOOK, commands=("ibv_devinfo",))
 
 
 def networks(node: Node) -> set[str]:
@@ -58,7 +77,11 @@ def networks(node: Node) -> set[str]:
     return {rank.nccl.network for rank in node.facts.ranks if rank.nccl is not None and rank.nccl.network}
 
 
+def notes(node: Node) -> list[str]:
+    """What its NCCL noted of networks that it could not take."""
+    return list(dict.fromkeys(note for rank in node.facts.ranks if rank.nccl is not None for note in rank.nccl.notes))
+
+
 def evidence(node: Node) -> list[str]:
-    notes = dict.fromkeys(note for rank in node.facts.ranks if rank.nccl is not None for note in rank.nccl.notes)
     ports = f"{node.name}: active: {rdma.ports_said(rdma.active_ports(node))}; NCCL: Using network {SOCKET}"
-    return [ports, *(f"{node.name}: NCCL: {note}" for note in list(notes)[:2])]
+    return [ports, *(f"{node.name}: NCCL: {note}" for note in notes(node)[:2])]

@@ -34,6 +34,19 @@ CURES = [
         lambda: tuple(with_variables(node, **{PATH: "/opt/cuda-11.7/lib64"}) for node in one(gpus=NO_CUBLAS)),
         on_each(("host0",), {"env": {PATH: None}}),
     ),
+    Cure(
+        "what has nothing of CUDA's stays",
+        lambda: tuple(
+            with_variables(node, **{PATH: "/opt/mpi/lib:/usr/local/cuda/lib64:/opt/amazon/efa/lib"})
+            for node in one(gpus=NO_CUBLAS)
+        ),
+        on_each(("host0",), {"env": {PATH: "/opt/mpi/lib:/opt/amazon/efa/lib"}}),
+    ),
+    Cure(
+        "nothing of CUDA's is on it",
+        lambda: tuple(with_variables(node, **{PATH: "/opt/mpi/lib"}) for node in one(gpus=NO_CUBLAS)),
+        on_each(("host0",), {"commands": ("python -m torch.utils.collect_env",)}),
+    ),
 ]
 
 test_found = found(CHECK, ROWS)

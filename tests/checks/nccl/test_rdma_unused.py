@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import NcclLog, NodeFacts
-from tests.checks.row import BOTH, LookAlike, Row, found, left_alone
+from tests.checks.row import BOTH, LookAlike, Row, found, left_alone, root
 from tests.clusters.rdma_nodes import several
 from tests.facts_builder import failing
 
@@ -39,3 +39,19 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def remedy(*nodes: NodeFacts) -> str:
+    return root(*nodes).fixes[0].text
+
+
+def test_the_fix_is_for_what_was_said_to_be_missing() -> None:
+    assert "rdma-core" in remedy(*said("Socket", "Socket"))
+    silent = [
+        replace(one, ranks=tuple(replace(rank, nccl=NcclLog(network="Socket")) for rank in one.ranks))
+        for one in said("Socket", "Socket")
+    ]
+    assert "rdma-core" not in remedy(*silent) and "NCCL_DEBUG_SUBSYS=INIT,NET" in remedy(*silent)
+    assert "the network plugin of the other nodes, AWS Libfabric" in remedy(
+        *said("AWS Libfabric", "Socket", "AWS Libfabric", fails=True)
+    )
