@@ -39,7 +39,7 @@ def loaded_by(code: str, tmp_path: Path) -> str:
         pytest.skip("no C compiler")
     library = tmp_path / "libnccl.so.2"
     source = f"int ncclGetVersion(int *version) {{ {code} }}"
-    command = [COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-Wl,-soname,libnccl.so.2"]
+    command = [COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", str(library), "-Wl,-soname,libnccl.so.2"]
     subprocess.run(command, input=source, text=True, check=True)
     return asked(f"import ctypes; ctypes.CDLL({str(library)!r})")
 

@@ -214,7 +214,7 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
 
 
-def severities(facts: Facts) -> dict[str, str]:
+def severities(facts: Facts) -> dict[str, str | None]:
     return {one.check: one.severity for one in judged(*facts).roots}
 
 
