@@ -86,6 +86,7 @@ LOG = (
 PREVENTS = "store hosted"
 LOOKS_AT = ("network.master", "everyone")
 FOLLOWS = (
+    "host/lo-down",
     "environment/invalid-variable",
     "environment/missing-variable",
     "environment/duplicate-node-rank",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from distdoctor.check_api.packet_filter import suspect
 from distdoctor.check_api.routes import lookup
-from distdoctor.knowledge.interfaces import is_virtual
-from distdoctor.model.addresses import in_network, is_loopback, parse_address
+from distdoctor.knowledge.interfaces import is_bridge, is_virtual
+from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
 
@@ -20,7 +20,8 @@ class DuplicateAddress:
     address: str
     owners: tuple[Node, ...]
     spare: tuple[Node, ...] = ()
-    """Those of several owners that are reached at another address of their own, or have this one on loopback."""
+    """Those of several owners that are reached at another address of their own, or have this one beside their network
+    (on loopback, as a /32 of another interface)."""
     seen_by: tuple[Node, ...] = ()
     """With one owner: the nodes for which another host answered."""
     mac: str = ""
@@ -73,14 +74,15 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
     for node in cluster.nodes:
         for address in _shared(node):
             owners.setdefault(address, {}).setdefault(node.host, node)
+    beside = {node: tuple(_beside_its_network(node)) for node in cluster.nodes}
     for node in cluster.nodes:
-        for address in _on_loopback(node):
+        for address in beside[node]:
             # As a service's it is there on purpose; but not where another node itself is reached at it.
             if any(peer.reached_at == address for host, peer in owners.get(address, {}).items() if host != node.host):
                 owners[address][node.host] = node
     for address, by_host in owners.items():
         nodes = tuple(by_host.values())
-        spare = tuple(node for node in nodes if node.reached_at != address or address in _on_loopback(node))
+        spare = tuple(node for node in nodes if node.reached_at != address or address in beside.get(node, ()))
         if len(nodes) > 1 and len(spare) < len(nodes):
             yield DuplicateAddress(address, nodes, spare)
 
@@ -103,10 +105,18 @@ def _shared(node: Node) -> Iterator[str]:
                 yield address
 
 
-def _on_loopback(node: Node) -> Iterator[str]:
-    """The addresses on a node's loopback that are none of loopback's own."""
+def _beside_its_network(node: Node) -> Iterator[str]:
+    """The addresses of a node that lie in no network which it shares with others, but for loopback's own, and those of
+    bridges for containers, which are the same on every host: what the node sends to them stays on the node."""
     for interface in node.interfaces:
-        yield from (a for a in interface.addresses if interface.loopback and not is_loopback(a))
+        if not interface.loopback and (not interface.up or is_bridge(interface.name)):
+            continue
+        for number, address in enumerate(interface.addresses):
+            parsed = parse_address(address)
+            if parsed is None or parsed.is_loopback or parsed.is_link_local:
+                continue
+            if interface.loopback or interface.prefix_lengths[number : number + 1] == (parsed.max_prefixlen,):
+                yield address
 
 
 def _of_strangers(cluster: Cluster) -> Iterator[DuplicateAddress]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
 
 from distdoctor.check_api.fixes import open_firewall_fix
 from distdoctor.check_api.nodes import missing_node_ranks, missing_ranks, store_host
+from distdoctor.check_api.packet_filter import forwarding_rules
 from distdoctor.check_api.routes import networks
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.cluster import Cluster, Node
@@ -14,6 +16,7 @@ from distdoctor.model.facts import ShutPort
 from distdoctor.model.findings import Finding
 
 SHOWN = 8
+_REDIRECT = re.compile(r"\bredirect to :", re.IGNORECASE)
 """How many of those who did not come are told by name."""
 
 
@@ -63,13 +66,18 @@ def _absent(cluster: Cluster, zero: Node) -> list[str]:
 
 
 def _shutting(zero: Node) -> list[ShutPort]:
-    """The chains that shut MASTER_PORT on every address at which it is looked for."""
+    """The chains that shut MASTER_PORT on every address at which it is looked for; or the rules that send what comes to
+    it to another port, where nobody listens, as a TCP reset says."""
     addresses = zero.master_addresses or ((zero.reached_at,) if zero.reached_at else ())
     parsed = [number for at in addresses if (number := parse_address(at)) is not None and not number.is_loopback]
     versions = {number.version for number in parsed} or {4, 6}
     rules = zero.network.firewall.shut if zero.network.firewall else ()
     found = [one for one in rules if one.port == zero.plan.master_port and one.version in versions]
-    return found if {one.version for one in found} == versions else []
+    if {one.version for one in found} == versions:
+        return found
+    port, redirecting = zero.plan.master_port, forwarding_rules(zero, zero.plan.master_port)
+    elsewhere = bool(redirecting) and all(_REDIRECT.search(rule) for rule in redirecting)
+    return [ShutPort(port, 4, "reset", rule) for rule in redirecting] if elsewhere and versions == {4} else []
 
 
 def _neighbourhood(zero: Node) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ from distdoctor.knowledge.packet_filter import blocks, concerns, lets_through
 from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import FirewallChain
+from distdoctor.model.facts import Firewall, FirewallChain
 
 Suspect = Literal["from", "to", "either"]
+_SOURCE = re.compile(r"(?:\bsnat (?:ip6? )?to|--to-source) ([\da-fA-F.:]+)")
 _ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)", re.IGNORECASE)
 
 
@@ -23,12 +24,11 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
 
     The way back counts too: a filter on the target's way out drops its replies. None: a node whose facts are not here.
     """
-    source_rules = source.network.firewall if source else None
-    target_rules = target.network.firewall if target else None
+    source_rules, target_rules = _told(source), _told(target)
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
-    into, out = into and not let_in, out and not let_out
+    into, out = into and not let_in, out and (not let_out or _from_elsewhere(source_rules, port))
     if into or out:
         return "either" if into and out else "to" if into else "from"
     reply_out, reply_in = blocks(target_rules, "output", port, "sport"), blocks(source_rules, "input", port, "sport")
@@ -38,6 +38,35 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     if out is False and into is None:
         return "to"
     return "either"
+
+
+def _told(node: Node | None) -> Firewall | None:
+    """The packet filter of a node, without its rules that only make what it sends come from an address of its own."""
+    rules = node.network.firewall if node is not None else None
+    if node is None or rules is None:
+        return None
+    own = {a for one in node.interfaces if not one.loopback for a in one.addresses}
+    chains = (
+        replace(chain, blocking_rules=tuple(rule for rule in chain.blocking_rules if _source(rule) not in own))
+        for chain in rules.chains
+    )
+    return replace(rules, chains=tuple(chains))
+
+
+def _source(rule: str) -> str:
+    """The address that a rule makes packets come from; empty where it does nothing of the kind."""
+    found = _SOURCE.search(rule)
+    return found[1] if found is not None else ""
+
+
+def _from_elsewhere(rules: Firewall | None, port: int) -> bool:
+    """Whether a rule makes what goes to the port come from another address: answers need not find back to that,
+    though the packet filter lets all through."""
+    chains = rules.chains if rules is not None else ()
+    its = (
+        replace(chain, policy="accept", blocking_rules=tuple(filter(_source, chain.blocking_rules))) for chain in chains
+    )
+    return any(chain.hook == "output" and concerns(chain, port) for chain in its)
 
 
 def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:

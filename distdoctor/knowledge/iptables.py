@@ -26,12 +26,13 @@ def parse_iptables(text: str, tool: Literal["iptables", "ip6tables"]) -> tuple[F
     family = "ip" if tool == "iptables" else "ip6"
     found: list[FirewallChain] = []
     for table, policies, rules in iptables_tables(text):
-        if table not in ("filter", "raw", "mangle"):
+        if table not in ("filter", "raw", "mangle", "nat"):
             continue
         for chain, policy in policies.items():
             if chain not in _BUILT_IN:
                 continue
-            blocking = tuple(_iptables_ending(chain, rules, policies, _blocks))
+            blocks = _translates if table == "nat" else _blocks
+            blocking = tuple(rule for rule in _iptables_ending(chain, rules, policies, blocks) if _for_us(chain, rule))
             if blocking or policy == "DROP":
                 hook = _BUILT_IN[chain]
                 limited = tuple(_iptables_ending(chain, rules, policies, _limits))
@@ -112,6 +113,21 @@ def _iptables_ending(
 
 def _blocks(target: str, rule: str) -> bool:
     return target in ("DROP", "REJECT")
+
+
+def _translates(target: str, rule: str) -> bool:
+    """What nft's rules of the same kinds do: see there."""
+    return target in ("DNAT", "REDIRECT", "SNAT")
+
+
+def _for_us(chain: str, rule: str) -> bool:
+    """Whether a rule that translates is one for a port of this host, or for what it sends to others; true of others."""
+    if not re.search(r"-j (?:DNAT|REDIRECT|SNAT)\b", rule):
+        return True
+    if chain == "POSTROUTING":
+        return not re.search(r"(?:^|\s)-[si] ", rule)
+    own = chain == "OUTPUT" and re.search(r"--dst-type LOCAL|-d 127\.", rule) is not None
+    return re.search(r"--dports? \d", rule) is not None and not own
 
 
 def _limits(target: str, rule: str) -> bool:

@@ -79,7 +79,7 @@ def _met_by(
         place, hook = (chain["family"], chain["table"]), chain.get("hook")
         if hook not in (IN if packet.way == "in" else OUT) or place in but or place in asleep:
             continue
-        if chain["family"] not in (*VERSIONS[version], "netdev"):
+        if chain["family"] not in (*VERSIONS[version], "netdev", "bridge"):
             continue
         if chain["type"] == "nat" and (packet.reply or hook not in ("prerouting", "output")):
             continue  # the source only is translated there, or it is not asked

@@ -22,11 +22,15 @@ _HOOKS: dict[str, FilterHook] = {
 IN = tuple(hook for hook, way in _HOOKS.items() if way == "input")
 """The hooks on the way into this host."""
 OUT = tuple(hook for hook, way in _HOOKS.items() if way == "output")
-_FAMILIES = ("ip", "ip6", "inet", "netdev")
+_FAMILIES = ("ip", "ip6", "inet", "netdev", "bridge")
+"""Those of TCP over IP. Of bridge: where this host's own interface is a port of a bridge of its own."""
 _OPERATORS = {"==": "", "in": ""}
 _ARITHMETIC = frozenset(("&", "|", "^", "<<", ">>"))
 _ELSEWHERE = ("dnat", "redirect")
+_TRANSLATED = (*_ELSEWHERE, "snat")
 _FOR_A_PORT = re.compile(r"\bdports?\s+[\d{]")
+_OF_OTHERS = re.compile(r"\bsaddr\b|\biif(?:name)?\b")
+"""Of a rule on the way out: it is for what is forwarded, as a network's of containers."""
 _LIMIT = re.compile(r"\b(?:limit rate|ct count) (?!over)")
 _OTHER_PROTOCOLS = {"udp", "icmp", "icmpv6", "ipv6-icmp", "igmp", "sctp", "udplite", 1, 2, 17, 58}
 
@@ -64,9 +68,18 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
         policy, rules = chain.get("policy", "accept"), tables[family, table]
         if chain["type"] == "filter":
             blocking = tuple(rules.ending(name, ("drop", "reject")))
-        elif chain["type"] == "nat" and chain["hook"] == "prerouting":
-            # To another host or port: who listens on this one gets nothing. A rule for all ports is a proxy's.
-            blocking = tuple(rule for rule in rules.ending(name, _ELSEWHERE) if _FOR_A_PORT.search(rule))
+        elif chain["type"] == "nat" and chain["hook"] in ("prerouting", "output"):
+            # To another host or port: who listens on this one gets nothing. A rule for all ports is a proxy's. On the
+            # way out one for addresses of this host (fib daddr type local) keeps it from no other.
+            here = chain["hook"] == "output"
+            blocking = tuple(
+                rule
+                for rule in rules.ending(name, _ELSEWHERE)
+                if _FOR_A_PORT.search(rule) and not (here and re.search(r"\bfib\b|\bdaddr 127\.", rule))
+            )
+        elif chain["type"] == "nat" and chain["hook"] == "postrouting":
+            # From another address: answers may not find back to it. masquerade takes one of the way's own interface.
+            blocking = tuple(rule for rule in rules.ending(name, ("snat",)) if not _OF_OTHERS.search(rule))
         else:
             continue
         if blocking or policy == "drop":
@@ -137,7 +150,7 @@ class NftTable:
                 found.append("drop")
             elif "reject" in part or part.get("xt", {}).get("name") in ("REJECT", "DROP"):
                 found.append("reject")
-            elif end := next((end for end in _ELSEWHERE if end in part or _target(part) == end.upper()), None):
+            elif end := next((end for end in _TRANSLATED if end in part or _target(part) == end.upper()), None):
                 found.append(end)
             elif "jump" in part or "goto" in part:
                 found.append(str((part.get("jump") or part["goto"])["target"]))
@@ -172,7 +185,7 @@ class NftTable:
             return f"reject{how}"
         if kind == "ct count":
             return f"ct count {'over ' if value.get('inv') else ''}{value.get('val')}"
-        if kind in _ELSEWHERE:
+        if kind in _TRANSLATED:
             where = value if isinstance(value, dict) else {}
             port = f":{self.value(where['port'])}" if "port" in where else ""
             return f"{kind} to {self.value(where.get('addr', ''))}{port}"

@@ -70,7 +70,7 @@ def open_commands(
             continue
         for version in (4, 6):
             addresses = _of_version(peers, version)
-            if addresses and chain.family in ("inet", "netdev", "ip" if version == 4 else "ip6"):
+            if addresses and chain.family in ("inet", "netdev", "bridge", "ip" if version == 4 else "ip6"):
                 commands.append(_command(chain, addresses, version, port, way))
     return tuple(dict.fromkeys(commands))
 

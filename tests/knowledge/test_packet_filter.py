@@ -239,6 +239,9 @@ RULESETS = {
     "forwarded": "table ip nat { chain docker { tcp dport 29500 dnat to 172.17.0.5:29500; }\n"
     "chain pre { type nat hook prerouting priority -100; fib daddr type local jump docker; } }",
     "redirected": "table ip n { chain p { type nat hook prerouting priority -100; tcp dport 29500 redirect to :1; } }",
+    "own": "table ip nat { chain out { type nat hook output priority -100; tcp dport 29500 dnat to 10.0.0.1; } }",
+    "source": "table ip n { chain post { type nat hook postrouting priority 1; ip daddr 10.0.0.2 snat to 10.0.0.1; } }",
+    "bridge": "table bridge f { chain in { type filter hook input priority 0; tcp dport 29500 drop; } }",
     "ip6": "table ip6 f { chain in { type filter hook input priority 0; policy drop; } }",
     "output": "table inet f { chain out { type filter hook output priority 0; tcp dport != 22 drop; } }",
 }
@@ -248,7 +251,10 @@ HARMLESS = {
     "nat": "table ip nat { chain pre { type nat hook prerouting priority -100; } }",
     "sidecar": "table ip m { chain pre { type nat hook prerouting priority -100; tcp dport != 1 redirect to :1; } }",
     "out": "table ip nat { chain post { type nat hook postrouting priority 100; masquerade; } }",
-    "own": "table ip nat { chain out { type nat hook output priority -100; tcp dport 29500 dnat to 10.0.0.1; } }",
+    "own service": "table ip nat { chain docker { tcp dport 29500 dnat to 172.17.0.5:29500; }\n"
+    "chain out { type nat hook output priority -100; ip daddr != 127.0.0.0/8 fib daddr type local jump docker; } }",
+    "containers": "table ip nat { chain post { type nat hook postrouting priority 100; "
+    "ip saddr 172.17.0.0/16 snat to 10.0.0.1; } }",
     "forward": "table inet f { chain through { type filter hook forward priority 0; policy drop; } }",
     "accepts": "table inet f { chain in { type filter hook input priority 0; tcp dport 29500 accept; } }",
     "unused": "table inet f { chain extra { drop; }\nchain in { type filter hook input priority 0; } }",
@@ -315,6 +321,24 @@ def test_rules_of_iptables_nft_are_seen_by_nft() -> None:
     (one,) = chains
     assert (one.table, one.name, blocks(Firewall(True, chains=chains), "input", 29500)) == ("filter", "INPUT", True)
     assert blocks(Firewall(True, chains=chains), "input", 29501) is False
+
+
+@pytest.mark.parametrize(
+    ("rule", "hook"),
+    [
+        ("PREROUTING -p tcp -m tcp --dport 29500 -j DNAT --to-destination 172.17.0.5:29500", "input"),
+        ("OUTPUT -d 10.0.0.2/32 -p tcp -m tcp --dport 29500 -j REDIRECT --to-ports 1", "output"),
+        ("POSTROUTING -o eth0 -p tcp -j SNAT --to-source 10.0.0.1", "output"),
+        ("PREROUTING -p tcp -j REDIRECT --to-ports 15001", None),
+        ("OUTPUT -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 29500 -j DNAT --to-destination 172.17.0.5", None),
+        ("POSTROUTING -s 172.17.0.0/16 -j SNAT --to-source 10.0.0.1", None),
+        ("POSTROUTING -o eth0 -j MASQUERADE", None),
+    ],
+)
+def test_what_iptables_sends_elsewhere_is_told(rule: str, hook: str | None) -> None:
+    heads = "".join(f":{name} ACCEPT [0:0]\n" for name in ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"))
+    found = parse_iptables(f"*nat\n{heads}-A {rule}\nCOMMIT\n", "iptables")
+    assert [one.hook for one in found] == ([hook] if hook else [])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root itself may load what iptables-legacy needs")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distdoctor.model.facts import Bind
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy, with_host, with_plan
+from tests.facts_builder import healthy, outside, with_host, with_master, with_meeting, with_network, with_plan
 
 CHECK = "host/lo-down"
 
@@ -28,7 +29,18 @@ def alone(master: str = "127.0.0.1") -> Facts:
     return (with_plan(with_host(node, interfaces=ours), master_addr=master),)
 
 
+def never_set_up() -> Facts:
+    """One node in a network namespace whose loopback interface was never set up: 127.0.0.1 is no address of it."""
+    (node,) = healthy(1)
+    assert node.host is not None
+    ours = tuple(replace(one, up=False, addresses=()) if one.loopback else one for one in node.host.interfaces)
+    node = outside(with_master(with_host(node, interfaces=ours), "127.0.0.1"), "unreachable", errno=101)
+    bind = Bind(True, 29500)
+    return (with_meeting(with_network(node, bind=bind), hosted=True, expected=1),)
+
+
 ROWS = [
+    Row("never set up, and the store is to be at 127.0.0.1", never_set_up, ("host0",)),
     Row("no address, one node", alone, ("host0",), together=True),
     Row("of node 1", lambda: loopback(1), ("host1",), together=True),
     Row("of node 0 with one rank", lambda: loopback(0, nproc=1), ("host0",), together=True),

@@ -98,6 +98,16 @@ def on_loopback(address: str = "10.77.0.10") -> Facts:
     return waited_in_vain(a), with_network(outside(b, "refused"), master_is_own=True, primary=itself)
 
 
+def on_every_node() -> Facts:
+    """Each node has a service's address on a bridge of kube-proxy's."""
+    facts = []
+    for one in healthy(2):
+        assert one.host is not None
+        service = Interface("kube-ipvs0", ("10.96.0.77",), (32,), mtu=1500)
+        facts.append(with_host(one, interfaces=(*one.host.interfaces, service)))
+    return tuple(facts)
+
+
 def in_a_container(number: int) -> tuple[Interface, ...]:
     return (Interface("eth0", (f"172.17.0.{number}",), (16,), mtu=1500),)
 
@@ -128,6 +138,9 @@ ROWS = [
 ]
 
 ROWS += [
+    # What host2 sends to it stays on host2, and others reach the one or the other.
+    Row("another's address without a network", lambda: also("10.77.0.11", length=32), ("host2",), together=True),
+    Row("on a macvlan", lambda: also("10.77.0.11", length=32, interface="mv0"), ("host2",), together=True),
     Row("one card", one_card, ("host0", "host1"), blame="one-of", together=True),
     Row("one card, of three", one_card_of_three, ("host1", "host2"), blame="one-of", together=True),
     Row("written by hand", by_hand, ("host1",), together=True),
@@ -148,7 +161,8 @@ LOOK_ALIKES = [
     LookAlike(
         "a bridge for containers", lambda: also("10.77.0.11", interface="docker0", length=16), "network/wrong-interface"
     ),
-    LookAlike("a service's address", lambda: also("10.77.0.11", length=32), "network/wrong-interface"),
+    LookAlike("a service's address", lambda: also("10.77.0.99", length=32, interface="eth0")),
+    LookAlike("a service's address on every node", on_every_node),
     LookAlike("containers", containers, "network/wrong-interface"),
     LookAlike("its own card answered", lambda: stranger(Answered("10.77.0.10", MAC0, "eth0")), "network/port-refused"),
     LookAlike(

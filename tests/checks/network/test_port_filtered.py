@@ -20,6 +20,7 @@ from tests.clusters.master import own_rule, shut
 from tests.clusters.odd import firewalled
 from tests.clusters.routes import LAN, NO_FILTER, asleep, by_policy, masked, reverse_path, route, routed, two
 from tests.facts_builder import (
+    CLEAN,
     PORT,
     UNREAD,
     blocking,
@@ -136,6 +137,15 @@ def vpn_on_node_0() -> Facts:
     return routed(a, route(LAN), route("10.77.0.0/25", None, "tun0")), b
 
 
+def other_source(to: str, alone: bool = False) -> Facts:
+    """A rule of host1's makes what it sends come from this address; its filter lets all through."""
+    a, b = shut("no-answer", control="refused", rules=(f'oifname "eth0" snat to {to}',), at=1, hook="output")
+    assert b.network is not None and b.network.firewall is not None
+    passage = Passage("out", "0.0.0.0", "255.255.255.255", PORT)
+    b = with_network(b, firewall=replace(b.network.firewall, passages=(passage,)))
+    return (b,) if alone else (with_network(a, firewall=CLEAN), b)
+
+
 def let_in(first: str, last: str, port: int | None = PORT) -> Facts:
     """Node 0's filter has a policy of drop, and lets these addresses in."""
     a, b = shut("no-answer", control="no-answer", rules=("ct state invalid drop",))
@@ -174,6 +184,9 @@ def up(address: str = "10.77.0.10", gateway: bool = False) -> Facts:
 
 
 ROWS = [
+    Row("host1's rule gives another source", lambda: other_source("10.99.5.1"), ("host1",)),
+    Row("host1's rule gives another source, alone", lambda: other_source("10.99.5.1", True), ("host1",)),
+    Row("host1's rule gives its own address", lambda: other_source("10.77.0.11"), BOTH, blame="one-of"),
     Row("a host that is up and silent", up, ("node0",)),
     Row("dropped", lambda: shut("no-answer", control="refused", rules=DROP), ("host0",)),
     Row(
