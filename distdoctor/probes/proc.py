@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Iterator
 
 STOPPED = ("T", "t")
 """The states of a process that was stopped by a signal or by a tracer (proc(5))."""
-_LISTEN = "0A"
+_LISTEN, _SYN_SENT = "0A", "02"
 
 
 def process_state(pid: int) -> str | None:
@@ -40,8 +41,18 @@ def waited(pid: int) -> float:
 
 def listening(pid: int | str) -> list[tuple[str, int]]:
     """(address, port) of every TCP socket that process ``pid`` (or ``self``) listens on; [] where it cannot be read."""
+    return [endpoint(columns[1]) for columns in _sockets(pid, _LISTEN)]
+
+
+def unanswered(pid: int | str) -> list[tuple[str, int, int]]:
+    """(address, port, how often it was asked again) of every TCP connection that process ``pid`` (or ``self``) asked
+    for and that nobody has answered so far; [] where it cannot be read."""
+    return [(*endpoint(columns[2]), int(columns[6], 16)) for columns in _sockets(pid, _SYN_SENT)]
+
+
+def _sockets(pid: int | str, state: str) -> Iterator[list[str]]:
+    """The columns of /proc/net/tcp (proc(5)) of the TCP sockets of a process that are in this state."""
     mine = inodes(pid)
-    found = []
     for table in ("tcp", "tcp6"):
         try:
             with open(f"/proc/{pid}/net/{table}") as lines:
@@ -50,9 +61,8 @@ def listening(pid: int | str) -> list[tuple[str, int]]:
             continue
         for row in rows:
             columns = row.split()
-            if columns[3] == _LISTEN and columns[9] in mine:
-                found.append(endpoint(columns[1]))
-    return found
+            if columns[3] == state and columns[9] in mine:
+                yield columns
 
 
 def inodes(pid: int | str) -> set[str]:

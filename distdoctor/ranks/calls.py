@@ -9,7 +9,7 @@ from typing import Any
 
 from distdoctor.model.error_text import shortened
 from distdoctor.model.facts import RankStage
-from distdoctor.probes.proc import STOPPED, listening, process_state, waited
+from distdoctor.probes.proc import STOPPED, listening, process_state, unanswered, waited
 from distdoctor.probes.processor import throttled
 from distdoctor.ranks.supervisor import Child
 
@@ -21,6 +21,10 @@ STOPPED_SECONDS = 1.5
 """How long a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
 STARVED = 0.5
 """The part of a stage's whole time for which a rank that had no processor is one that failed for want of it."""
+SILENT_SECONDS, SILENT_TIMES = 8.0, 3
+"""How long gloo's connection to another rank may have no answer, and how often it was asked for again, until the stage
+is over: Linux asks again after 1, 3 and 7 s (since 6.5 first every second), and whoever is there answers the first, by
+its kernel alone. The links between the nodes were found good before."""
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -46,6 +50,8 @@ class RankCalls:
         self.entries: dict[int, RankStage] = {}
         self.troubled = False
         self.stopped_since: dict[int, float] = {}
+        self.silent: dict[int, str] = {}
+        """By the place of a rank the peer that gives it no answer."""
         self.waited = [waited(child.pid) if child.pid is not None else 0.0 for child in children]
         self.throttled = throttled()
 
@@ -82,6 +88,9 @@ class RankCalls:
             await self._tell()
             self._give_grace()
             self.stopped_since.clear()
+        if self._silent([calls[task] for task in pending]):
+            await self._tell()
+            self._give_grace()
         for task in done & pending:
             pending.discard(task)
             entry = self.entries[calls[task]] = self._ended(task, calls[task])
@@ -120,12 +129,25 @@ class RankCalls:
         if state is not None:
             detail["state"] = state
         because = "another rank failed" if self.abort.is_set() else "it did not return"
-        if state in STOPPED:
+        if place in self.silent:
+            because = f"it did not return: no answer from remote={self.silent[place]}"
+        elif state in STOPPED:
             because = "the process is stopped"
         elif starved := self._starved(place):
             detail.update(starved)
             because = f"it was kept waiting for a processor for {starved['starved']:.1f} s of them"
         return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
+
+    def _silent(self, places: Sequence[int]) -> bool:
+        """Whether a rank at one of these places has waited too long for a connection of gloo's. Noted for each."""
+        if self.op == "gloo" and not self.silent and time.monotonic() - self.started >= SILENT_SECONDS:
+            for place in places:
+                pid = self.children[place].pid
+                asked = unanswered(pid) if pid is not None else []
+                for at, port, times in asked:
+                    if times >= SILENT_TIMES:
+                        self.silent[place] = f"[{at}]:{port}"
+        return bool(self.silent)
 
     def _starved(self, place: int) -> dict[str, float]:
         """``starved``: for how many seconds the rank had no processor, where it had all the time and that was most of

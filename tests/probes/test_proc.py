@@ -15,7 +15,7 @@ import pytest
 from distdoctor.model.facts import Bind, NetworkFacts, encode
 from distdoctor.model.sanitize import encodable
 from distdoctor.probes import ports
-from distdoctor.probes.proc import process_state
+from distdoctor.probes.proc import process_state, unanswered
 from tests.helpers.namespaces import lines_of
 from tests.helpers.servers import unused_port
 
@@ -119,3 +119,21 @@ def test_the_names_of_mounts_may_be_any_bytes() -> None:
     )
     (line,) = lines_of(code, "--mount", "--pid", "--fork", tools=("mount",))
     assert line == "tmpfs proc"
+
+
+def test_a_connection_that_nobody_answers_is_told() -> None:
+    """A listener whose queue is full leaves the next request without an answer, as a filter that drops it does."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        port = server.getsockname()[1]
+        clients = [socket.socket() for _ in range(4)]
+        try:
+            for one in clients:
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", port))
+            waiting = unanswered(os.getpid())
+            assert waiting and {place[:2] for place in waiting} == {("127.0.0.1", port)}
+            assert len(waiting) < len(clients)
+            assert unanswered(1) == [] or os.geteuid() == 0
+        finally:
+            for one in clients:
+                one.close()

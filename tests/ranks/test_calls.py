@@ -82,3 +82,43 @@ def test_what_a_limit_of_the_control_group_keeps_it_waiting_counts_too(monkeypat
     monkeypatch.setattr(calls, "throttled", lambda: 7 + 0.9 * (time.monotonic() - began))
     entry = never_returns(monkeypatch, 0.0)
     assert entry.detail["starved"] >= 0.1 and "kept waiting for a processor" in (entry.error or "")
+
+
+def connecting(monkeypatch: pytest.MonkeyPatch, op: str, again: int) -> tuple[RankStage, float]:
+    """How a stage of 2 s ends for a rank whose connection was asked for ``again`` so often, and after how long."""
+    monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(calls, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(calls, "waited", lambda _pid: 0.0)
+    monkeypatch.setattr(calls, "unanswered", lambda _pid: [("10.77.0.10", 40123, again)])
+    told: list[float] = []
+
+    async def call(_op: str, **_arguments: Any) -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def trouble() -> None:
+        told.append(time.monotonic())
+
+    async def run() -> dict[int, RankStage]:
+        child = SimpleNamespace(pid=os.getpid(), call=call, kill=lambda: None)
+        return await RankCalls(op, [cast(Child, child)], 2.0, asyncio.Event(), trouble).run(lambda _place: {})
+
+    began = time.monotonic()
+    entry = asyncio.run(run())[0]
+    assert len(told) == ("no answer" in (entry.error or ""))
+    return entry, time.monotonic() - began
+
+
+def test_gloo_ends_once_a_connection_has_had_no_answer_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, seconds = connecting(monkeypatch, "gloo", 3)
+    assert "it did not return: no answer from remote=[10.77.0.10]:40123" in (entry.error or "") and seconds < 1.5
+
+
+@pytest.mark.parametrize(("op", "again"), [("gloo", 2), ("store", 3)])
+def test_a_connection_that_may_still_be_answered_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, op: str, again: int
+) -> None:
+    entry, seconds = connecting(monkeypatch, op, again)
+    assert "no answer" not in (entry.error or "") and seconds >= 2
