@@ -162,7 +162,7 @@ def to_peers(cluster: Cluster, edges: list[FailingLink], luck: str = "") -> Find
     targets = dict.fromkeys(edge.target.name for edge in edges)
     sources = [node for node in cluster.nodes if node.name in names]
     first = {edge.source: edge for edge in reversed(edges)}
-    found = {node: route_obstacle(node, edge.target, edge.link.address) for node, edge in first.items()}
+    found = {node: route_obstacle(node, edge.target, edge.link.address, edge.link.port) for node, edge in first.items()}
     return Finding.about(
         names,
         f"{together(names)} {'has' if len(names) == 1 else 'have'} no route to {together(targets)}.{luck}",

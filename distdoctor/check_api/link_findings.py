@@ -12,7 +12,7 @@ from distdoctor.check_api.nodes import gloo_dials
 from distdoctor.check_api.packet_filter import filter_evidence, suspect
 from distdoctor.check_api.rank_failures import by_luck, gloo_errors_name
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
-from distdoctor.check_api.routes import NO_ENTRY, RouteObstacle, lookup, route_obstacle
+from distdoctor.check_api.routes import NO_ENTRY, Packet, RouteObstacle, lookup, route_obstacle
 from distdoctor.check_api.text import some_of
 from distdoctor.knowledge.ruleset import FilterHook
 from distdoctor.model.addresses import is_loopback
@@ -59,16 +59,23 @@ def unanswered_below_ip(edges: Sequence[FailingLink]) -> bool:
 
     The kernel then says EHOSTUNREACH by itself, once it has asked three times, a second each (arp(7): mcast_solicit,
     retrans_time_ms; to the socket it looks like an ICMP message): no packet of TCP was sent, and no port or rule of one
-    is the matter.
+    is the matter. Not so where it answered the same node for that address, at the store's port: those packets took
+    another way.
     """
     return bool(edges) and all(
         edge.link.errno == EHOSTUNREACH
         and edge.link.seconds >= UNANSWERED
-        and (entry := lookup(edge.source, edge.link.address)) is not None
+        and not _answered_before(edge)
+        and (entry := lookup(edge.source, edge.link.address, Packet(target_port=edge.link.port))) is not None
         and entry is not NO_ENTRY
         and entry.gateway is None
         for edge in edges
     )
+
+
+def _answered_before(edge: FailingLink) -> bool:
+    contact = edge.source.network.contact
+    return contact is not None and contact.outcome == "open" and contact.address == edge.link.address
 
 
 def how_links_fail(edges: Sequence[FailingLink]) -> str:
@@ -110,7 +117,7 @@ def links_blocked_by_rules(edges: Sequence[FailingLink]) -> tuple[set[Node], lis
     known: set[Node] = set()
     unknown: list[FailingLink] = []
     for edge in edges[:MAX_LINKS_LISTED]:
-        found = route_obstacle(edge.source, edge.target, edge.link.address)
+        found = route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port)
         if found is not None:
             known.add(found.node)
             continue
@@ -191,7 +198,7 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
 
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
     """What the nodes' own routing tables say about those of these links about which they say something."""
-    tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address) for edge in edges}
+    tried = {edge: route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port) for edge in edges}
     return {edge: found for edge, found in tried.items() if found is not None}
 
 

@@ -198,9 +198,17 @@ def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None
         return None
     ports, (value, mask) = {"dport": packet.target_port, "sport": packet.source_port}, rule.mark
     for one in node.network.firewall.marks:
-        if one.version == rule.version and ports[one.side] == one.port and one.mark & mask == value:
+        if one.version == rule.version and _is_of(one, ports[one.side], node) and one.mark & mask == value:
             return one
     return None
+
+
+def _is_of(mark: PacketMark, port: int | None, node: Node) -> bool:
+    """Whether the mark is put on packets of that port: its own, or one of those that the kernel picks from, as it is
+    for these."""
+    picked = node.limits.port_range
+    own = mark.port == port
+    return own or (port is not None and picked is not None and mark.port in picked and picked[0] <= port <= picked[1])
 
 
 def _longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:

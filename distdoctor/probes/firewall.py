@@ -38,6 +38,8 @@ ASKING_SECONDS = 0.5
 IPTABLES: tuple[Literal["iptables", "ip6tables"], ...] = ("iptables", "ip6tables")
 
 
+Marking = Callable[[int], tuple[PacketMark, ...]]
+"""What one ruleset marks of packets to and from a port."""
 Shutting = Callable[[int], Iterable[ShutPort]]
 """What shuts a port, of one ruleset."""
 
@@ -59,7 +61,8 @@ UNREAD = Read("", lambda port: (), lambda version, packet: False)
 def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | None = None) -> Firewall:
     """The chains of this host that can block packets on their way in or out, where this user may read them, those that
     shut ``port``, what is open where they shut ports of ``picked``, the range that the kernel picks from, and the marks
-    of what goes to or comes from ``port``. ``interface``: the only one by which others are reached, where it is."""
+    of what goes to or comes from ``port`` and those of ``picked``. ``interface``: the only one by which others are
+    reached, where it is."""
     if os.geteuid() != 0:
         return Firewall(False, "only root may read the firewall's rules")
     chains: list[FirewallChain] = []
@@ -69,7 +72,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
         try:
             chains += parse_nft_json(ruleset)
             read += _of_nft(ruleset)
-            marks += _nft_marks(ruleset, port, interface)
+            marks += _marks(_nft_marks(ruleset, interface), port, picked, ruleset)
         except ValueError:
             pass
     for tool in IPTABLES:
@@ -77,7 +80,7 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
             try:
                 chains += parse_iptables(saved, tool)
                 read.append(_of_iptables(saved, tool))
-                marks += iptables_marks(saved, tool, port, interface)
+                marks += _marks(partial(iptables_marks, saved, tool, interface=interface), port, picked, saved)
             except ValueError:
                 pass
     if not read:
@@ -156,11 +159,26 @@ def _of_nft(ruleset: str) -> Iterator[Read]:
         yield UNREAD if saved is None else _of_iptables(saved, tool)
 
 
-def _nft_marks(ruleset: str, port: int, interface: str | None) -> tuple[PacketMark, ...]:
+def _marks(of: Marking, port: int, picked: tuple[int, int] | None, text: str) -> tuple[PacketMark, ...]:
+    """What is marked of packets to and from ``port``; and to and from the first and the last of ``picked``, where it is
+    the same of these and of one in their middle: then it is of all."""
+    if picked is None or len(text) > LONGEST:
+        return of(port)
+    first, middle, last = map(of, (picked[0], sum(picked) // 2, picked[1]))
+    alike = {*map(_kind, first)} & {*map(_kind, middle)} & {*map(_kind, last)}
+    return (*of(port), *(one for one in (*first, *last) if _kind(one) in alike))
+
+
+def _kind(one: PacketMark) -> tuple[str, int, int]:
+    return one.side, one.version, one.mark
+
+
+def _nft_marks(ruleset: str, interface: str | None) -> Marking:
     if not opaque(ruleset):
-        return nft_marks(ruleset, port, interface)
-    saved = [(tool, _said(f"{tool}-nft-save", "-t", "mangle")) for tool in IPTABLES]
-    return tuple(one for tool, text in saved if text is not None for one in iptables_marks(text, tool, port, interface))
+        return partial(nft_marks, ruleset, interface=interface)
+    told = [(tool, _said(f"{tool}-nft-save", "-t", "mangle")) for tool in IPTABLES]
+    saved = [(tool, text) for tool, text in told if text is not None]
+    return lambda port: tuple(one for tool, text in saved for one in iptables_marks(text, tool, port, interface))
 
 
 def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:

@@ -66,3 +66,12 @@ def test_marks_of_the_port(rules: str, told: list[str]) -> None:
     *marks, end = lines_of(f"RULES = {rules!r}\n{CODE}", "--net", tools=("nft", "iptables"))
     assert end == "end" and len(marks) == len(told), marks
     assert all(mark.startswith(its) for mark, its in zip(marks, told, strict=True)), marks
+
+
+def test_marks_of_all_ports_that_the_kernel_picks() -> None:
+    """Told of the first and the last of them; nothing where it is not the same of those in the middle."""
+    code = CODE.replace("None", "(32768, 60999)").replace("one.side,", "one.port, one.side,")
+    for ports, told in (("32768-60999", {"32768|dport|4|0x1", "60999|dport|4|0x1"}), ("{ 32768, 60999 }", set[str]())):
+        rules = nft(f"tcp dport {ports} meta mark set 1")
+        *marks, _ = lines_of(f"RULES = {rules!r}\n{code}", "--net", tools=("nft", "iptables"))
+        assert {mark.rpartition("|")[0] for mark in marks} == told

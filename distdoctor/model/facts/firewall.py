@@ -85,7 +85,8 @@ class Firewall:
     """Where it shuts ports of net.ipv4.ip_local_port_range for every other host (IPv4): the ranges of TCP ports that
     it does not shut. Empty where it shuts none of these, or where that is not known."""
     marks: tuple[PacketMark, ...] = ()
-    """What it marks of the packets to and from MASTER_PORT."""
+    """What it marks of the packets to and from MASTER_PORT; and to and from the first and the last port of
+    net.ipv4.ip_local_port_range, where it marks those of all ports between them so."""
     passages: tuple[Passage, ...] = ()
     """What it lets through for certain, though it has chains that can block; empty where it has none, or where that is
     not known."""

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Firewall, Link, MeshFacts, Passage
+from distdoctor.model.facts import Firewall, Link, MeshFacts, PacketMark, Passage
 from tests.checks.row import BOTH, THREE, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
+from tests.clusters.limits import limited
 from tests.clusters.links import across, cut, into, measured
-from tests.clusters.routes import LAN, NO_FILTER, by_hops, route, three
+from tests.clusters.routes import LAN, NO_FILTER, by_hops, by_policy, route, routed, three
 from tests.facts_builder import UNREAD, blocking, failing, healthy, judged, with_gpus, with_network
 
 CHECK = "mesh/peer-ports-blocked"
@@ -76,9 +77,41 @@ def apart(seconds: float = 3.1) -> Facts:
     )
 
 
+def unanswered_peer() -> Facts:
+    """host1 gets to the store of host0, and at other ports nobody answers, not even to ARP."""
+    a, b = blocked((1, 0), outcome="unreachable")
+    assert b.mesh is not None
+    bad = tuple(replace(one, errno=113, icmp=True, seconds=3.1) for one in b.mesh.bad)
+    return routed(a, route(LAN)), routed(replace(b, mesh=replace(b.mesh, bad=bad)), route(LAN))
+
+
+def by_mark() -> Facts:
+    """What host1 sends to ports that a kernel picks is marked, and goes to a gateway that is none by that."""
+    a, b = unanswered_peer()
+    rule = "nft chain ip m c: tcp dport 32768-60999 packet mark set 0x1"
+    marks = tuple(PacketMark(port, "dport", 4, 1, rule) for port in (32768, 60999))
+    b = with_network(limited(b, port_range=(32768, 60999)), firewall=Firewall(True, marks=marks))
+    return a, by_policy(b, "from all fwmark 0x1 lookup 100", route("0.0.0.0/0", "10.77.0.99"), mark=(1, 0xFFFFFFFF))
+
+
+def by_port() -> Facts:
+    """A rule of policy routing on host1 leads what goes to ports that a kernel picks to a gateway that is none."""
+    a, b = unanswered_peer()
+    ports = {"target_ports": (32768, 60999)}
+    return a, by_policy(b, "from all dport 32768-60999 lookup 100", route("0.0.0.0/0", "10.77.0.99"), **ports)
+
+
+def test_who_answered_at_the_port_of_the_store_answers_arp() -> None:
+    """Packets to other ports take another way, and no switch keeps the two apart."""
+    (one,) = judged(*unanswered_peer()).roots
+    assert "ARP" not in one.summary and not any("switch that joins" in fix.text for fix in one.fixes)
+
+
 LAST = ("host1", "host2")
 
 ROWS = [
+    Row("what goes to random ports is marked, and goes astray", by_mark, ("host1",), together=True),
+    Row("a rule for random ports leads astray", by_port, ("host1",), together=True),
     Row("node 0's filter lets host1 in", let_through, BOTH, blame="one-of", together=True),
     Row("a pair of 3, ARP unanswered", apart, ("host1", "host2"), blame="one-of", together=True),
     Row(
