@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from distdoctor.check_api.node_addresses import own_host_names
+from distdoctor.check_api.packet_filter import from_elsewhere
 from distdoctor.check_api.routes import lookup
 from distdoctor.check_api.text import some_of, together
 from distdoctor.knowledge.packet_filter import lets_through, open_commands, opening_port
@@ -116,7 +117,7 @@ def open_firewall_fix(
     ``port`` None: all TCP ports.
     """
     rules = node.network.firewall if node else None
-    free = lets_through(rules, hook, peers, port)
+    free = lets_through(rules, hook, peers, port) and not (hook == "output" and from_elsewhere(node, port))
     if port is not None and not free:
         port = opening_port(rules, hook, port)
     commands = () if free else open_commands(rules, hook, peers, port)

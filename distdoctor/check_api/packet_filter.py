@@ -28,7 +28,7 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     let_in = source is not None and target is not None and lets_between(target, "input", source, port)
     let_out = source is not None and target is not None and lets_between(source, "output", target, port)
     into, out = blocks(target_rules, "input", port), blocks(source_rules, "output", port)
-    into, out = into and not let_in, out and (not let_out or _from_elsewhere(source_rules, port))
+    into, out = into and not let_in, out and (not let_out or from_elsewhere(source, port))
     if into or out:
         return "either" if into and out else "to" if into else "from"
     reply_out, reply_in = blocks(target_rules, "output", port, "sport"), blocks(source_rules, "input", port, "sport")
@@ -59,14 +59,15 @@ def _source(rule: str) -> str:
     return found[1] if found is not None else ""
 
 
-def _from_elsewhere(rules: Firewall | None, port: int) -> bool:
-    """Whether a rule makes what goes to the port come from another address: answers need not find back to that,
-    though the packet filter lets all through."""
-    chains = rules.chains if rules is not None else ()
-    its = (
-        replace(chain, policy="accept", blocking_rules=tuple(filter(_source, chain.blocking_rules))) for chain in chains
-    )
-    return any(chain.hook == "output" and concerns(chain, port) for chain in its)
+def from_elsewhere(node: Node | None, port: int | None) -> bool:
+    """Whether a rule of the node makes what it sends to the port (None: to any) come from an address of none of its
+    interfaces, or of loopback: answers need not find back to that, though the packet filter lets all through."""
+    rules = _told(node)
+    for chain in rules.chains if rules is not None else ():
+        its = tuple(filter(_source, chain.blocking_rules))
+        if chain.hook == "output" and its and concerns(replace(chain, policy="accept", blocking_rules=its), port):
+            return True
+    return False
 
 
 def lets_between(node: Node, hook: FilterHook, peer: Node, port: int) -> bool:
@@ -85,7 +86,8 @@ def filter_evidence(node: Node, hook: FilterHook, port: int, peers: Sequence[Nod
     rules = node.network.firewall
     if rules is None or not rules.readable:
         return (f"{node.name}: its firewall's rules were not seen ({(rules and rules.why_not) or 'not looked at'})",)
-    if peers and all(lets_between(node, hook, peer, port) for peer in peers):
+    translated = hook == "output" and from_elsewhere(node, port)
+    if peers and not translated and all(lets_between(node, hook, peer, port) for peer in peers):
         where = f"in to port {port}" if hook == "input" else f"out to port {port} of them"
         return (f"{node.name}: the rules of its packet filter let connections with {names_of(peers)} {where}",)
     lines = []

@@ -257,6 +257,15 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure(
+        "another source",
+        lambda: other_source("10.99.5.1"),
+        {
+            "host1": {
+                "commands": ("nft insert rule inet filter output ip daddr '{ 10.77.0.10 }' meta l4proto tcp accept",)
+            }
+        },
+    ),
+    Cure(
         "a netmask that is too narrow",
         narrow_mask,
         {"host1": {"commands": ("ip address add 10.77.0.200/24 dev eth0 && ip address del 10.77.0.200/25 dev eth0",)}},
