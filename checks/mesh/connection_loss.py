@@ -28,17 +28,20 @@ from collections.abc import Iterator
 
 from distdoctor.check_api import (
     Cluster,
+    FailedRank,
     FailingLink,
     Finding,
     Fix,
     Node,
     blamed_for_links,
+    failed_ranks,
     link_arrows,
     link_graph,
     node0_name,
     open_firewall_fix,
     own_addresses_filtered,
     parse_address,
+    rank_errors_said,
     source_addresses,
     together,
 )
@@ -50,12 +53,18 @@ LOOKS_AT = ("mesh",)
 BY_AMOUNT = re.compile(r"\bct (?:bytes|packets|avgpkt)\b|connbytes|quota")
 ADDRESS = re.compile(r"([0-9a-fA-F:.]{2,})(?:/(\d{1,3}))?")
 """What may be an address or a network in a rule."""
+AMOUNT = re.compile(r"(?:\bct (?:bytes|packets) >=? |--connbytes )(\d{1,20})")
+MOST = 1 << 30
+"""More bytes, or packets, than a check sends."""
+AT_WORK = ("gloo", "barrier", "collective")
+SILENT = re.compile(r"(?i)did not return|another rank failed|timed? ?out|reset by peer|closed by")
 SHOWN = 8
 MAX_LINKS = 64
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from (used_up(cluster, node, its) for node, its in by_own_rule(cluster))
+    yield from (at_work(cluster, node, its, failed) for node, its, failed in among_ranks(cluster))
     for common, edges, unsure in blamed_for_links(cluster, cut(cluster), all_pairs=True):
         ends = dict.fromkeys(node for edge in edges for node in (edge.source, edge.target))
         ruled = tuple(node for node in ends if rules(node))
@@ -97,6 +106,33 @@ def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]
         others = apart if node is zero else [zero]
         if its := [(other, rule) for other in others for rule in rules(node) if means(rule, other)]:
             yield node, its
+
+
+def among_ranks(cluster: Cluster) -> Iterator[tuple[Node, list[str], list[FailedRank]]]:
+    """The nodes with a rule that drops by the amount what ranks of others send or are sent, where the links carried all
+    that was measured, and then ranks no longer heard of each other; each with its rules and these ranks."""
+    failed = [one for stage in AT_WORK for one in failed_ranks(cluster, stage)]
+    silent = bool(failed) and all(SILENT.search(one.stage.error or "") for one in failed)
+    if not silent or not cluster.multi_host or cut(cluster) or any(node.mesh.bad for node in cluster.nodes):
+        return
+    for node in cluster.nodes:
+        others = [peer for peer in cluster.peers(node) if peer.host != node.host]
+        its = [rule for rule in rules(node) if any(means(rule, other) for other in others)]
+        if its := [rule for rule in its if not any(int(amount) > MOST for amount in AMOUNT.findall(rule))]:
+            yield node, its, failed
+
+
+def at_work(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRank]) -> Finding:
+    """The finding about a rule by whose amount ranks no longer heard of each other."""
+    return Finding.about(
+        (node.name,),
+        "The links between the nodes carried all that was measured, and then ranks no longer heard of each other; a "
+        f"rule of {node.name} drops by how much was sent.",
+        ranks=(),
+        links=((peer.name, node.name) for peer in cluster.peers(node)[:SHOWN]),
+        evidence=(*rank_errors_said(failed), *(f"{node.name}: {rule}" for rule in its)),
+        fixes=(fix(cluster, node, 1),),
+    )
 
 
 def means(rule: str, other: Node) -> bool:

@@ -51,7 +51,16 @@ def out_of_sight(rule: str) -> Facts:
     return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True)
 
 
+def at_work(rule: str, error: str = "ended after 17.1 s: it did not return") -> Facts:
+    """The links are good, the collectives fail, and node 0 has this rule on its way out."""
+    a, b = (failing(one, "collective", error) for one in healthy(2))
+    return with_network(a, firewall=blocking(rule, hook="output")), b
+
+
+LARGE = "meta oifname eth0 ct bytes > 100000 meta length > 600 drop"
+
 ROWS = [
+    Row("silent in the collectives, by a rule", lambda: at_work(LARGE), ("host0",), together=True),
     Row("a quota that was used up", lambda: out_of_sight(QUOTA), ("host0",), alone=("store/node-lost",)),
     Row("reset, by a rule", lambda: dead([(0, 1)], 2, ruled=1), ("host1",), together=True),
     Row("reset, by what is between", lambda: dead([(0, 1)], 2), BOTH, blame="one-of", together=True),
@@ -66,6 +75,9 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("more than was sent", lambda: at_work("ct bytes > 99000000000 drop"), "collective/failed"),
+    LookAlike("for others", lambda: at_work("ip daddr 10.9.0.0/16 ct bytes > 100000 drop"), "collective/failed"),
+    LookAlike("an error of a rank's own", lambda: at_work(LARGE, "RuntimeError: out of memory"), "collective/failed"),
     LookAlike("a quota for another host", lambda: out_of_sight("ip saddr 10.9.9.9 quota drop"), "store/node-lost"),
     LookAlike("the store is gone", lambda: cut_from_the_store(there=False), "store/node-lost"),
     LookAlike("a limit that is not reached", never_reached),
