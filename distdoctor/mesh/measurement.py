@@ -114,14 +114,15 @@ class Measurement:
         return [self.tried[target] for target in self.targets if target in self.tried]
 
     async def _rate(self, tried: Tried, so_far: LinkRate, seconds: float) -> None:
-        """The throughput of one link. One that is reset meanwhile, and again when it is tried anew, is a bad one."""
+        """The throughput of one link. One that is dead meanwhile, and again when it is tried anew, is a bad one."""
         try:
             tried.rate = await measure_rate(tried.target, self.token, so_far, seconds)
         except CutOff:
             try:
                 tried.rate = await measure_rate(tried.target, self.token, so_far, seconds)
             except CutOff as err:
-                tried.outcome, tried.errno, tried.dead_after = "reset", errno.ECONNRESET, err.args[0]
+                tried.dead_after, tried.outcome = err.args
+                tried.errno = errno.ECONNRESET if tried.outcome == "reset" else None
 
     def _facts(self, busy: float) -> MeshFacts:
         good = [t for t in self._in_order() if t.outcome == "open"]

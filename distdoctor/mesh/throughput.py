@@ -20,8 +20,15 @@ TAKING_SECONDS = 2.2
 """How long the other may be about one chunk, and about the answer."""
 
 
+DEAD_TIMES = 4
+"""How often TCP sends a segment again, and nothing of it is acknowledged, until the connection is dead: 3 s and more
+(RFC 6298, 5.5). A slow link, and a receiver that is slow or stopped, acknowledge what they get."""
+DEAD_SECONDS = 3.0
+
+
 class CutOff(Exception):
-    """The connection was reset in the middle. ``args[0]``: the bytes that had come through."""
+    """The connection was reset in the middle, or carried nothing more. ``args``: how many bytes had come through; how
+    it ended."""
 
 
 async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: float) -> LinkRate:
@@ -44,11 +51,13 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
         total = TOTAL.unpack(await read(opened, TOTAL.size, TAKING_SECONDS))[0]
         spent = time.monotonic() - started
     except (ConnectionResetError, BrokenPipeError):
-        raise CutOff(tcp_info(opened).acknowledged) from None
+        raise CutOff(tcp_info(opened).acknowledged, "reset") from None
     except (asyncio.TimeoutError, OSError, struct.error):
         # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
         info, spent = tcp_info(opened), time.monotonic() - started
         total = info.acknowledged
+        if await _dead(opened, total):
+            raise CutOff(total, "stalled") from None
     finally:
         opened.close()
     limited = info.receiver_limited / info.busy if info.busy else 0.0
@@ -58,3 +67,15 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
         delivery_rate=float(info.delivery_rate) if info.delivery_rate else None,
         receiver_limited=round(limited, 3),
     )
+
+
+async def _dead(opened: socket.socket, acknowledged: int) -> bool:
+    """Whether nothing is acknowledged any more, though TCP sends it over and over."""
+    end = time.monotonic() + DEAD_SECONDS
+    while True:
+        info = tcp_info(opened)
+        if not info.in_flight or info.acknowledged != acknowledged or time.monotonic() > end:
+            return False
+        if info.again >= DEAD_TIMES:
+            return True
+        await asyncio.sleep(0.1)

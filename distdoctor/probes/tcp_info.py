@@ -19,6 +19,10 @@ class TcpInfo:
     delivery_rate: int = 0
     busy: int = 0
     receiver_limited: int = 0
+    in_flight: int = 0
+    """Segments that were sent and are not acknowledged: none where the other's window is shut."""
+    again: int = 0
+    """How often the first of these was sent again since something was acknowledged last."""
 
 
 def tcp_info(opened: socket.socket) -> TcpInfo:
@@ -36,4 +40,6 @@ def tcp_info(opened: socket.socket) -> TcpInfo:
         delivery_rate=struct.unpack_from("=Q", data, 160)[0],
         busy=struct.unpack_from("=Q", data, 168)[0],
         receiver_limited=struct.unpack_from("=Q", data, 176)[0],
+        in_flight=struct.unpack_from("=I", data, 24)[0],
+        again=data[2],
     )

@@ -11,12 +11,12 @@ from functools import partial
 
 import pytest
 
-from distdoctor.mesh import samples
-from distdoctor.mesh.listener import Listener
+from distdoctor.mesh import samples, throughput
+from distdoctor.mesh.listener import ASK, HELLO, REQUEST, Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
 from distdoctor.mesh.target import TOKEN_BYTES, Target
-from distdoctor.model.facts import SAMPLED_PORTS
+from distdoctor.model.facts import SAMPLED_PORTS, LinkRate
 from tests.helpers.namespaces import lines_of
 
 TOKEN = secrets.token_hex(TOKEN_BYTES)
@@ -108,6 +108,53 @@ asyncio.run(main())
 def test_a_path_that_swallows_whole_segments_alone_stalls(dropped: bool, told: str) -> None:
     """A card that takes no packets of 1500 bytes gets several at once as one from another card of the same machine."""
     assert lines_of(f"DROPPED = {dropped}\n{WHOLE}", "--net", tools=("nft",)) == [told]
+
+
+DEAD = """
+import asyncio, subprocess
+from distdoctor.mesh.listener import Listener
+from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.throughput import CutOff, measure_rate
+from distdoctor.model.facts import LinkRate
+rule = "ct direction original ct bytes > 300000 drop" if DROPPED else "accept"
+table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
+subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
+async def main():
+    listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
+    target = Target(1, "host1 1 net:[1]", "127.0.0.1", await listener.start(), ("gloo",))
+    try:
+        rate = await measure_rate(target, token, LinkRate(target.key, None), 0.3)
+        print("open", rate.bytes_per_second > 1e6)
+    except CutOff as err:
+        print(err.args[1], 10_000 < err.args[0] < 1e6)
+    listener.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("dropped", "told"), [(True, "stalled True"), (False, "open True")])
+def test_a_connection_that_carries_nothing_more_is_dead_and_not_slow(dropped: bool, told: str) -> None:
+    assert lines_of(f"DROPPED = {dropped}\n{DEAD}", "--net", tools=("nft",)) == [told]
+
+
+def test_who_takes_nothing_more_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped: its kernel has acknowledged what there was room for."""
+    monkeypatch.setattr(throughput, "TAKING_SECONDS", 0.5)
+
+    async def take_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(REQUEST)
+        writer.write(HELLO.pack(2, 0.0))
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await asyncio.sleep(30)
+
+    async def climb() -> None:
+        server = await asyncio.start_server(take_nothing, "127.0.0.1", 0)
+        there = target(2, server.sockets[0].getsockname()[1])
+        rate = await throughput.measure_rate(there, TOKEN, LinkRate(there.key, None), 0.3)
+        server.close()
+        assert rate.bytes_per_second
+
+    asyncio.run(climb())
 
 
 def test_a_listener_of_another_run_hangs_up() -> None:
@@ -255,7 +302,6 @@ def test_one_that_accepts_and_hangs_up_is_one_and_the_same_however_its_end_comes
 
 def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_large_payloads_stalls() -> None:
     """The second answers small messages, as a path does that drops full-size packets."""
-    from distdoctor.mesh.listener import ASK, HELLO, REQUEST
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(REQUEST)
