@@ -74,7 +74,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         dead = {name: after for name, after in unmet.items() if after is not None}
         if node.meeting.host_lost and dead:
             yield seen_alone(node, dead)
-        elif node.meeting.store_there and cluster.node0 is None:
+        elif node.meeting.store_there and unknown_to_store(cluster, node):
             yield cut_from_store(cluster, node)
 
 
@@ -186,6 +186,7 @@ def line(edge: FailingLink) -> str:
 def fix(cluster: Cluster, node: Node, option: int) -> Fix:
     if rules(node):
         peers = [address for peer in cluster.peers(node)[:MAX_LINKS] for address in source_addresses(cluster, peer)]
+        peers = peers or [*node.master_addresses]
         return open_firewall_fix(
             node, node.name, "input", [*peers, *own_addresses_filtered(cluster, node)], None, option
         )
@@ -193,17 +194,27 @@ def fix(cluster: Cluster, node: Node, option: int) -> Fix:
     return Fix.on(node, text, option)
 
 
+def unknown_to_store(cluster: Cluster, node: Node) -> bool:
+    """Whether node 0 did not hear from the node, or its facts are not here: what it heard, and then lost, it tells."""
+    zero = cluster.node0
+    return zero is None or (zero.meeting.ended and not {*node.keys} & {*zero.meeting.arrived})
+
+
 def cut_from_store(cluster: Cluster, node: Node) -> Finding:
-    """What a node says whose connection to node 0's store was cut, and which knows no more."""
+    """What a node says whose connection to node 0's store was cut, and which knows no more than its own rules."""
     zero = node0_name(cluster, node)
-    both = (node.name, zero)
+    both, its = (node.name, zero), rules(node)
+    text = f"Find what ends connections between {together(both)}: a packet filter, a proxy, NAT."
     return Finding.about(
-        both,
+        (node.name,) if its else both,
         f"The connection from {node.name} to the store of {zero} was cut in the middle of the check.",
         links=((node.name, zero),),
-        unsure=True,
-        evidence=(f"{node.name}: the store of {zero} went away before the report; a new connection gets to it",),
-        fixes=(Fix(f"Find what ends connections between {together(both)}: a packet filter, a proxy, NAT.", both),),
+        unsure=not its,
+        evidence=(
+            f"{node.name}: the store of {zero} went away before the report; a new connection gets to it",
+            *(f"{node.name}: {rule}" for rule in its),
+        ),
+        fixes=(fix(cluster, node, 1) if its else Fix(text, both),),
     )
 
 

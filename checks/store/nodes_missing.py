@@ -111,7 +111,7 @@ PREVENTS = "all met"
 SYMPTOM_OF = "all met"
 INCOMPLETE = True
 # Who had no thread or no memory left to look around did not get to the meeting either.
-FOLLOWS = ("host/thread-limit", "host/memory-limit")
+FOLLOWS = ("host/thread-limit", "host/memory-limit", "mesh/connection-loss")
 # Of a run from one place, who was not reached cannot come; nor who does not understand node 0.
 FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 

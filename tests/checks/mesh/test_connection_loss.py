@@ -57,9 +57,20 @@ def at_work(rule: str, error: str = "ended after 17.1 s: it did not return") -> 
     return with_network(a, firewall=blocking(rule, hook="output")), b
 
 
+def cut_by_its_rule(alone: bool = False) -> Facts:
+    """Node 0 heard from host2 alone, whose store host1 had reached, and a rule of host1 drops by the amount."""
+    a, b, c = healthy(3)
+    b = replace(b, mesh=None, ranks=tuple(replace(rank, stages=()) for rank in b.ranks))
+    b = with_network(with_meeting(b, host_lost=True, store_there=True), firewall=blocking(RULE), master_name="host0")
+    a = with_meeting(a, arrived=(a.key, c.key), expected=3, ended=True)
+    return (b,) if alone else (a, b, c)
+
+
 LARGE = "meta oifname eth0 ct bytes > 100000 meta length > 600 drop"
 
 ROWS = [
+    Row("cut from the store by its own rule", cut_by_its_rule, ("host1",)),
+    Row("cut from the store by its own rule, alone", lambda: cut_by_its_rule(True), ("host1",), together=True),
     Row("silent in the collectives, by a rule", lambda: at_work(LARGE), ("host0",), together=True),
     Row("a quota that was used up", lambda: out_of_sight(QUOTA), ("host0",), alone=("store/node-lost",)),
     Row("reset, by a rule", lambda: dead([(0, 1)], 2, ruled=1), ("host1",), together=True),
