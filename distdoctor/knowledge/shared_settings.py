@@ -32,12 +32,13 @@ checks within a process."""
 _LOCAL = re.compile(
     r".*(_IFNAME|_FILE|_PATH|_DIR|_HCA|HOSTID|_DEBUG|_SUBSYS|_LOGGING|_LOG_LEVEL|_UUID|_CLIQUE_ID|_GID_INDEX|_ADDR_RANGE"
     r"|_CPU_AFFINITY|_THREAD_NAME|_TIMESTAMP_FORMAT|_COMM_ID|_STACK_SIZE|_NVTX_DISABLE|_PROXY_CPUSET|_ASYNC_EVENTS"
-    r"|_TIMEOUT|_RETRY_CNT|_RETRY_SLEEP_MSEC|_CONNECT_PROGRESS)"
+    r"|_TIMEOUT|_RETRY_CNT|_RETRY_SLEEP_MSEC|_CONNECT_PROGRESS|_RELAXED_ORDERING|_USE_INLINE)"
     r"|NCCL_(RAS|TOPO|GRAPH|DEBUG|SHM|CHECK)_.*|NCCL_CHECKS_DISABLE"
 )
 """NCCL's variables whose values may rightly differ from node to node, or that do not concern the others."""
 
 
+_NAMES = ("NCCL_ALGO", "NCCL_PROTO")
 _DEFAULTS = {
     "NCCL_BUFFSIZE": 1 << 22,
     "NCCL_COLLNET_ENABLE": 0,
@@ -81,7 +82,15 @@ def setting_effect(name: str, value: str | None) -> str | None:
     if name == GLOO_INTERFACES:
         count = len(gloo_device_names(value))
         return None if count == 1 else str(count)
+    if name in _NAMES:  # of any case, in any order, and after a colon of one function alone (src/graph/tuning.cc)
+        return ";".join(sorted(_sorted_list(part) for part in value.lower().split(";")))
     return None if name in _DEFAULTS and _number(value) == _DEFAULTS[name] else value
+
+
+def _sorted_list(text: str) -> str:
+    function, colon, names = text.rpartition(":")
+    mark = "^" if names.startswith("^") else ""
+    return f"{function}{colon}{mark}{','.join(sorted(names.removeprefix('^').split(',')))}"
 
 
 def _number(text: str) -> int | None:
