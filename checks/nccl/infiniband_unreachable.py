@@ -102,7 +102,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         evidence=[f"{node.name}: {', '.join(sorted(fabrics[node]))}" for node in fabrics],
         fixes=[
             Fix.on(apart, "Take nodes of one fabric, or let NCCL take the ports of one that all have (NCCL_IB_HCA)."),
-            Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
+            Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env=rdma.over_tcp(cluster.nodes)),
         ],
     )
 

@@ -24,7 +24,7 @@ nccl/infiniband-gid
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, rdma
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, names_of, plans_nccl_group, rdma
 
 SEVERITY = "fail"
 PREVENTS = "nccl group formed"
@@ -58,7 +58,8 @@ LOG = (
         why="NCCL_NET names a network; a plugin that is not installed, and a name that is none, show the same",
     ),
 )
-NET = "NCCL_NET"
+OVER_TCP = "Or go over TCP on all nodes, slower."
+NET, DISABLED = "NCCL_NET", "NCCL_IB_DISABLE"
 MATTERS = "NCCL goes on with TCP sockets, much slower"
 LOOKS_AT = ("ranks.devices",)
 
@@ -80,10 +81,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             ],
             fixes=[
                 Fix.on(bare, f"Load the adapter's driver, or take another node. {REMEDY}"),
-                Fix.on(cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env={"NCCL_IB_DISABLE": "1"}),
+                Fix.on(
+                    cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env=rdma.over_tcp(cluster.nodes)
+                ),
             ],
         )
-    named = [node for node in bare if rdma.needs_devices(node)]
+    yield from forbidden(cluster)
+    # NCCL looks for the network that is named also where all ranks are on one host.
+    wanted = [node for node in cluster.nodes if plans_nccl_group(node) and rdma.needs_devices(node)]
+    named = [node for node in wanted if rdma.none_there(node) and not rdma.is_forbidden(node)]
     if named and not usable and not gpus.nccl_made(cluster.nodes):
         yield Finding.about(
             named,
@@ -121,6 +127,22 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=map(ports, unnamed),
             fixes=[Fix.on(unnamed, "Let NCCL take the ports that are active.", env={rdma.HCA: None})],
             severity="fail" if needed else "warn",
+        )
+
+
+def forbidden(cluster: Cluster) -> Iterator[Finding]:
+    """Nodes whose settings name InfiniBand, and forbid it."""
+    nodes = [n for n in cluster.nodes if plans_nccl_group(n) and rdma.needs_devices(n) and rdma.is_forbidden(n)]
+    if nodes and not gpus.nccl_made(cluster.nodes):
+        yield Finding.about(
+            nodes,
+            f"On {names_of(nodes)} {NET} lets NCCL take nothing but InfiniBand and RoCE, and NCCL_IB_DISABLE forbids "
+            "them: it finds no network.",
+            evidence=[f"{n.name}: {NET}={n.variables[NET]}, NCCL_IB_DISABLE={n.variables[DISABLED]}" for n in nodes],
+            fixes=[
+                Fix.on(nodes, "Let NCCL take TCP sockets.", env={NET: None}),
+                Fix.on(nodes, "Or let it take InfiniBand.", option=2, env={DISABLED: None}),
+            ],
         )
 
 

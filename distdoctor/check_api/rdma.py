@@ -24,6 +24,7 @@ __all__ = [
     "chosen_ports",
     "gid_index",
     "is_active",
+    "is_forbidden",
     "kind_of_address",
     "kinds_looked_for",
     "looked_for",
@@ -31,6 +32,7 @@ __all__ = [
     "needs_devices",
     "none_there",
     "openable",
+    "over_tcp",
     "ports_said",
     "roce_ports",
     "subnet",
@@ -50,6 +52,16 @@ def uses_rdma(cluster: Cluster, node: Node) -> bool:
 def needs_devices(node: Node) -> bool:
     """Whether the node's settings leave NCCL nothing but InfiniBand or RoCE."""
     return node.variables.get("NCCL_NET", "").upper() == "IB"
+
+
+def is_forbidden(node: Node) -> bool:
+    """Whether NCCL_IB_DISABLE keeps NCCL from InfiniBand and RoCE."""
+    return nccl_rdma.number(node.variables.get(nccl_rdma.DISABLED, "0")) not in (0, None)
+
+
+def over_tcp(nodes: Iterable[Node]) -> dict[str, str | None]:
+    """The setting by which NCCL does without InfiniBand and RoCE on these nodes, whatever they are set to now."""
+    return {"NCCL_NET": "Socket"} if any(map(needs_devices, nodes)) else {nccl_rdma.DISABLED: "1"}
 
 
 def chosen_ports(node: Node) -> list[RdmaPort]:

@@ -10,8 +10,10 @@ from typing import Any
 
 from distdoctor.model.facts import NodeFacts
 from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
+from tests.clusters.gpu_nodes import one
 from tests.clusters.limits import limited
 from tests.clusters.rdma_nodes import FILES, several, with_nccl
+from tests.facts_builder import with_variables
 
 CHECK = "nccl/rdma-device-missing"
 NONE = {"files": ()}
@@ -28,9 +30,20 @@ def bare(*hosts: int, of: int = 2, seen: bool = True, **given: Any) -> tuple[Nod
     )
 
 
+BOTH_WAYS = {"NCCL_NET": "IB", "NCCL_IB_DISABLE": "1"}
+
+
+def on_one_host(**variables: str) -> tuple[NodeFacts, ...]:
+    """Ranks of one host, which shows no RDMA device."""
+    return tuple(with_variables(limited(facts, open_files=1024), **variables) for facts in one())
+
+
 ROWS = [
     Row("none at all on one", lambda: bare(1), ("host1",), together=True),
     Row("wanted, and none on any", lambda: bare(0, 1, variables={"NCCL_NET": "IB"}), BOTH, together=True),
+    Row("wanted, on one host", lambda: on_one_host(NCCL_NET="IB"), ("host0",), together=True),
+    Row("wanted and forbidden", lambda: several({}, {}, variables=BOTH_WAYS), BOTH, together=True),
+    Row("the same on one host", lambda: on_one_host(**BOTH_WAYS), ("host0",), together=True),
     Row("no container has them", lambda: several(NONE, NONE), BOTH, "warn", together=True),
     Row("one has them not", lambda: several({}, NONE), ("host1",), together=True),
     Row("they may not be opened", lambda: several(REFUSED, {}), ("host0",), together=True),
@@ -47,6 +60,7 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("none on one host, and none wanted", on_one_host),
     LookAlike("none on any", lambda: bare(0, 1)),
     LookAlike("not looked at", lambda: bare(1, seen=False)),
     LookAlike("none on one, over sockets", lambda: bare(1, variables={"NCCL_IB_DISABLE": "1"})),
