@@ -54,11 +54,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         unsure=not sure,
         severity="fail" if spread > DEAD and cluster.plan.rdzv_backend == "c10d" else "warn",
         evidence=(line(name, clock) for name, clock in clocks.items()),
-        fixes=(
-            Fix.on(blamed, "Let the time service set the clock, as root.", commands=("timedatectl set-ntp true",)),
-            Fix.on(blamed, "Or, where chrony runs already, let it step at once.", 2, commands=("chronyc -a makestep",)),
-        ),
+        fixes=fixes(blamed),
     )
+
+
+def fixes(blamed: list[Node]) -> Iterator[Fix]:
+    without = [node for node in blamed if node.system.account is not None and node.system.account.systemd is False]
+    if others := [node for node in blamed if node not in without]:
+        yield Fix.on(others, "Let the time service set the clock, as root.", commands=("timedatectl set-ntp true",))
+    if without:
+        text = "Let a time service (chronyd, ntpd) set the clock: in a container on its machine, whose clock it has."
+        yield Fix.on(without, text)
+    yield Fix.on(blamed, "Or, where chrony runs already, let it step at once.", 2, commands=("chronyc -a makestep",))
 
 
 def ahead(cluster: Cluster, node: Node) -> float | None:

@@ -17,7 +17,7 @@ Name a folder on another file system in that variable, for TMPDIR in TORCHINDUCT
 
 When it is harmless
 -------------------
-Where the job compiles nothing.
+Where the job compiles nothing. Of /tmp, where torch.compile builds if TMPDIR names no other folder, it is a remark.
 
 See also
 --------
@@ -32,20 +32,22 @@ SEVERITY = "warn"
 MATTERS = "what is compiled there cannot be loaded, and its rank ends"
 LOOKS_AT = ("host.folders",)
 OF_CODE = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
-TEMPORARY, INSTEAD = "TMPDIR", "TORCHINDUCTOR_CACHE_DIR"
-"""torch/_inductor/runtime/cache_dir_utils.py: a folder below the first, unless the second names one."""
+TEMPORARY, INSTEAD = ("TMPDIR", "/tmp"), "TORCHINDUCTOR_CACHE_DIR"
+"""torch/_inductor/runtime/cache_dir_utils.py: a folder below the temporary one, unless the variable names one."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    found = {node: one for node in cluster.nodes if (one := closed(node))}
-    if found:
+    closed = {node: one for node in cluster.nodes if (one := without_exec(node))}
+    # Who names a folder for it will build there; in /tmp most jobs build nothing.
+    named = {node: folders for node, folders in closed.items() if any(one.use != TEMPORARY[1] for one in folders)}
+    if found := named or closed:
         names = dict.fromkeys(folder.use for folders in found.values() for folder in folders)
         yield Finding.about(
             found,
             f"Nothing can be loaded from {' and '.join(names)} on {names_of(list(found))}: mounted with noexec.",
+            severity=SEVERITY if named else "info",
             evidence=(
-                f"{node.name}: {folder.use}={folder.path} is on {folder.source or folder.filesystem or 'a disk'}, with "
-                "noexec"
+                f"{node.name}: {named_as(folder)} is on {folder.source or folder.filesystem or 'a disk'}, with noexec"
                 for node, folders in found.items()
                 for folder in folders
             ),
@@ -53,16 +55,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def closed(node: Node) -> tuple[Folder, ...]:
-    """Those that a variable names where code is compiled. Of /tmp without one nothing is said: most jobs build nothing
-    there."""
+def named_as(folder: Folder) -> str:
+    return folder.path if folder.use == folder.path else f"{folder.use}={folder.path}"
+
+
+def without_exec(node: Node) -> tuple[Folder, ...]:
+    """Those in which code is compiled, and from which none can be loaded."""
     folders = node.system.folders or ()
-    uses = OF_CODE if any(one.use == INSTEAD for one in folders) else (*OF_CODE, TEMPORARY)
+    uses = OF_CODE if any(one.use == INSTEAD for one in folders) else (*OF_CODE, *TEMPORARY)
     return tuple(one for one in folders if one.noexec and one.use in uses)
 
 
 def fix(node: Node, folder: Folder) -> Fix:
-    if folder.use != TEMPORARY:
+    if folder.use not in TEMPORARY:
         return Fix.on(node, "Leave it out, or name a folder on another file system.", env={folder.use: None})
     home = next((one for one in node.system.folders or () if one.use == "HOME"), None)
     free = home is not None and not home.noexec and not home.error

@@ -62,4 +62,5 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def seen(call: HostCall) -> str:
-    return f"{call.host}: {call.said[-1] if call.said else f'status {call.status}'}"
+    nothing = "nothing of that name on its PATH, and its python3 has none"
+    return f"{call.host}: {call.said[-1] if call.said else nothing}"

@@ -54,7 +54,8 @@ def master_port_findings(
         proven = group if zero is not None else [one for one in group if at_once(one)]
         if proven:
             yield _blocked(cluster, proven, zero or master_address_owner(cluster, proven), told)
-        rest = [one for one in group if one not in proven]
+        # Whose own plan makes no sense has asked once, and waited for nobody.
+        rest = [one for one in group if one not in proven and not one.node.plan.broken]
         if rest:
             yield _unproven(cluster, rest, told)
     if shutting is not None and not shut and not mirrored:

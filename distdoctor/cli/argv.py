@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from distdoctor.job.own_process import INSIDE
+from distdoctor.launch import torchrun_line
 from distdoctor.model.launch_settings import LOCAL_RANK
 
 COMMANDS = ("check", "run", "hang", "diagnose", "explain", "list", "schema", "help")
@@ -19,7 +20,8 @@ WATCH = 5
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:
-    """``_`` for ``-`` in the names of long options, and what a launcher put before the command moved behind it.
+    """``_`` for ``-`` in the names of long options, what a launcher put before the command moved behind it, and of a
+    check without torchrun's options on which no stage depends.
 
     The deprecated torch.distributed.launch starts ``-m distdoctor --local-rank=N check``.
     """
@@ -32,6 +34,8 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     if words[:1] == ["hang"]:
         words = _with_interval(words)
     moved = _take_local_rank(words)
+    if words[:1] == ["check"]:  # torchrun's line may be taken as it is
+        words = torchrun_line.without_its_ranks(words)
     if moved and words and words[0] == "check":
         words[1:1] = moved
         return words

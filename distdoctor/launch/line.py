@@ -13,6 +13,8 @@ from distdoctor.launch.wire import packed
 from distdoctor.model.calls import CallOutcome, HostCall
 
 SSH_FAILED = 255
+NO_COMMAND = (126, 127)
+"""A shell's statuses for a command that it could not start: it is there, and our line did not get to its end."""
 LINES_KEPT = 20
 MOST_CALLS = 3
 """How often a host is called whose sshd, or that of the host on the way to it, took no further login just then."""
@@ -96,5 +98,7 @@ class Line:
             return "absent"
         if any("command 'remote'" in line for line in self.said):  # whatever parser that version had
             return "other-version"
+        if self.status in NO_COMMAND:
+            return "failed"
         # ssh gives the status of what it started, and 255 where it could start nothing (ssh(1), EXIT STATUS).
         return "failed" if self.target.way == "ssh" and self.status not in (None, SSH_FAILED) else "unreached"

@@ -6,7 +6,8 @@ from distdoctor.launch.launched import Launched
 from distdoctor.launch.master import found_master, read_master
 from distdoctor.launch.nodes import number_of
 from distdoctor.launch.values import Values
-from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+from distdoctor.model.errors import UsageError
+from distdoctor.model.launch_settings import INIT_METHOD, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan, PlanProblem
 
 
@@ -35,6 +36,12 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     node_rank = values.number("node_rank", told, low=0) if told is not None else None
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
     master_addr, master_port = found_master(values, launched, master_addr, master_port)
+    in_file = (flags.init_method or "").startswith("file://")
+    if in_file and master_addr is None and world != 1 and not values.problems:
+        raise UsageError(
+            f"ranks that meet in a file ({INIT_METHOD.flag} file://) are told of no address, and their check needs "
+            f"one: give every rank {MASTER_ADDR.flag} HOST, where HOST is the node of rank 0"
+        )
     nnodes = values.number_found("nnodes", (), launched.found, low=1)
     if nnodes is None and launched.nodes_even and world is not None and local_world is not None:
         nnodes = -(-world // local_world)
@@ -65,8 +72,9 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
 
 def _given_by_flag(values: Values, variable: str) -> bool:
     flags = values.flags
+    without = flags.init_method is not None and not flags.init_method.startswith("env://")  # it reads neither
     if variable in MASTER_ADDR.variables:
-        return bool(flags.master_addr or flags.rdzv_endpoint)
+        return bool(flags.master_addr or flags.rdzv_endpoint) or without
     if variable in MASTER_PORT.variables:
-        return bool(flags.master_port or flags.rdzv_endpoint)
+        return bool(flags.master_port or flags.rdzv_endpoint) or without
     return False

@@ -45,7 +45,16 @@ from distdoctor.launch.once_per_node import once_on_each_node, plan_of_node
 from distdoctor.launch.once_per_rank import plan_of_rank
 from distdoctor.launch.values import Values
 from distdoctor.model.errors import UsageError
-from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NODE_RANK, NPROC_PER_NODE, RANK, WORLD_SIZE
+from distdoctor.model.launch_settings import (
+    BACKEND,
+    INIT_METHOD,
+    MASTER_ADDR,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RANK,
+    WORLD_SIZE,
+)
 from distdoctor.model.plan import BACKENDS, Plan
 
 LAUNCHERS: tuple[Callable[[Mapping[str, str]], Launched | None], ...] = (
@@ -80,6 +89,8 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     ``count_gpus`` and ``count_cpus`` give this node's visible devices and processors and are only called where the
     plan depends on them. Raises UsageError for flags that make no plan.
     """
+    told = _in_init_method(flags)
+    env = {**env, **told}
     values = Values(flags, env)
     backend = _backend(values)
     launched = launched_as(flags, env)
@@ -96,7 +107,15 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
             plan = replace(plan, **_around(env, agent))
         elif plan.world_size == 1 or launched.spawned:
             plan = replace(plan, beside=_more_ranks(env, launched))
-    return replace(plan, sources=values.sources, problems=tuple(values.problems))
+    sources = {name: INIT_METHOD.flag if source in told else source for name, source in values.sources.items()}
+    return replace(plan, sources=sources, problems=tuple(values.problems))
+
+
+def _in_init_method(flags: Flags) -> dict[str, str]:
+    """The rank and the number of ranks that an init method has behind its ``?``, as variables: torch reads them there
+    before any other (torch/distributed/rendezvous.py, _query_to_dict())."""
+    query = dict(pair.partition("=")[::2] for pair in (flags.init_method or "").partition("?")[2].split("&"))
+    return {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
 
 
 def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:

@@ -24,12 +24,15 @@ from distdoctor.model.launch_settings import (
 )
 
 _SWITCHES = ("--module", "--no-python", "--run-path", STANDALONE.flag, "--virtual-local-rank", "--help", "--use-env")
-_VALUED = (
-    NNODES.flag, NPROC_PER_NODE.flag, RDZV_BACKEND.flag, RDZV_ENDPOINT.flag, RDZV_ID.flag, RDZV_CONF.flag,
+_OF_ITS_RANKS = (
     "--max-restarts", "--monitor-interval", "--start-method", "--event-log-handler", "--role", "--log-dir",
     "--redirects", "--tee", "--local-ranks-filter", "--duplicate-stdout-filters", "--duplicate-stderr-filters",
-    NODE_RANK.flag, MASTER_ADDR.flag, MASTER_PORT.flag, LOCAL_ADDR.flag, "--logs-specs", "--numa-binding",
-    "--signals-to-handle", "--shutdown-timeout",
+    "--logs-specs", "--numa-binding", "--signals-to-handle", "--shutdown-timeout",
+)  # fmt: skip
+"""With a value, and of what it does with the ranks that it has started: nodes meet alike with any."""
+_VALUED = (
+    NNODES.flag, NPROC_PER_NODE.flag, RDZV_BACKEND.flag, RDZV_ENDPOINT.flag, RDZV_ID.flag, RDZV_CONF.flag,
+    NODE_RANK.flag, MASTER_ADDR.flag, MASTER_PORT.flag, LOCAL_ADDR.flag, *_OF_ITS_RANKS,
 )  # fmt: skip
 _SHORT = {"m": "--module", "h": "--help", "r": "--redirects", "t": "--tee"}
 _DEVICES = ("gpu", "cpu", "auto")
@@ -55,6 +58,20 @@ def options(words: Sequence[str]) -> dict[str, str]:
             value = left.pop(0) if left else ""
         given[known] = value
     return given
+
+
+def without_its_ranks(words: Sequence[str]) -> list[str]:
+    """The words of a check without those options of torchrun's on which none of its stages depends."""
+    kept: list[str] = []
+    left = [*words]
+    while left:
+        word = left.pop(0)
+        name, equals, _ = word.partition("=")
+        if name not in _OF_ITS_RANKS:
+            kept.append(word)
+        elif not equals:
+            del left[:1]
+    return kept
 
 
 def flags(given: Mapping[str, str], env: Mapping[str, str]) -> tuple[str, ...]:

@@ -24,8 +24,9 @@ CONNECT_SECONDS = 15
 """How long ssh tries to connect. Then the hosts that are there begin; who comes later may still meet them."""
 ASK_SECONDS = 20
 """How long squeue or kubectl may take to say which hosts there are."""
-ABSENT = 127
-"""The status of the line that is run there where it found no distdoctor: the shell's own for a missing command."""
+ABSENT = 117
+"""The status of the line that is run there where it found no distdoctor. No shell's own: 127 is also that of a login
+shell whose start-up file names a command that is not there, which never gets to the line."""
 SSH = (
     "ssh",
     # A question would wait for an answer that nobody gives: what needs a password is refused.

@@ -42,6 +42,7 @@ def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
         remove_ipc=_remove_ipc(root),
         lingers=bool(name) and (root / "var/lib/systemd/linger" / name).exists(),
         in_session=f"/user-{uid}.slice/" in _text(root / "proc/self/cgroup"),
+        systemd=(root / "run/systemd/system").is_dir(),
     )
 
 

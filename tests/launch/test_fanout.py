@@ -107,12 +107,16 @@ from distdoctor.launch.ways import Target
 told = []
 class Watcher:
     def hello(self, present, left): pass
-    def gone(self, host, why): told.append(why)
+    def gone(self, host, why): told.append(why[why.find("nosuchshell"):] if "nosuchshell" in why else why)
     def event(self, host, event): pass
 
-scripts = ["exit 127", 'echo "No such command \\'remote\\'." >&2; exit 2', "echo no logins; exit 1"]
-targets = [Target(NamedHost(f"gpu{n}"), "ssh", ("sh", "-c", script)) for n, script in enumerate(scripts)]
-calls = fanout.FanOut(targets, [{"way": "x"}] * 3, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
+scripts = ["exit 117", 'echo "No such command \\'remote\\'." >&2; exit 2', "echo no logins; exit 1"]
+ways = ["ssh", "ssh", "ssh"]
+for way in ("ssh", "kubectl"):  # a start-up file of the login shell that hands over to one that is gone
+    scripts.append("exec nosuchshell -l")
+    ways.append(way)
+targets = [Target(NamedHost(f"gpu{n}"), ways[n], ("sh", "-c", script)) for n, script in enumerate(scripts)]
+calls = fanout.FanOut(targets, [{"way": "x"}] * 5, Watcher(), lambda: False, setup=None, hello=20, limit=30).run()
 print(json.dumps([[call.outcome for call in calls], sorted(told)]))
 """
 
@@ -187,8 +191,14 @@ def test_hosts_hear_of_this_place_however_long_it_takes_to_get_ready() -> None:
 def test_a_host_without_distdoctor_or_with_an_older_one_is_told_in_words() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [
-        ["absent", "other-version", "failed"],
-        ["No such command 'remote'.", "no logins", "there is no distdoctor"],
+        ["absent", "other-version", "failed", "failed", "failed"],
+        [
+            "No such command 'remote'.",
+            "no logins",
+            "nosuchshell: not found",
+            "nosuchshell: not found",
+            "there is no distdoctor",
+        ],
     ]
 
 

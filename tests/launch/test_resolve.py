@@ -14,6 +14,7 @@ from distdoctor.launch.flags import Flags
 from distdoctor.launch.resolve import resolve
 from distdoctor.model.errors import UsageError
 from distdoctor.model.plan import Plan
+from tests.launch.recorded import env_of
 
 RANK_ENV = {
     "RANK": "3",
@@ -342,6 +343,25 @@ def test_numbers_are_what_python_takes_for_them(
 def test_and_what_it_does_not_take_is_none(text: str) -> None:
     (problem,) = plan_of({**RANK_ENV, "MASTER_PORT": text}).problems
     assert (problem.variable, problem.value) == ("MASTER_PORT", text)
+
+
+@pytest.mark.parametrize(
+    ("env", "query"), [("RANK=1 WORLD_SIZE=2", ""), ("", "?rank=1&world_size=2"), ("RANK=0", "?rank=1&world_size=2")]
+)
+def test_a_rank_by_hand_with_an_init_method_is_one_of_several_and_needs_no_master(env: str, query: str) -> None:
+    """It was told that MASTER_ADDR is missing; with its rank in the URL it was checked as a machine alone."""
+    plan = plan_of(env_of(env), init_method=f"tcp://host0:4000{query}")
+    told = values(plan, "started", "rank", "world_size", "master_addr", "master_port", "problems")
+    assert told == ("rank", 1, 2, "host0", 4000, ())
+    assert plan.sources["rank"] == ("--init-method" if query else "RANK")
+
+
+def test_ranks_by_hand_that_meet_in_a_file_are_asked_for_an_address() -> None:
+    env = env_of("RANK=1 WORLD_SIZE=2")
+    with pytest.raises(UsageError, match="--master-addr HOST"):
+        plan_of(env, init_method="file:///shared/init")
+    plan = plan_of(env, init_method="file:///shared/init", master_addr="host0")
+    assert values(plan, "rank", "world_size", "master_addr", "problems") == (1, 2, "host0", ())
 
 
 @pytest.mark.parametrize(

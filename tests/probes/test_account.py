@@ -58,6 +58,12 @@ def test_the_setting_of_logind(tmp_path: Path, files: dict[str, str], said: bool
     assert account.probe({}, tmp_path).remove_ipc is said
 
 
+def test_whether_systemd_runs_the_services(tmp_path: Path) -> None:
+    assert account.probe({}, tmp_path).systemd is False
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    assert account.probe({}, tmp_path).systemd is True
+
+
 def test_without_logind_nothing_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "etc/systemd").mkdir(parents=True)
     (tmp_path / "etc/systemd/logind.conf").write_text("RemoveIPC=yes\n")

@@ -28,5 +28,7 @@ class Account:
     """This process belongs to a login session of its user, or to the user's manager (its cgroup)."""
     allocator: tuple[str, str] | None = None
     """Variable and value where torch's allocator is set to expandable segments: they are shared by pidfd_getfd(2)."""
+    systemd: bool | None = None
+    """Whether it runs the services here (sd_booted(3)): not in most containers, nor on machines with another init."""
     descriptors: str = ""
     """The errno's name with which that is refused to a process that is not the other's parent; asked only then."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from distdoctor.model.facts import Account
 from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone
-from tests.facts_builder import healthy, with_mesh, with_plan
+from tests.facts_builder import healthy, judged, with_host, with_mesh, with_plan
 
 CHECK = "host/clock-skew"
 
@@ -28,3 +29,14 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_without_systemd_no_command_of_its_own_is_told() -> None:
+    """timedatectl is of no use in a container, whose clock is its machine's."""
+    nodes = (
+        with_host(node, account=Account(systemd=booted))
+        for node, booted in zip(clocks(60.0), (True, False), strict=True)
+    )
+    (finding,) = (finding for finding in judged(*nodes).findings if finding.check == CHECK)
+    told = {fix.nodes: fix.commands for fix in finding.fixes if fix.option == 1}
+    assert told == {("host0",): ("timedatectl set-ntp true",), ("host1",): ()}

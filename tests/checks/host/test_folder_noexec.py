@@ -17,6 +17,11 @@ def temporary(*more: Folder) -> Facts:
     return zero, with_host(one, folders=(Folder("TMPDIR", "/scratch", noexec=True), *more))
 
 
+def hardened(*more: Folder) -> Facts:
+    zero, one = healthy(2)
+    return zero, with_host(one, folders=(Folder("/tmp", "/tmp", filesystem="tmpfs", noexec=True), *more))
+
+
 def folder(use: str, noexec: bool = True) -> Facts:
     zero, one = healthy(2)
     return zero, with_host(one, folders=(Folder(use, "/cache", filesystem="tmpfs", source="tmpfs", noexec=noexec),))
@@ -25,18 +30,26 @@ def folder(use: str, noexec: bool = True) -> Facts:
 ROWS = [
     Row("Triton's", lambda: folder("TRITON_CACHE_DIR"), ("host1",), "warn", together=True),
     Row("where torch.compile has its own", lambda: temporary(HOME), ("host1",), "warn", together=True),
+    Row("/tmp of a hardened host", lambda: hardened(HOME), ("host1",), "info", together=True),
     Row("torch.compile's", lambda: folder("TORCHINDUCTOR_CACHE_DIR"), ("host1",), "warn", together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("models, which are data", lambda: folder("HF_HOME")),
     LookAlike("torch.compile's is elsewhere", lambda: temporary(Folder("TORCHINDUCTOR_CACHE_DIR", "/x"))),
-    LookAlike("/tmp of a hardened host", lambda: folder("/tmp")),
+    LookAlike(
+        "/tmp of a hardened host, torch.compile's elsewhere", lambda: hardened(Folder("TORCHINDUCTOR_CACHE_DIR", "/x"))
+    ),
     LookAlike("mounted with exec", lambda: folder("TRITON_CACHE_DIR", noexec=False)),
 ]
 
 CURES = [
     Cure("left out", lambda: folder("TRITON_CACHE_DIR"), {"host1": {"env": {"TRITON_CACHE_DIR": None}}}, only=True),
+    Cure(
+        "out of /tmp",
+        lambda: hardened(HOME),
+        {"host1": {"env": {"TORCHINDUCTOR_CACHE_DIR": "/home/ann/.cache/torchinductor"}}},
+    ),
     Cure(
         "below the home",
         lambda: temporary(HOME),

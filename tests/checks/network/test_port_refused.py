@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import Bind
+from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.master import own_rule, shut
-from tests.facts_builder import PORT, healthy, judged, outside, waited_in_vain, with_network, with_plan
+from tests.facts_builder import PORT, alone, healthy, judged, outside, waited_in_vain, with_network, with_plan
 
 CHECK = "network/port-refused"
 
@@ -56,3 +57,12 @@ def test_a_node_0_that_was_there_is_not_to_be_started() -> None:
     other = with_network(other, contact=replace(other.network.contact, port=29501))
     texts = [fix.text for f in judged(a, other).findings if f.check == CHECK for fix in f.fixes]
     assert texts and all("hosts its store on 29500, not 29501" in text for text in texts)
+
+
+def test_a_node_whose_own_plan_makes_no_sense_says_nothing_of_node_0() -> None:
+    """WORLD_SIZE=2.0 everywhere: node 0 was to blame for its port, too."""
+    _, b = shut("refused")
+    bad = with_plan(alone(b), problems=(PlanProblem("WORLD_SIZE", "2.0", "is not a whole number"),), world_size=None)
+    found = judged(bad).findings
+    assert "environment/invalid-variable" in [one.check for one in found] and CHECK not in [one.check for one in found]
+    assert CHECK in [one.check for one in judged(alone(b)).findings]
