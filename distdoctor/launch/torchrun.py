@@ -51,20 +51,20 @@ def agent_of_one_node(env: Mapping[str, str]) -> str:
     """
     if env_variables.RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
         return ""
-    name, given = _agent(os.getppid())
+    name, given = agent_above(os.getppid())
     here = given.get(RDZV_ENDPOINT.flag, "").startswith(("localhost", "127."))
     if name:
         return "" if STANDALONE.flag in given or here else name
     return TORCHRUN if env[env_variables.RUN_ID] == "none" else ""
 
 
-def _agent(pid: int) -> tuple[str, dict[str, str]]:
-    """The nearest torchrun or ``accelerate launch`` above, and torchrun's options; empty where there is none, or it
-    cannot be read."""
+def agent_above(pid: int, proc: Path = Path("/proc")) -> tuple[str, dict[str, str]]:
+    """The nearest torchrun or ``accelerate launch`` from this process on upwards, and torchrun's options; empty where
+    there is none, or it cannot be read."""
     for _ in range(ANCESTORS):
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            parent = re.search(r"^PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.M)
+            words = (proc / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            parent = re.search(r"^PPid:\s*(\d+)", (proc / str(pid) / "status").read_text(errors="replace"), re.M)
         except OSError:
             break
         for place, word in enumerate(words[:12]):

@@ -14,7 +14,7 @@ from distdoctor.launch import openmpi
 from distdoctor.model.facts import files
 from distdoctor.model.report import Report
 from distdoctor.session import first_process
-from distdoctor.session.first_process import alone_in_shell, first_is_gone
+from distdoctor.session.first_process import first_is_gone, started_alone
 from distdoctor.session.meeting import Meeting
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.report_maker import ReportMaker
@@ -38,7 +38,7 @@ class Finish:
         """The report, once the run has one."""
         self.unsaved = False
         """Whether the facts were to be saved and could not be."""
-        self._alone = alone_in_shell(os.getppid())
+        self._alone = started_alone(os.getppid(), os.getpid())
         self._where_first: tuple[str, ...] = ()
         """The addresses of the launcher's first process, where that has to be known."""
 

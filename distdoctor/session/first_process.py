@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from distdoctor.launch import torchrun
 from distdoctor.launch.slurm import STARTED_FROM
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import NodeFacts
@@ -16,16 +17,27 @@ SECONDS = 2.0
 SHELLS = frozenset(["bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh"])
 
 
-def alone_in_shell(pid: int) -> bool:
-    """Whether a shell started this process, and nothing else that runs now: no launcher, and no loop that starts the
-    ranks of a host. A rank's variables are then most likely left over from somebody else."""
-    parent = Path("/proc", str(pid))
-    try:
-        if (parent / "comm").read_text(errors="replace").strip() not in SHELLS:
-            return False
-        return (parent / "task" / str(pid) / "children").read_text().split() == [str(os.getpid())]
-    except OSError:  # gone, somebody else's, or a kernel that does not tell
+def started_alone(pid: int, child: int, proc: Path = Path("/proc")) -> bool:
+    """Whether a shell started this process, or what a container started, and nothing else that runs now: no launcher,
+    and no loop that starts the ranks of a host. A rank's variables are then most likely left over from somebody else.
+
+    ``pid``: the parent of ``child``, this process.
+    """
+    if torchrun.agent_above(pid, proc)[0]:
         return False
+    for _ in range(torchrun.ANCESTORS):
+        if pid == 0:  # nothing is above it in its container
+            return True
+        parent = proc / str(pid)
+        try:
+            if (parent / "task" / str(pid) / "children").read_text().split() != [str(child)]:
+                return False
+            if (parent / "comm").read_text(errors="replace").strip() in SHELLS:
+                return True
+            child, pid = pid, int((parent / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):  # gone, somebody else's, or a kernel that does not tell
+            return False
+    return False
 
 
 async def addresses(facts: NodeFacts) -> tuple[str, ...]:
