@@ -45,7 +45,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield Finding.about(
             found,
             f"Nothing can be loaded from {' and '.join(names)} on {names_of(list(found))}: mounted with noexec.",
-            severity=SEVERITY if named else "info",
+            severity="warn" if named else "info",
             evidence=(
                 f"{node.name}: {named_as(folder)} is on {folder.source or folder.filesystem or 'a disk'}, with noexec"
                 for node, folders in found.items()
