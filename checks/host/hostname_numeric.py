@@ -70,7 +70,8 @@ def master_is_number(cluster: Cluster, node: Node) -> bool:
     if network.master_is_own or meeting.joined:
         return False
     owned = {parse_address(address) for other in cluster.nodes for address in other.addresses}
-    return not any(parse_address(address) in owned for address in network.master.addresses)
+    meant = {parse_address(address) for address in network.master.addresses}
+    return not meant & owned and not any(one is not None and one.is_unspecified for one in meant)  # 0: the host itself
 
 
 def matters(cluster: Cluster, node: Node) -> bool:

@@ -12,6 +12,7 @@ from tests.facts_builder import (
     met,
     node,
     outside,
+    waited_in_vain,
     with_gpus,
     with_host,
     with_identity,
@@ -51,7 +52,14 @@ ROWS = [
     Row("own name is a number, NCCL", numeric_nccl, ("6841231",), "warn", together=True),
 ]
 
+
+def zero() -> Facts:
+    a, b = (outside(with_master(one, "0", resolved=["0.0.0.0"]), "refused") for one in healthy(2, declared=True))
+    return waited_in_vain(a), waited_in_vain(b)
+
+
 LOOK_ALIKES = [
+    LookAlike("0 is each host itself", zero, "network/master-not-node0"),
     LookAlike("digits and a domain", lambda: met(node("6841231.lab", 0), node("6841232.lab", 1))),
 ]
 
