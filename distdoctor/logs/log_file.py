@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import attribution, ending, tracebacks, whose
+from distdoctor.logs import attribution, ending, flushed, tracebacks, whose
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, Who
@@ -49,6 +49,7 @@ class LogFile:
         self._hear, self._place = hear, place
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
+        self._died: flushed.Died | None = None
         self._logged = False
         """Whether the last exception was written by a program's logger."""
 
@@ -82,6 +83,11 @@ class LogFile:
         lines = self.lines if whole else self.lines + 1
         end = ending.judge(tail)
         first = lines - tail.count(b"\n") - (0 if whole else 1) + 1
+        died = self._died
+        if died is not None and end.progress is not None:
+            rows, place = tail.split(b"\n"), died.line - first
+            rest = flushed.is_rest(b"\n".join(rows[: max(place, 0)]), b"\n".join(rows[place + 1 : end.progress + 1]))
+            died = died if place >= 0 and rest else None
         return LogSource(
             self.name,
             self.kind,
@@ -94,6 +100,8 @@ class LogFile:
             end.starting,
             end.done,
             self._file,
+            died=died.line if died is not None else 0,
+            died_surely=died is not None and died.surely,
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
@@ -146,10 +154,11 @@ class LogFile:
             if not self._known(own):
                 number = line.line + context.count(b"\n", at, start)
                 self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
-        if found or quoted or not self._exceptions:
-            return
-        told_so = tracebacks.exception(text)
+        told_so = None if quoted else tracebacks.exception(text)
         if told_so is None:
+            return
+        self._died = flushed.died(context, at, line.line)
+        if found or not self._exceptions:
             return
         if not told_so[1] and text.endswith(":") and (more := tracebacks.goes_on(context, at)):
             whole = f"{text} {more}"

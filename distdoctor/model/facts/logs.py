@@ -74,6 +74,10 @@ class LogSource:
     """Whom all of it is from, where its path says so."""
     part_of: str = ""
     """The name of the log that goes on where this one, an older part of it, ends."""
+    died: int = 0
+    """The line of the last exception that nobody caught, where what stands below it was written before; else 0."""
+    died_surely: bool = False
+    """Whether torch's own hook for uncaught exceptions wrote it."""
 
 
 @dataclass(frozen=True)
