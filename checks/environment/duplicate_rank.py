@@ -35,6 +35,9 @@ LOG = (
         "has already checked in",
         "(?:ranks?|Some ranks?).{0,80}has already checked in",
     ),
+    Line(
+        "more than one node have assigned same rank",  # torch/lib/THD/process_group/General.cpp, until torch 1.0
+    ),
 )
 PREVENTS = "plan agreed"
 LOOKS_AT = ("everyone",)

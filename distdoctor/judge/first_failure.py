@@ -104,7 +104,6 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
     """What stands in a log that goes on with its work after the last of it, and ends with it."""
     found: list[Match] = []
     every = [*sources]
-    certain = any(source.died_surely for source in every)
     for place, source in enumerate(every):
         own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
         last = max((_last_line(match) for match in own), default=0)
@@ -114,7 +113,7 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
             continue
         # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
         ended = any(_ends(match) for match in own)
-        if source.died and (source.died_surely or certain) and not source.finished > last:
+        if source.died and not source.finished > last:
             continue  # what stands below it was written before
         alive = source.progress > last or (source.finished > last and not ended) or source.lines - last > FAR
         alive = alive or (bool(source.part_of) and not ended and _goes_on(source, every[place + 1 :], by_source))

@@ -1,14 +1,16 @@
 """What a process wrote before it died, and what of it stands below its last word.
 
-Python writes errors at once, and what a program prints into a file or a pipe only 8 KiB at a time, the rest of it when
-the process ends: after the traceback (Lib/io.py, sys.stdout). Such steps do not show that the error was survived.
+Python writes errors at once, and what a program prints into a file or a pipe only 8 KiB at a time. It writes the rest
+before the traceback of a script (flush_io() in Python/pythonrun.c), but after that of a module that ``python -m`` runs
+(pymain_run_module() in Modules/main.c) and after that of a child of multiprocessing (_bootstrap() in its process.py).
+Such steps do not show that the error was survived. torchrun starts Python unbuffered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS, RECORD
@@ -17,8 +19,11 @@ from distdoctor.model.facts.logs import Who
 
 MOST = 32 << 10
 """Bytes that may stand below: two buffers of Python's, of the two ranks that are written into one log."""
-_HOOK = re.compile(rb"\[rank\d{1,6}\]: $")
-"""Before what torch's own hook for uncaught exceptions writes (torch/distributed/distributed_c10d.py, since 2.3)."""
+_OUTERMOST = re.compile(
+    rb"[^\n]{0,120}?  File \"[^\"\n]{1,400}\", line \d{1,6}, in (?:_run_module_as_main|_bootstrap)\b"
+)
+"""The frame in which a traceback begins that nobody in the program caught."""
+_LAUNCHER = b"torch/distributed/run.py"
 _AT_ONCE = re.compile(
     r"^\[?(?:rank\d{1,6}\]:)?\[?[WIEF][01]\d[0-3]\d \d\d:|Warning: |\bNCCL (?:version \d|INFO Bootstrap)"
     r"|\d%\s?[|▏▎▍▌▋▊▉█━]|Traceback \(most recent"
@@ -29,38 +34,25 @@ _AT_THE_END = re.compile(r"destroy_process_group\(\)|leaked |TCPStore\.cpp|Broke
 """The same of one that ends."""
 
 
-@dataclass(frozen=True)
-class Died:
-    """An exception that ended its process."""
-
-    line: int
-    surely: bool
-    """Whether torch's hook wrote it; else its traceback begins with the program itself, which may have caught it."""
-
-
-def died(context: bytes, at: int, line: int) -> Died | None:
-    """The exception whose own line ``line`` begins at ``at``, where its traceback is that of one that nobody caught."""
+def is_uncaught(context: bytes, at: int) -> bool:
+    """Whether nobody has caught the exception whose own line begins at ``at``, and what its process had printed may
+    come below it."""
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
-    if head < 0:
-        return None
-    begin = context.rfind(b"\n", 0, head) + 1
-    if _HOOK.search(context, begin, head):
-        return Died(line, True)
-    frame = context[context.find(b"\n", head) + 1 : at].partition(b"\n")[0]
-    return Died(line, False) if b", in <module>" in frame else None
+    begin = context.find(b"\n", head) + 1
+    return head >= 0 and _OUTERMOST.match(context, begin) is not None and context.find(_LAUNCHER, begin, at) < 0
 
 
-def is_rest(above: bytes, below: bytes) -> bool:
+def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:
     """Whether what stands below the last exception of a log was written before it: nothing of it is written at once,
     and its steps are not those that stand above it, as of a job that was started again."""
-    if not below or len(below) > MOST:
+    if not below or sum(map(len, below)) > MOST:
         return False
-    for raw in below.splitlines():
+    for raw in below:
         whole = readable(raw[:400])
         if (_AT_ONCE.search(whole) or RECORD.match(split(whole)[1])) and not _AT_THE_END.search(whole):
             return False
-    speaker, after = _step(below.splitlines())
-    _, before = _step(reversed(above.splitlines()), speaker)
+    speaker, after = _step(below)
+    _, before = _step(reversed(above), speaker)
     return not before or after > before
 
 

@@ -49,7 +49,8 @@ class LogFile:
         self._hear, self._place = hear, place
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
-        self._died: flushed.Died | None = None
+        self._died = 0
+        """The line of the last exception that nobody caught."""
         self._logged = False
         """Whether the last exception was written by a program's logger."""
 
@@ -83,11 +84,11 @@ class LogFile:
         lines = self.lines if whole else self.lines + 1
         end = ending.judge(tail)
         first = lines - tail.count(b"\n") - (0 if whole else 1) + 1
-        died = self._died
-        if died is not None and end.progress is not None:
-            rows, place = tail.split(b"\n"), died.line - first
-            rest = flushed.is_rest(b"\n".join(rows[: max(place, 0)]), b"\n".join(rows[place + 1 : end.progress + 1]))
-            died = died if place >= 0 and rest else None
+        died, place = self._died, self._died - first
+        if died and end.progress is not None:
+            rows = tail.split(b"\n")
+            above, below = rows[: max(place, 0)], rows[place + 1 : end.progress + 1]
+            died = died if place >= 0 and flushed.is_rest(above, below) else 0
         return LogSource(
             self.name,
             self.kind,
@@ -100,8 +101,7 @@ class LogFile:
             end.starting,
             end.done,
             self._file,
-            died=died.line if died is not None else 0,
-            died_surely=died is not None and died.surely,
+            died=died,
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
@@ -157,7 +157,7 @@ class LogFile:
         told_so = None if quoted else tracebacks.exception(text)
         if told_so is None:
             return
-        self._died = flushed.died(context, at, line.line)
+        self._died = line.line if flushed.is_uncaught(context, at) else 0
         if found or not self._exceptions:
             return
         if not told_so[1] and text.endswith(":") and (more := tracebacks.goes_on(context, at)):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs import tables
-from tests.logs.test_folders import STEPS, judged_folder
-from tests.logs.test_gathered import LINES, OUT_OF_MEMORY, TRACE
+from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder
+from tests.logs.test_gathered import LINES, TRACE
 from tests.logs.test_reader import judged
 
 STAMPS = {

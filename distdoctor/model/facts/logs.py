@@ -76,8 +76,6 @@ class LogSource:
     """The name of the log that goes on where this one, an older part of it, ends."""
     died: int = 0
     """The line of the last exception that nobody caught, where what stands below it was written before; else 0."""
-    died_surely: bool = False
-    """Whether torch's own hook for uncaught exceptions wrote it."""
 
 
 @dataclass(frozen=True)

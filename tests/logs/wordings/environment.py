@@ -32,6 +32,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "retrieved (gai error: -2 - Name or service not known).",
     ),
     ("environment/duplicate-rank", "ValueError: Some ranks has already checked in: {0: 1}"),
+    (
+        "environment/duplicate-rank",
+        "RuntimeError: more than one node have assigned same rank",
+    ),
     ("environment/local-rank-argument", "train.py: error: unrecognized arguments: --local-rank=0"),
     ("environment/local-rank-argument", "main.py: error: unrecognized arguments: --local_rank=3"),
     ("environment/backend-not-built", "RuntimeError: Distributed package doesn't have NCCL built in"),
