@@ -9,7 +9,8 @@ Why it happens
 NCCL's own words in the check's group say that it uses sockets, and no setting asks for that: the container's image has
 no libibverbs (`Failed to open libibverbs.so[.1]`), or not the adapter's own library (rdma-core's providers), or a
 plugin that is named cannot be loaded. NCCL then goes on with sockets without an error. Where only some nodes do, the
-others' connections to them cannot be made.
+others' connections to them cannot be made; nor can those of nodes of which some have a plugin (aws-ofi-nccl, gIB,
+HPC-X), and others have not.
 
 Fix
 ---
@@ -27,7 +28,7 @@ nccl/rdma-device-missing, nccl/infiniband-link
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, names_of, rdma, together
+from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement, failed_ranks, names_of, rdma, together
 
 SEVERITY = "warn"
 MATTERS = "data between nodes goes over TCP, much slower"
@@ -56,14 +57,39 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=[line for node in found for line in evidence(node)],
             fixes=remedies(found, {name for node in others for name in said[node]}),
         )
+    else:
+        yield from of_several(cluster)
+
+
+def of_several(cluster: Cluster) -> Iterator[Finding]:
+    """Nodes whose NCCL took another network than that of the others, where their group then failed: a plugin that is
+    installed on some of them (AWS, Google, HPC-X) talks to none but its like."""
+    nodes = {node.name: node for node in cluster.nodes}
+    apart = disagreement({name: its.pop() for name, node in nodes.items() if len(its := networks(node)) == 1})
+    if apart is None or not failed_ranks(cluster, "nccl"):
+        return
+    blamed = [nodes[name] for name in apart.blamed]
+    elsewhere = {apart.usual} if apart.majority else set(apart.values.values())
+    yield Finding.about(
+        blamed,
+        f"NCCL takes different networks: {apart.said()}.",
+        title="The nodes' NCCL takes different networks",
+        unsure=not apart.majority,
+        severity="fail",
+        evidence=[
+            *(f"{name}: NCCL: Using network {its}" for name, its in apart.values.items()),
+            *(f"{node.name}: NCCL: {note}" for node in blamed for note in notes(node)[:2]),
+        ],
+        fixes=remedies(blamed, elsewhere),
+    )
 
 
 def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
     """What NCCL itself, or the other nodes, say is missing; else how to see it."""
-    plugins = sorted(elsewhere - {OWN})
+    plugins = sorted(elsewhere - {OWN, SOCKET})
     if plugins:
-        text = f"Give {names_of(nodes)} the network plugin of the other nodes, {together(plugins)}: its library on "
-        yield Fix.on(nodes, f"{text}LD_LIBRARY_PATH, and NCCL_NET_PLUGIN as it is there.")
+        text = f"Have the network plugin {together(plugins)} on all nodes, or on none: on {names_of(nodes)} its library on "
+        yield Fix.on(nodes, f"{text}LD_LIBRARY_PATH, and NCCL_NET_PLUGIN, as where it is found.")
         return
     without = [node for node in nodes if any(LIBRARY in note for note in notes(node))]
     if without:

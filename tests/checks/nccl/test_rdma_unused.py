@@ -25,11 +25,26 @@ def said(*networks: str, variables: dict[str, str] | None = None, fails: bool = 
     )
 
 
+def portless(*networks: str) -> tuple[NodeFacts, ...]:
+    return tuple(replace(one, rdma=None) for one in said(*networks, fails=True))
+
+
 ROWS = [
     Row("no libibverbs in the image of all", lambda: said("Socket", "Socket"), BOTH, "warn", together=True),
     Row("in that of one alone", lambda: said("IB", "Socket", "IB", fails=True), ("host1",), together=True),
 ]
+ROWS += [
+    Row("a plugin on two of three", lambda: said("gIB", "IB", "gIB", fails=True), ("host1",), together=True),
+    Row("on one of two", lambda: said("IBext_v8", "IB", fails=True), BOTH, blame="one-of", together=True),
+    Row(
+        "without a port to see",
+        lambda: portless("FasTrak", "Socket", "FasTrak"),
+        ("host1",),
+        together=True,
+    ),
+]
 LOOK_ALIKES = [
+    LookAlike("different networks, and the group was made", lambda: said("gIB", "IB", "gIB")),
     LookAlike("they use the ports", lambda: said("IB", "IB")),
     LookAlike("a plugin uses them", lambda: said("AWS Libfabric", "AWS Libfabric")),
     LookAlike("nothing was said", lambda: said("", "")),
@@ -52,6 +67,6 @@ def test_the_fix_is_for_what_was_said_to_be_missing() -> None:
         for one in said("Socket", "Socket")
     ]
     assert "rdma-core" not in remedy(*silent) and "NCCL_DEBUG_SUBSYS=INIT,NET" in remedy(*silent)
-    assert "the network plugin of the other nodes, AWS Libfabric" in remedy(
+    assert "Have the network plugin AWS Libfabric on all nodes" in remedy(
         *said("AWS Libfabric", "Socket", "AWS Libfabric", fails=True)
     )
