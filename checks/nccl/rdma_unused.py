@@ -88,8 +88,8 @@ def remedies(nodes: list[Node], elsewhere: set[str]) -> Iterator[Fix]:
     """What NCCL itself, or the other nodes, say is missing; else how to see it."""
     plugins = sorted(elsewhere - {OWN, SOCKET})
     if plugins:
-        text = f"Have the network plugin {together(plugins)} on all nodes, or on none: on {names_of(nodes)} its library on "
-        yield Fix.on(nodes, f"{text}LD_LIBRARY_PATH, and NCCL_NET_PLUGIN, as where it is found.")
+        text = f"Have the network plugin {together(plugins)} on all nodes, or on none: on {names_of(nodes)} its library"
+        yield Fix.on(nodes, f"{text} on LD_LIBRARY_PATH, and NCCL_NET_PLUGIN, as where it is found.")
         return
     without = [node for node in nodes if any(LIBRARY in note for note in notes(node))]
     if without:
