@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
+from distdoctor.judge.kernel_witness import of_others
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 NEAR = 600
@@ -38,6 +39,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     for match in matches:
         by_source.setdefault(match.source, []).append(match)
     over = (*_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
+    over = (*over, *of_others(logs.sources, matches))
     past = {match.order for match in over}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
     left = _without_rests([match for match in matches if match.order not in past])

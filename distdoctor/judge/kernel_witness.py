@@ -1,0 +1,31 @@
+"""Of whom the kernel's log tells: of a process of the job, or of somebody else's on that machine. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from distdoctor.model.facts.logs import LogSource, Match
+
+_NUMBER = re.compile(r"\b(?:pid|PID)(?:: ?|=| )(\d{1,9})\b")
+"""As torchrun's tables and messages give the number of a process that ended."""
+_JOB = re.compile(r"(?i)py|pt_|torch|train|ray|vllm|sglang|nccl|deepspeed|accelerate|megatron|nemo|slurm|worker|rank|gpu")
+"""In the name of a process that may be one of a job: Python, or what a program calls itself (the kernel keeps 15
+characters)."""
+
+
+def of_others(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Match]:
+    """The lines of kernels' logs about processes that are none of the job's: neither is their number one of those that
+    the job's own logs tell, nor their name one that a job's process has. Where the job tells no numbers, none: the
+    log was given for a reason. A number alone proves nothing, since a container has others than the kernel.
+    """
+    kernels = {source.name for source in sources if source.kind == "kernel"}
+    own = {number for match in matches if match.source not in kernels for number in _NUMBER.findall(match.text)}
+    if not own:
+        return []
+    told = [match for match in matches if match.source in kernels and {"pid", "program"} <= match.values.keys()]
+    others = [match for match in told if match.values["pid"] not in own and not _JOB.search(match.values["program"])]
+    about = {(match.source, match.check) for match in told if match not in others}
+    only = {(match.source, match.check) for match in others} - about
+    rest = [match for match in matches if (match.source, match.check) in only and match not in others]
+    return [*others, *rest]  # the rest goes with them: "java invoked oom-killer"
