@@ -51,6 +51,8 @@ BROKEN = {
 """Nothing there can be used, whatever it is for."""
 TEMPORARY = ("TMPDIR", "/tmp", ".")
 """Python takes another one in place of the first two; from the third a job only starts."""
+MODELS = "HF_HUB_CACHE"
+"""What is in it already needs no writing, and is often another user's."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -73,7 +75,8 @@ def closed(node: Node) -> tuple[Folder, ...]:
     return tuple(
         one
         for one in node.system.folders or ()
-        if one.error in BROKEN or (one.error in WHY and one.use not in TEMPORARY and (own or one.use != "HOME"))
+        if one.error in BROKEN
+        or (one.error in WHY and one.use not in (*TEMPORARY, MODELS) and (own or one.use != "HOME"))
     )
 
 

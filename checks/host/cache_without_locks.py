@@ -27,14 +27,19 @@ See also
 environment/init-file-no-flock, host/cache-unwritable, host/extension-lock-stale
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Folder, Node, names_of
 
 SEVERITY = "warn"
 MATTERS = "what downloads or compiles there ends, or waits for ever, and the other ranks with it"
 LOOKS_AT = ("host.folders",)
-FOLDER_OF = {"HF_HOME": "huggingface", "TORCHINDUCTOR_CACHE_DIR": "torchinductor"}
+FOLDER_OF = {
+    "HF_HOME": "huggingface",
+    "HF_HUB_CACHE": "huggingface/hub",
+    "HF_DATASETS_CACHE": "huggingface/datasets",
+    "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
+}
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -43,10 +48,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         names = dict.fromkeys(folder.path for folders in found.values() for folder in folders)
         yield Finding.about(
             found,
-            f"Files cannot be locked in {' and '.join(names)} on {names_of(list(found))}.",
+            f"{what_is_wrong(found.values())} in {' and '.join(names)} on {names_of(list(found))}.",
             evidence=(f"{node.name}: {said(folder)}" for node, folders in found.items() for folder in folders),
             fixes=(fix(node, folder) for node, folders in found.items() for folder in folders),
         )
+
+
+def what_is_wrong(found: Iterable[tuple[Folder, ...]]) -> str:
+    unanswered = all(folder.lock_error == "timeout" for folders in found for folder in folders)
+    return "Nobody answers who locks a file" if unanswered else "Files cannot be locked"
 
 
 def without_locks(node: Node) -> tuple[Folder, ...]:
@@ -55,7 +65,8 @@ def without_locks(node: Node) -> tuple[Folder, ...]:
 
 def said(folder: Folder) -> str:
     kind = folder.filesystem or "a file system of unknown type"
-    return f"flock() of a new file in {folder.use}={folder.path} ends with {folder.lock_error}; it is on {kind}"
+    what = "was not answered" if folder.lock_error == "timeout" else f"ends with {folder.lock_error}"
+    return f"flock() of a new file in {folder.use}={folder.path} {what}; it is on {kind}"
 
 
 def fix(node: Node, folder: Folder) -> Fix:

@@ -39,6 +39,8 @@ FULL = {
 READ_ONLY = "EROFS"
 COMMONLY_READ_ONLY = ("HOME", "/tmp", ".")
 """Containers often have no other file system than a read-only one, and jobs in them name another folder."""
+MODELS = "HF_HUB_CACHE"
+"""What is in it already can be read from a disk that is mounted read-only, as many mount it."""
 PREVENTS = "store used"
 NEXT = (
     "how full the disks are",
@@ -132,7 +134,7 @@ def commonly_read_only(node: Node, folder: Folder) -> bool:
     """Whether it is one of these, or lies in a home that is."""
     if folder.use.startswith("HOME/"):
         return any(one.use == "HOME" and one.error == READ_ONLY for one in node.system.folders or ())
-    return folder.use in COMMONLY_READ_ONLY
+    return folder.use in (*COMMONLY_READ_ONLY, MODELS)
 
 
 def remounted(node: Node, folder: Folder) -> str:

@@ -114,7 +114,7 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
     if _wants(options, HOST.name):
         for path in account.SETTINGS:
             yield Touch("reads", path, "RemoveIPC of systemd-logind")
-        yield Touch("reads", "kernel log", "its last quarter of an hour (syslog(2)), where this user may")
+        yield Touch("reads", "kernel log", "its last 256 KiB (syslog(2)), where this user may")
         extensions = env.get("TORCH_EXTENSIONS_DIR") or "~/.cache/torch_extensions"
         yield Touch("reads", os.path.expanduser(extensions), "locks of builds")
     for path in os.environ.get("PYTHONPATH", "").split(os.pathsep):

@@ -17,14 +17,17 @@ USES = (
     "XDG_CACHE_HOME",
     "TORCH_HOME",
     "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_DATASETS_CACHE",
+    "VLLM_CACHE_ROOT",
     "TRITON_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",
 )
-"""Variables that name a folder in which torch, Triton, Hugging Face's libraries or Python write."""
+"""Variables that name a folder in which torch, Triton, vLLM, Hugging Face's libraries or Python write."""
 BELOW_HOME = {".cache": "XDG_CACHE_HOME", ".triton": "TRITON_CACHE_DIR"}
 """Folders in HOME that are used where no such variable names another."""
-LOCKED = ("HF_HOME", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+LOCKED = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
 """Folders in which Hugging Face's libraries and torch.compile lock files (by the package filelock, with flock(2))."""
 DOWNLOADS = ".cache/huggingface"
 """What Hugging Face's libraries use in HOME where no variable names another: there where they have been used."""
@@ -92,5 +95,6 @@ async def _look(use: str, path: str, real: str, locked: bool) -> Folder:
     left = None if int(files) < 0 else int(files)
     error = ""
     if locked and not said:
-        error = next(iter((await ASKER.ask("lock", near or path, SECONDS)).found), "")
+        tried = await ASKER.ask("lock", near or path, SECONDS)
+        error = "timeout" if tried.timed_out else next(iter(tried.found), "")
     return Folder(use, path, said, int(free), left, kind, source, bool(noexec), near, leads, error)

@@ -1,4 +1,4 @@
-"""What the kernel of this host has written to its log of late."""
+"""What the kernel of this host has written to its log, as far back as it keeps it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 READ_ALL = 3
 """SYSLOG_ACTION_READ_ALL of syslog(2): the last bytes of the log, which stay in it."""
 MOST_BYTES = 256 << 10
-LATELY_SECONDS = 900.0
 SECONDS = 0.5
 """In which it is read."""
 _RECORD = re.compile(r"<\d+>\[ *(\d+\.\d+)\](?:\[ *[TC]\d+\])? (.*)")
@@ -19,8 +18,8 @@ and, where CONFIG_PRINTK_CALLER is set, who wrote it."""
 
 
 def read() -> tuple[tuple[float, str], ...] | None:
-    """When (in seconds since the epoch, by this host's clock) and what, of the last LATELY_SECONDS. None where it may
-    not be read (kernel.dmesg_restrict, a container), or has no times."""
+    """When (in seconds since the epoch, by this host's clock) and what, the last MOST_BYTES of it. None where it may not
+    be read (kernel.dmesg_restrict, a container)."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "klogctl"):
         return None
@@ -29,12 +28,12 @@ def read() -> tuple[tuple[float, str], ...] | None:
     if length < 0:
         return None
     text = buffer.raw[:length].decode(errors="replace")
-    return tuple(lately(text, time.clock_gettime(time.CLOCK_MONOTONIC), time.time()))
+    return tuple(records(text, time.clock_gettime(time.CLOCK_MONOTONIC), time.time()))
 
 
-def lately(text: str, up: float, now: float) -> Iterator[tuple[float, str]]:
-    """The records of the log's ``text`` that are not old, ``up`` seconds after the start of the machine."""
+def records(text: str, up: float, now: float) -> Iterator[tuple[float, str]]:
+    """The records of the log's ``text``, ``up`` seconds after the start of the machine; those without a time are none."""
     for line in text.splitlines():
         record = _RECORD.match(line)
-        if record is not None and up - float(record[1]) <= LATELY_SECONDS:
+        if record is not None:
             yield now - max(0.0, up - float(record[1])), record[2]

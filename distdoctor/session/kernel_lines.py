@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -14,13 +15,23 @@ from distdoctor.session.recorder import Recorder
 
 PART = "host.kernel_log"
 MOST, TEXT = 100, 300
+LATELY_SECONDS = 900.0
+"""What is older says nothing of a job that starts now."""
+LASTING = {("host/filesystem-stalled", "server"), ("host/disk-full", "device")}
+"""Lines, by the check and what they name, of a state that the kernel tells once, as it begins: it lasts until a later
+line says otherwise, however long ago that was."""
 
 
 async def known(checks: Iterable[Check]) -> tuple[KernelLine, ...] | None:
-    """The known ones of late, the last of them; None where the log may not be read."""
+    """The known ones of late, and those of what lasts, the last of each; None where the log may not be read."""
     wordings = {check.id: tuple(check.log) for check in checks if PART in (*check.looks_at, *check.helped_by)}
     records = await in_time(kernel_log.read, kernel_log.SECONDS) if wordings else None
-    return None if records is None else tuple(_known(records, wordings))[-MOST:]
+    if records is None:
+        return None
+    lines, since = [*_known(records, wordings)], time.time() - LATELY_SECONDS
+    lasting = [line for line in lines if any((line.check, name) in LASTING for name in line.values)]
+    lately = [line for line in lines if line.at >= since and line not in lasting]
+    return tuple(sorted((*lasting[-MOST:], *lately[-MOST:]), key=lambda line: line.at))
 
 
 async def look_again(recorder: Recorder) -> None:

@@ -133,12 +133,12 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
     async def ask(what: Any, of: str, seconds: float, hurry: bool = False) -> Reply:
         if what == "lock":
             asked.append(of)
-            return Reply(("ENOLCK",))
+            return Reply(timed_out=True) if of == str(data) else Reply(("ENOLCK",))
         return await real(what, of, seconds, hurry)
 
     monkeypatch.setattr(ASKER, "ask", ask)
-    home, hub, cache = (tmp_path / name for name in ("home", "hub", "cache"))
-    for folder in (home, hub, cache):
+    home, hub, cache, data = (tmp_path / name for name in ("home", "hub", "cache", "data"))
+    for folder in (home, hub, cache, data):
         folder.mkdir()
     env = {"HOME": str(home), "TMPDIR": str(tmp_path)}
     try:
@@ -149,5 +149,13 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
         found = {one.use for one in asyncio.run(folders.probe(env)) if one.lock_error}
         assert found == {"HF_HOME", "TORCHINDUCTOR_CACHE_DIR"}
         assert sorted(asked) == sorted(map(str, (home, hub, cache)))  # they are asked side by side
+        env = {
+            "HF_DATASETS_CACHE": str(data),
+            "HF_HUB_CACHE": str(cache),
+            "VLLM_CACHE_ROOT": str(hub),
+            "TMPDIR": "/tmp",
+        }
+        found = {one.use: one.lock_error for one in asyncio.run(folders.probe(env)) if one.lock_error}
+        assert found == {"HF_DATASETS_CACHE": "timeout", "HF_HUB_CACHE": "ENOLCK"}
     finally:
         ASKER.stop()

@@ -24,10 +24,10 @@ TEXT = """<4>[  100.000000] nf_conntrack: nf_conntrack: table full, dropping pac
 """
 
 
-def test_only_what_is_not_old_and_when_it_was() -> None:
-    records = list(kernel_log.lately(TEXT, 1010.0, 5000.0))
-    assert [text.split()[0] for _, text in records] == ["lan:", "nf_conntrack:", "Out", "nfs:", "nfs:"]
-    assert [at for at, _ in records] == [4990.5, 4991.0, 4992.0, 4993.0, 4994.0]
+def test_what_was_written_and_when() -> None:
+    records = list(kernel_log.records(TEXT, 1010.0, 5000.0))
+    assert [text.split()[0] for _, text in records] == ["nf_conntrack:", "lan:", "nf_conntrack:", "Out", "nfs:", "nfs:"]
+    assert [at for at, _ in records] == [4090.0, 4990.5, 4991.0, 4992.0, 4993.0, 4994.0]
 
 
 STUB = r"""

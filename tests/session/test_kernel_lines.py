@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -13,7 +14,8 @@ from tests.probes.test_kernel_log import TEXT
 
 
 def test_known_lines_are_those_of_the_checks_that_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_log, "read", lambda: tuple(kernel_log.lately(TEXT, 1010.0, 5000.0)))
+    monkeypatch.setattr(kernel_log, "read", lambda: tuple(kernel_log.records(TEXT, 1010.0, 5000.0)))
+    monkeypatch.setattr(time, "time", lambda: 5000.0)
     lines = asyncio.run(kernel_lines.known(CHECKS))
     assert lines is not None
     assert [(one.check, one.shows, one.at, one.values) for one in lines] == [
@@ -27,3 +29,24 @@ def test_known_lines_are_those_of_the_checks_that_look_at_it(monkeypatch: pytest
 def test_a_log_that_may_not_be_read_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_log, "read", lambda: None)
     assert asyncio.run(kernel_lines.known(CHECKS)) is None
+
+
+OLD = """<4>[  100.000000] nf_conntrack: nf_conntrack: table full, dropping packet
+<3>[  200.000000] nfs: server filer1 not responding, still trying
+<2>[  300.000000] EXT4-fs (sda2): Remounting filesystem read-only
+<3>[  400.000000] Out of memory: Killed process 4711 (python) total-vm:1kB, anon-rss:1kB
+"""
+
+
+def test_what_lasts_is_told_however_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel says once that a server is away, and no flood of other lines takes that out of sight."""
+    flood = "".join(f"<4>[ 9999.{number:06}] nf_conntrack: table full, dropping packet\n" for number in range(150))
+    monkeypatch.setattr(kernel_log, "read", lambda: tuple(kernel_log.records(OLD + flood, 10_000.0, 50_000.0)))
+    monkeypatch.setattr(time, "time", lambda: 50_000.0)
+    lines = asyncio.run(kernel_lines.known(CHECKS))
+    assert lines is not None
+    assert [(one.check, one.at) for one in lines[:2]] == [
+        ("host/filesystem-stalled", 40_200.0),
+        ("host/disk-full", 40_300.0),
+    ]
+    assert {one.check for one in lines[2:]} == {"host/conntrack-full"} and len(lines) == 2 + kernel_lines.MOST

@@ -183,7 +183,8 @@ class Folder:
     leads_to: str = ""
     """Where that is a link to something that is not there: to what."""
     lock_error: str = ""
-    """The errno's name where files there cannot be locked (flock(2)), as ENOLCK; empty: they can, or nobody tried."""
+    """The errno's name where files there cannot be locked (flock(2)), as ENOLCK; ``timeout`` where a lock was not
+    answered, though a file had been written; empty: they can, or nobody tried."""
 
 
 @dataclass(frozen=True)

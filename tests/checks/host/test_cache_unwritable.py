@@ -42,6 +42,7 @@ LOOK_ALIKES = [
     LookAlike("a folder that can be made", lambda: folders(Folder("HF_HOME", "/data/hf", nearest="/data"))),
     LookAlike("a folder for temporary files", lambda: folders(Folder("TMPDIR", "/mine", "EACCES"))),
     LookAlike("a working folder", lambda: folders(Folder(".", "/opt/job", "EACCES"))),
+    LookAlike("models that somebody else downloaded", lambda: folders(Folder("HF_HUB_CACHE", "/models", "EACCES"))),
     LookAlike("a slow file system", lambda: folders(Folder("HF_HOME", "/data/hf", "timeout"))),
 ]
 

@@ -11,6 +11,7 @@ from tests.facts_builder import healthy, with_host
 CHECK = "host/cache-without-locks"
 ON_NFS = Folder("HF_HOME", "/data/hf", "", 1 << 33, 9, "nfs", "fs1:/data", lock_error="ENOLCK")
 COMPILED = Folder("TORCHINDUCTOR_CACHE_DIR", "/data/inductor", "", 9, 9, "lustre", lock_error="ENOSYS")
+SILENT = Folder("HF_DATASETS_CACHE", "/fsx/data", "", 9, 9, "lustre", lock_error="timeout")
 HOME = Folder("HOME", "/home/ann", "", 1 << 33, 9, "nfs", "fs1:/home", lock_error="ENOLCK")
 
 
@@ -22,6 +23,7 @@ def folders(*on_node_1: Folder) -> Facts:
 ROWS = [
     Row("NFS without its lock daemon", lambda: folders(ON_NFS), ("host1",), "warn", together=True),
     Row("Lustre without flock", lambda: folders(COMPILED), ("host1",), "warn", together=True),
+    Row("a lock that is never answered", lambda: folders(SILENT), ("host1",), "warn", together=True),
     Row("a home with downloads in it", lambda: folders(HOME), ("host1",), "warn", together=True),
 ]
 
@@ -32,6 +34,11 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("HF_HOME", lambda: folders(ON_NFS), {"host1": {"env": {"HF_HOME": "/local/huggingface"}}}),
+    Cure(
+        "the data sets'",
+        lambda: folders(SILENT),
+        {"host1": {"env": {"HF_DATASETS_CACHE": "/local/huggingface/datasets"}}},
+    ),
     Cure("the home", lambda: folders(HOME), {"host1": {"env": {"HF_HOME": "/local/huggingface"}}}),
     Cure(
         "torch.compile's",

@@ -56,6 +56,10 @@ LOOK_ALIKES = [
             )
         ),
     ),
+    LookAlike(
+        "models on a disk that is mounted read-only",
+        lambda: folders(Folder("HF_HUB_CACHE", "/models", "EROFS", 0, 0, "nfs4", "fs1:/models")),
+    ),
     LookAlike("a home of somebody else", lambda: folders(Folder("HOME", "/root", "EACCES", 1 << 30, 9, "ext4"))),
     LookAlike("a file system that was slow to answer", lambda: folders(Folder("HOME", "/home/ann", "timeout"))),
     LookAlike("little left", lambda: folders(Folder("HOME", "/home/ann", "", 4096, 1, "ext4"))),
