@@ -51,8 +51,8 @@ BROKEN = {
 """Nothing there can be used, whatever it is for."""
 TEMPORARY = ("TMPDIR", "/tmp", ".")
 """Python takes another one in place of the first two; from the third a job only starts."""
-MODELS = "HF_HUB_CACHE"
-"""What is in it already needs no writing, and is often another user's."""
+NOT_TOLD = (*TEMPORARY, "HF_HUB_CACHE")
+"""Also what models are read from: those that are there need no writing, and are often another user's."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -75,8 +75,7 @@ def closed(node: Node) -> tuple[Folder, ...]:
     return tuple(
         one
         for one in node.system.folders or ()
-        if one.error in BROKEN
-        or (one.error in WHY and one.use not in (*TEMPORARY, MODELS) and (own or one.use != "HOME"))
+        if one.error in BROKEN or (one.error in WHY and one.use not in NOT_TOLD and (own or one.use != "HOME"))
     )
 
 

@@ -18,8 +18,8 @@ and, where CONFIG_PRINTK_CALLER is set, who wrote it."""
 
 
 def read() -> tuple[tuple[float, str], ...] | None:
-    """When (in seconds since the epoch, by this host's clock) and what, the last MOST_BYTES of it. None where it may not
-    be read (kernel.dmesg_restrict, a container)."""
+    """When (in seconds since the epoch, by this host's clock) and what, the last MOST_BYTES of it. None where it may
+    not be read (kernel.dmesg_restrict, a container)."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "klogctl"):
         return None
@@ -32,7 +32,7 @@ def read() -> tuple[tuple[float, str], ...] | None:
 
 
 def records(text: str, up: float, now: float) -> Iterator[tuple[float, str]]:
-    """The records of the log's ``text``, ``up`` seconds after the start of the machine; those without a time are none."""
+    """The records of the log's ``text`` that have a time, ``up`` seconds after the start of the machine."""
     for line in text.splitlines():
         record = _RECORD.match(line)
         if record is not None:

@@ -262,6 +262,7 @@ class HostFacts:
     sysctls: dict[str, str] = field(default_factory=dict)
     """Settings of the kernel that jobs depend on, by their names; those that are not here or may not be read lack."""
     kernel_log: tuple[KernelLine, ...] | None = None
-    """Of the last quarter of an hour, those that checks know which look at it; None where it may not be read."""
+    """Those that checks know which look at it: of the last quarter of an hour, and what tells of a state that lasts
+    however old it is; None where it may not be read."""
     interfaces_hidden: str = ""
     """The errno's name where getifaddrs() fails, as in a sandbox; ``interfaces`` is then seen in another way."""
