@@ -9,6 +9,10 @@ Why it happens
 A launch script asks scontrol for the first host and uses localhost where that fails, as in a container without Slurm's
 tools.
 
+`distdoctor check` started by the same script says so before the job: localhost on several hosts is
+network/master-not-node0, with SLURM's list of the job's nodes and the first of them to name instead. A log only shows
+that scontrol was missing.
+
 Fix
 ---
 Compute MASTER_ADDR outside the container and pass it in.

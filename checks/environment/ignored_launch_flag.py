@@ -7,7 +7,12 @@ of its own.
 
 Why it happens
 --------------
---master-addr and --node-rank count for the static rendezvous only; with --rdzv-backend=c10d it is --rdzv-endpoint.
+--master-addr and --node-rank count for the static rendezvous only; with --rdzv-backend=c10d it is --rdzv-endpoint,
+which is localhost where it is not given.
+
+`distdoctor check` with the same flags says so before the job: it does not start, and names the flag to give. Where the
+rendezvous is set by a variable (PET_RDZV_BACKEND), which may be left over, that is environment/invalid-variable. A log
+only shows torchrun's line, and proves nothing.
 
 Fix
 ---
@@ -19,7 +24,7 @@ torch before 2.2 printed that line always.
 
 See also
 --------
-environment/rendezvous-backend-mismatch
+environment/rendezvous-backend-mismatch, environment/invalid-variable
 """
 
 from distdoctor.check_api import Line

@@ -12,6 +12,9 @@ group that does not include itself, blocks these. Where they are accepted and th
 of the node: the sidecar of a service mesh, a proxy, a redirect. Where nobody answers even ARP, the switch between the
 nodes keeps them apart (isolated ports, a private VLAN, macvlan in private mode), though each reaches node 0.
 
+Ranks of one host meet each other by its loopback interface: a packet filter of its own that does not accept what comes
+by it (no `iif lo accept`) keeps these apart, and the job waits for them.
+
 Fix
 ---
 Let the nodes reach each other on all TCP ports. Or narrow net.ipv4.ip_local_port_range and open that range.
@@ -37,6 +40,7 @@ from distdoctor.check_api import (
     Line,
     LinkGraph,
     Node,
+    contact_text,
     cut_after_accept,
     how_links_fail,
     link_arrows,
@@ -44,6 +48,9 @@ from distdoctor.check_api import (
     link_finding_by_need,
     link_graph,
     live,
+    names_of,
+    open_firewall_fix,
+    rank_count,
     some_of,
     together,
 )
@@ -82,6 +89,8 @@ FOLLOWS = (
     "network/duplicate-address",
     "network/neighbour-table-full",
 )
+SHUT = ("no-answer", "rejected", "refused")
+"""What a connection within a host ends with, to a port that it listens on, only where a packet filter is against it."""
 SAMPLE = 64
 SHOWN = 4
 ENOUGH = 128
@@ -105,6 +114,33 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             )
         finding = link_finding_by_need(cluster, summary, star.edges, blamed, unsure)
         yield with_sample(star.edges, finding if unsure else with_range(cluster, finding, blamed))
+    shut = [node for node in cluster.nodes if shut_to_itself(node)] if not graph.deaf and not graph.stars else []
+    if shut:
+        yield Finding.about(
+            shut,
+            f"The ranks on {names_of(shut)} do not reach each other: what the host sends to itself is dropped.",
+            title="A host's packet filter drops what it sends to itself",
+            evidence=map(own_port_seen, shut),
+            fixes=map(own_port_fix, shut),
+        )
+
+
+def shut_to_itself(node: Node) -> bool:
+    """Whether several ranks of this node meet by ports of its own, and those cannot be reached from it."""
+    own = node.network.own_port
+    return not node.plan.one_node and rank_count(node) > 1 and own is not None and own.outcome in SHUT
+
+
+def own_port_seen(node: Node) -> str:
+    own = node.network.own_port
+    assert own
+    return f"{node.name}: from itself, {contact_text(own)}, though it listened there"
+
+
+def own_port_fix(node: Node) -> Fix:
+    own = node.network.own_port
+    assert own
+    return open_firewall_fix(node, node.name, "input", (own.address,), None)
 
 
 def picked(node: Node) -> tuple[int, int]:

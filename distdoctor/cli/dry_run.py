@@ -148,6 +148,8 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
     place = endpoint(address, port) if port else f"{address}, a free port"
     yield Touch("listens", place, "the store of the check, where this is node 0; else nothing is opened there")
     yield Touch("connects", place, "the same, where this is another node")
+    yield Touch("listens", "a free port of an address of this host", "for a moment, to see whether it reaches itself")
+    yield Touch("connects", "a free port of an address of this host", "for a moment, to see whether it reaches itself")
     if plan.one_node:
         return
     for other in elsewhere.candidates(port, dict(env)):

@@ -23,6 +23,10 @@ CALLED = 2
 """How many of the addresses of one name are tried."""
 
 
+SHUT = ("no-answer", "rejected", "refused")
+"""What a connection within this host ends with, to a port that it listens on, only where a packet filter is against it."""
+
+
 class MeshStage:
     """This process's part of it. ``number`` is this participant's, ``token`` what listeners ask for."""
 
@@ -57,6 +61,9 @@ class MeshStage:
                 hardware_addresses=answered(), unanswered=unanswered(), neighbour_table=filled_since(room)
             )
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
+        seen, several = self._recorder.facts.network, (self._recorder.options.plan.nproc_per_node or 1) > 1
+        if several and seen is not None and seen.own_port is not None and seen.own_port.outcome in SHUT:
+            return "failed", "this host does not reach its own ports"
         return "ok", count(facts.good, "link")
 
     async def _call(self, command: Command) -> None:

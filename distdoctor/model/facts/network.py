@@ -235,6 +235,9 @@ class NetworkFacts:
     """What answered on MASTER_ADDR:MASTER_PORT, where it was open."""
     master_name: str | None = None
     """What /etc/hosts calls the address of MASTER_ADDR, where it is not this host's own."""
+    own_port: Contact | None = None
+    """How a connection of this host's to a port of its own ended, at the address that gloo will pick; None where it was
+    not tried."""
     firewall: Firewall | None = None
     resolved_after: float = 0.0
     """Seconds after which MASTER_ADDR had an address, where it had none at first; else 0."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from distdoctor.model.facts import Firewall, Link, MeshFacts, PacketMark, Passage
+from distdoctor.model.facts import Contact, Firewall, Link, MeshFacts, PacketMark, Passage
 from tests.checks.row import BOTH, THREE, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.limits import limited
 from tests.clusters.links import across, cut, into, measured
@@ -107,6 +108,13 @@ def test_who_answered_at_the_port_of_the_store_answers_arp() -> None:
     assert "ARP" not in one.summary and not any("switch that joins" in fix.text for fix in one.fixes)
 
 
+def to_itself(outcome: str = "no-answer", nproc: int = 2, **more: Any) -> Facts:
+    """What host1 sends to a port of its own; the nodes reach each other."""
+    a, b = healthy(2, nproc=nproc)
+    own = Contact("10.77.0.11", 40001, outcome, None, 1.0)  # type: ignore[arg-type]
+    return a, with_network(b, own_port=own, **more)
+
+
 LAST = ("host1", "host2")
 
 ROWS = [
@@ -121,6 +129,8 @@ ROWS = [
         blame="one-of",
         together=True,
     ),
+    Row("what a host sends to itself", to_itself, ("host1",), together=True),
+    Row("and a filter says no to it", lambda: to_itself("rejected"), ("host1",), together=True),
     Row("a range of ports is open", lambda: ranged((20000, 30000)), ("host0",), together=True),
     Row("lower address blocked", lambda: blocked((1, 0), rules=(0,)), ("host0",), together=True),
     Row("higher address blocked", lambda: blocked((0, 1), rules=(1,)), ("host1",), "warn", together=True),
@@ -146,12 +156,19 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("one rank, which has nobody to meet there", lambda: to_itself(nproc=1)),
+    LookAlike("a host that reaches itself", lambda: to_itself("open")),
     LookAlike(
         "rules not readable, links good", lambda: tuple(with_network(one, firewall=UNREAD) for one in measured(3))
     ),
 ]
 
 CURES = [
+    Cure(
+        "what a host sends to itself",
+        lambda: to_itself(firewall=blocking(policy="drop")),
+        {"host1": {"commands": ("nft insert rule inet filter input ip saddr 10.77.0.11 meta l4proto tcp accept",)}},
+    ),
     Cure(
         "accepts nothing",
         lambda: cut(into(1, 3), 3, ruled=(1,)),
