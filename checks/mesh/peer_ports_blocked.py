@@ -49,7 +49,6 @@ from distdoctor.check_api import (
     link_graph,
     live,
     names_of,
-    open_firewall_fix,
     rank_count,
     some_of,
     together,
@@ -140,7 +139,17 @@ def own_port_seen(node: Node) -> str:
 def own_port_fix(node: Node) -> Fix:
     own = node.network.own_port
     assert own
-    return open_firewall_fix(node, node.name, "input", (own.address,), None)
+    rules = node.network.firewall
+    if rules is None or not rules.readable:
+        return Fix.on(node, f"On {node.name}, accept what comes by lo (its firewall's rules were not seen).")
+    commands = tuple(
+        f"nft insert rule {chain.family} {chain.table} {chain.name} {'i' if chain.hook == 'input' else 'o'}if lo accept"
+        if chain.tool == "nft"
+        else f"{chain.tool} -t {chain.table} -I {chain.name} -{'i' if chain.hook == 'input' else 'o'} lo -j ACCEPT"
+        for chain in rules.chains
+        if chain.family in ("inet", "ip6" if ":" in own.address else "ip")
+    )
+    return Fix.on(node, f"On {node.name}, accept what it sends to itself, before all other rules.", commands=commands)
 
 
 def picked(node: Node) -> tuple[int, int]:

@@ -24,7 +24,8 @@ CALLED = 2
 
 
 SHUT = ("no-answer", "rejected", "refused")
-"""What a connection within this host ends with, to a port that it listens on, only where a packet filter is against it."""
+"""What a connection within this host, to a port that it listens on, ends with only where a packet filter is against it.
+"""
 
 
 class MeshStage:

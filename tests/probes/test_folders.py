@@ -155,7 +155,7 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
             "VLLM_CACHE_ROOT": str(hub),
             "TMPDIR": "/tmp",
         }
-        found = {one.use: one.lock_error for one in asyncio.run(folders.probe(env)) if one.lock_error}
-        assert found == {"HF_DATASETS_CACHE": "timeout", "HF_HUB_CACHE": "ENOLCK"}
+        errors = {one.use: one.lock_error for one in asyncio.run(folders.probe(env)) if one.lock_error}
+        assert errors == {"HF_DATASETS_CACHE": "timeout", "HF_HUB_CACHE": "ENOLCK"}
     finally:
         ASKER.stop()

@@ -25,7 +25,7 @@ print(ask(None), ask("10.77.0.1"))
     [
         ("drop", "no-answer"),
         ("meta l4proto tcp reject with icmp type admin-prohibited", "rejected"),
-        ("meta l4proto tcp reject with tcp reset", "refused"),
+        ("tcp flags & (syn | ack) == syn reject with tcp reset", "refused"),
     ],
 )
 def test_a_port_of_this_host(rule: str, ended: str) -> None:

@@ -167,7 +167,7 @@ CURES = [
     Cure(
         "what a host sends to itself",
         lambda: to_itself(firewall=blocking(policy="drop")),
-        {"host1": {"commands": ("nft insert rule inet filter input ip saddr 10.77.0.11 meta l4proto tcp accept",)}},
+        {"host1": {"commands": ("nft insert rule inet filter input iif lo accept",)}},
     ),
     Cure(
         "accepts nothing",
