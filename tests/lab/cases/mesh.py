@@ -44,7 +44,7 @@ CASES = [
     *patient(
         Case("a range of ports is open on the lower address", only_ports(0, "20000-30000"), "mesh/peer-ports-blocked", ["host0"], options=(1, 2)),
         Case("the switch lets a range of ports through", dropped_in_switch("tcp flags & (syn | ack) == syn tcp dport != 20000-30000"), "mesh/peer-ports-blocked", ["host0", "host1"], blame="one-of", by_hand=switch_repaired),
-        Case("node 1 drops what it sends to itself", nft(1, "iif lo meta l4proto tcp drop"), "mesh/peer-ports-blocked", ["host1"]),
+        Case("node 1 drops what it sends to itself", nft(1, "ip saddr {host1} drop"), "mesh/peer-ports-blocked", ["host1"]),
         Case("some of the ports that the kernel picks are open", only_ports(0, "29500, 32768-60900"), "mesh/ports-partly-open", ["host0"], "warn", options=(1, 2), torch="never (trains)"),
         Case("one link of 3 is one-way", deaf_to(1, 2), "mesh/one-way", ["host1"], hosts=3),
         Case("one link of 3 is one-way, the other way", deaf_to(2, 1), "mesh/one-way", ["host2"], "warn", hosts=3),
