@@ -17,9 +17,9 @@ PART = "host.kernel_log"
 MOST, TEXT = 100, 300
 LATELY_SECONDS = 900.0
 """What is older says nothing of a job that starts now."""
-LASTING = {("host/filesystem-stalled", "server"), ("host/disk-full", "device")}
-"""Lines, by the check and what they name, of a state that the kernel tells once, as it begins: it lasts until a later
-line says otherwise, however long ago that was."""
+LASTING = {"server", "device"}
+"""What lines name that tell of a state, of a file server or a disk. The kernel says it once, as it begins; it lasts
+until a later line says otherwise, however long ago that was."""
 
 
 async def known(checks: Iterable[Check]) -> tuple[KernelLine, ...] | None:
@@ -29,7 +29,7 @@ async def known(checks: Iterable[Check]) -> tuple[KernelLine, ...] | None:
     if records is None:
         return None
     lines, since = [*_known(records, wordings)], time.time() - LATELY_SECONDS
-    lasting = [line for line in lines if any((line.check, name) in LASTING for name in line.values)]
+    lasting = [line for line in lines if LASTING & line.values.keys()]
     lately = [line for line in lines if line.at >= since and line not in lasting]
     return tuple(sorted((*lasting[-MOST:], *lately[-MOST:]), key=lambda line: line.at))
 
