@@ -11,15 +11,26 @@ import re
 from collections.abc import Mapping, Sequence
 
 from distdoctor.launch.plain_file import text_of
-from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK, NPROC_PER_NODE
+from distdoctor.model.addresses import endpoint
+from distdoctor.model.launch_settings import (
+    MASTER_ADDR,
+    MASTER_PORT,
+    NNODES,
+    NODE_RANK,
+    NPROC_PER_NODE,
+    RDZV_BACKEND,
+    RDZV_ENDPOINT,
+)
+from distdoctor.model.plan import DEFAULT_PORT
 
-_NAMES = ("num_machines", "num_processes", "machine_rank", "main_process_ip", "main_process_port")
+_NAMES = ("num_machines", "num_processes", "machine_rank", "main_process_ip", "main_process_port", "rdzv_backend")
 _CONFIG = "config_file"
 _MOST_BYTES = 1 << 16
 
 
 def flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
-    """The flags of a check with the same plan. Raises ValueError for processes that the machines cannot share."""
+    """The flags of a check with the same plan. Raises ValueError for processes that the machines cannot share, and for
+    a rendezvous that is not known."""
     given = _own_words(words)
     told = {**_file(given.get(_CONFIG) or _default_file(env)), **given}
     machines = _number(told.get("num_machines")) or 1
@@ -29,12 +40,18 @@ def flags(words: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
         if processes % machines:
             raise ValueError(f"{processes} processes cannot be shared by {machines} machines")
         found.append(f"{NPROC_PER_NODE.flag}={processes // machines}")
+    port, backend = _number(told.get("main_process_port")), told.get("rdzv_backend") or "static"
+    if machines > 1 and backend not in ("static", "c10d"):
+        raise ValueError(f"the rendezvous {backend} is not one that can be checked (static, c10d)")
+    if machines > 1 and backend == "c10d":  # it is an endpoint then, with the port of static (utils/launch.py)
+        at = endpoint(told.get("main_process_ip", ""), DEFAULT_PORT if port is None else port)
+        return (*found, f"{RDZV_BACKEND.flag}={backend}", f"{RDZV_ENDPOINT.flag}={at}")
     if machines > 1:
         found.append(f"{NODE_RANK.flag}={_number(told.get('machine_rank')) or 0}")
         if told.get("main_process_ip"):
             found.append(f"{MASTER_ADDR.flag}={told['main_process_ip']}")
-    if _number(told.get("main_process_port")):
-        found.append(f"{MASTER_PORT.flag}={told['main_process_port']}")
+    if port or (port == 0 and machines > 1):  # 0: each machine takes a free one of its own
+        found.append(f"{MASTER_PORT.flag}={port}")
     return tuple(found)
 
 

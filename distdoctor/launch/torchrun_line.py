@@ -34,6 +34,8 @@ _VALUED = (
     NNODES.flag, NPROC_PER_NODE.flag, RDZV_BACKEND.flag, RDZV_ENDPOINT.flag, RDZV_ID.flag, RDZV_CONF.flag,
     NODE_RANK.flag, MASTER_ADDR.flag, MASTER_PORT.flag, LOCAL_ADDR.flag, *_OF_ITS_RANKS,
 )  # fmt: skip
+_READ = ("is_host", "join_timeout", "store_type")
+"""Of the settings of the rendezvous those on which a check depends."""
 _SHORT = {"m": "--module", "h": "--help", "r": "--redirects", "t": "--tee"}
 _DEVICES = ("gpu", "cpu", "auto")
 _ALL = (*_SWITCHES, *_VALUED)
@@ -100,7 +102,7 @@ def flags(given: Mapping[str, str], env: Mapping[str, str]) -> tuple[str, ...]:
     for setting in (RDZV_BACKEND, RDZV_ENDPOINT, RDZV_ID, LOCAL_ADDR, MASTER_PORT):
         if given.get(setting.flag):
             tell(setting, given[setting.flag])
-    if "is_host" in given.get(RDZV_CONF.flag, ""):  # of its other settings no stage depends on one
+    if any(name in given.get(RDZV_CONF.flag, "") for name in _READ):
         tell(RDZV_CONF, given[RDZV_CONF.flag])
     alone = nodes.rpartition(":")[2] == "1"
     if backend == "static" and not value(RDZV_ENDPOINT) and (given.get(MASTER_ADDR.flag) or not alone):

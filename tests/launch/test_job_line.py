@@ -37,6 +37,15 @@ ROWS: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
      ("--nnodes=2", "--nproc-per-node=8", "--node-rank=1", "--master-addr=A", "--master-port=29600")),
     ("python -m accelerate.commands.launch --multi_gpu --num_processes 4 train.py", {},
      ("--nnodes=1", "--nproc-per-node=4")),
+    # c10d has the port of static; with port 0 each machine would take one of its own.
+    ("accelerate launch --num_machines 2 --num_processes 4 --main_process_ip A --rdzv_backend c10d x.py", {},
+     ("--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=A:29500")),
+    ("accelerate launch --num_machines 2 --num_processes 4 --main_process_ip A --main_process_port 0 x.py", {},
+     ("--nnodes=2", "--nproc-per-node=2", "--node-rank=0", "--master-addr=A", "--master-port=0")),
+    ("accelerate launch --num_processes 4 --main_process_port 0 x.py", {}, ("--nnodes=1", "--nproc-per-node=4")),
+    ("torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint /s/f --rdzv-conf store_type=file x.py", {},
+     ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=/s/f",
+      "--rdzv-conf=store_type=file")),
     ("python train.py --nnodes 3", {}, ()),
     ("bash train.sh", {}, ()),
 ]  # fmt: skip
@@ -84,6 +93,8 @@ def test_accelerates_own_file(tmp_path: Path) -> None:
 def test_what_cannot_be_checked_says_so() -> None:
     with pytest.raises(ValueError, match="etcd"):
         read(["torchrun", "--rdzv-backend", "etcd-v2", "x.py"], {})
+    with pytest.raises(ValueError, match="etcd"):
+        read(["accelerate", "launch", "--num_machines", "2", "--rdzv_backend", "etcd-v2", "x.py"], {})
     with pytest.raises(ValueError, match="3 processes cannot be shared by 2"):
         read(["accelerate", "launch", "--num_machines", "2", "--num_processes", "3", "x.py"], {})
 
