@@ -49,6 +49,7 @@ from distdoctor.check_api import (
     failed_ranks,
     gloo_device_names,
     gpus,
+    groups,
     must_be_alike,
     names_of,
     plans_nccl_group,
@@ -155,7 +156,9 @@ def breaks(cluster: Cluster, found: dict[str, Disagreement[str | None]]) -> bool
         return True
     if any(name in GLOO_SETTINGS for name in found) and any(failed_ranks(cluster, stage) for stage in ENDED):
         return True
-    return any(name.startswith("NCCL_") and not WITHIN_A_NODE.fullmatch(name) for name in found) and nccl_stops(cluster)
+    between = [apart for name, apart in found.items() if name.startswith("NCCL_") and not WITHIN_A_NODE.fullmatch(name)]
+    blamed = {name for apart in between for name in apart.blamed}
+    return bool(between) and nccl_stops(cluster) and not others_accused(cluster, blamed)
 
 
 def nccl_stops(cluster: Cluster) -> bool:
@@ -170,6 +173,17 @@ def apart_by_network(cluster: Cluster) -> bool:
     """Whether NCCL takes InfiniBand or RoCE on some nodes, and on others is kept from it: these do not connect."""
     ways = {rdma.uses_rdma(cluster, node) for node in cluster.nodes if rdma.active_ports(node) and rdma.openable(node)}
     return len(ways) > 1 and not gpus.nccl_made(cluster.nodes)
+
+
+def others_accused(cluster: Cluster, blamed: set[str]) -> bool:
+    """Whether smaller groups that NCCL was tried in accuse a GPU, a node by itself, or none of these nodes: then it is
+    not that two nodes are set unlike."""
+    found = groups.group_search(cluster)
+    of_gpus = [*groups.device_searches(cluster), *filter(None, [groups.cross_search(cluster)])]
+    if any(one.ranks for one in of_gpus) or (found and found.nodes.alone):
+        return True
+    accused = [*found.nodes.bad, *(node for pair in found.nodes.links for node in pair)] if found else []
+    return bool(accused) and not blamed & {node.name for node in accused}
 
 
 def fixes(cluster: Cluster, name: str, apart: Disagreement[str | None]) -> Iterator[Fix]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import NcclLog, NodeFacts
+from tests.checks.nccl.test_init_failed import searched
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters import rdma_nodes
 from tests.clusters.gpus import gpus
@@ -224,6 +225,20 @@ def severities(facts: Facts) -> dict[str, str | None]:
 def test_what_nccl_itself_says_of_another_cause_is_not_put_down_to_a_setting() -> None:
     said = severities(of_nccl("NCCL_ALGO", None, "Ring", warned=NO_INTERFACE))
     assert said == {CHECK: "warn", "nccl/interface-not-found": "fail"}
+
+
+def smaller_groups(*passed: tuple[str, bool]) -> dict[str, str | None]:
+    """What is said of three nodes, of which host1 has an algorithm of its own, after these groups were tried."""
+    facts = searched(*passed)
+    return severities(tuple(with_variables(one, NCCL_ALGO="Ring") if n == 1 else one for n, one in enumerate(facts)))
+
+
+def test_smaller_groups_that_accuse_another_node_are_not_put_down_to_a_setting() -> None:
+    alike = [("0", True), ("1", True), ("2", True)]
+    assert smaller_groups(*alike, ("01", False), ("12", False), ("02", True)) == {CHECK: "fail"}
+    said = smaller_groups(*alike, ("01", True), ("12", False), ("02", False))
+    assert said == {CHECK: "warn", "nccl/init-failed": "fail"}
+    assert smaller_groups(("0", True), ("1", False), ("2", True)) == {CHECK: "warn", "nccl/init-failed": "fail"}
 
 
 def test_what_a_node_does_within_itself_is_not_why_others_fail() -> None:
