@@ -149,6 +149,8 @@ def preflight(
         return _failed(answer.error)
     diagnosis = _diagnosis(answer.told)
     if answer.told.get("wrong"):
+        if (init_method or "").startswith("file://") and master_addr is None:  # the job itself needs none
+            return _failed(f"{diagnosis.text} (master_addr=...)")
         raise ValueError(diagnosis.text)
     if answer.told.get("status") and fail_on != "never":
         if diagnosis.findings:

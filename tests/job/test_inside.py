@@ -162,6 +162,14 @@ class TestPreflight:
         with pytest.raises(ValueError, match="'nowhere'"):
             distdoctor.preflight(until="nowhere")
 
+    def test_a_job_that_meets_in_a_file_is_not_stopped_for_want_of_an_address(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("MASTER_ADDR", raising=False)
+        with pytest.warns(RuntimeWarning, match="master_addr="):
+            told = distdoctor.preflight("gloo", init_method=f"file://{tmp_path}/init", rank=1, world_size=2)
+        assert told.verdict == "incomplete"
+
     def test_a_doctor_that_fails_does_not_stop_the_job(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "executable", "/nowhere/python")
         with pytest.warns(RuntimeWarning, match="could not be started"):
