@@ -33,6 +33,8 @@ _PREFIXES = tuple(
         ("[", r"\[pod/(?P<host>[a-z0-9][a-z0-9.-]{0,252})/[a-z0-9-]{1,63}\] "),  # kubectl logs --prefix
         # docker compose: the name of a container ends in its number
         ("a", r"(?P<host>(?!rank|step|epoch|iter|batch|layer|loss)[a-z][\w.-]{0,62}[-_]\d{1,4}) {1,60}\| "),
+        # docker service logs: a task of a service, and its node
+        ("a0", r"[\w.-]{1,128}\.\d{1,5}\.[a-z0-9]{4,25}@(?P<host>[\w.-]{1,64}) {1,60}\| "),
         # stern: pod and container, before what nothing but a job writes
         (
             "a0",
@@ -56,6 +58,15 @@ _PREFIXES = tuple(
             "[0",
             r"\[?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T_ -](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
             r"(?:Z|[+-]\d\d:?\d\d)?\]?,?[ \t]?(?:[-|] ?)?",
+        ),
+        # Airflow's, before and behind the time
+        ("[", r"\[(?P<date>\d{4}-\d\d-\d\d), (?P<clock>\d\d:\d\d:\d\d) [A-Z]{2,5}\] ?"),
+        ("{", r"\{[\w.-]{1,80}\.py:\d{1,6}\} [A-Z]{4,8} - "),
+        # Loki's: logcli, behind the time
+        (
+            "{",
+            r"\{(?=[a-z_]\w{0,60}=\")(?:[^{}]{0,800}?\b(?:pod|node_name|hostname|instance)=\"(?P<host>[\w.-]{1,128})\")?"
+            r"[^{}]{0,800}\} ?",
         ),
         ("[0", r"\[?\d\d:\d\d:\d\d[.,]\d{3,9}\]? (?=\S)"),  # a clock without a day, which orders nothing
         # vLLM

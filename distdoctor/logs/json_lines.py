@@ -27,6 +27,15 @@ _INNER = (
 )
 """Objects within it that hold some of these, or in their own ``labels``."""
 _LINE = re.compile(rb'^\{[ \t]?"[^\n]*\}[ \t]*\r?$', re.M)
+_TAGGED = re.compile(rb"^[\dT:.+Z -]{10,40}\t[\w.-]{1,200}\t(\{\"[^\n]*\})[ \t]*\r?$", re.M)
+"""A line of fluentd's files: time, tag, object."""
+_PAIRS = re.compile(
+    rb"^(?=[\w.@/-]{1,40}=)(?=[^\n]{0,2000}?\bmsg=\")"
+    rb"(?:[\w.@/-]{1,40}=(?:\"(?:[^\"\\\n]|\\[^\n])*\"|[^\s\"]*)(?: |(?=\r?$))){3,40}\r?$",
+    re.M,
+)
+"""A line in logfmt, as promtail, Grafana's agents and Go's daemons write it."""
+_PAIR = re.compile(r"([\w.@/-]{1,40})=(\"(?:[^\"\\]|\\.)*\"|[^\s\"]*)")
 _KEY = re.compile(rb'"(?:%s)"[ \t]{0,4}:[ \t]{0,4}"' % "|".join(TEXTS).encode())
 _ARRAY = re.compile(rb"\s*(?:\{\s*\"(?:events|hits|logs|data)\"\s*:\s*)?\[\s*\{\s*\"")
 _OBJECT = re.compile(r"[\s,]*(?=\{)")
@@ -82,13 +91,29 @@ def as_text(block: bytes) -> bytes:
 
     What is on one line stays on one, so that lines are counted as in the file.
     """
-    if b"{" not in block or not (block.startswith(b"{") or b"\n{" in block):  # one byte is found far sooner than two
+    if b' msg="' in block:
+        block = _PAIRS.sub(_paired, block)
+    if b"{" not in block:  # one byte is found far sooner than two
         return block
-    return _LINE.sub(_replaced, block)
+    if b"\t{" in block:
+        block = _TAGGED.sub(_replaced, block)
+    return _LINE.sub(_replaced, block) if block.startswith(b"{") or b"\n{" in block else block
 
 
 def _replaced(match: re.Match[bytes]) -> bytes:
-    text = text_of(match[0])
+    text = text_of(match[match.lastindex or 0])
+    return match[0] if text is None else text.encode("utf-8", "replace")
+
+
+def _paired(match: re.Match[bytes]) -> bytes:
+    """Of a line in logfmt what it says, where it tells a process or a host."""
+    value: dict[str, object] = {}
+    for name, said in _PAIR.findall(match[0].decode("utf-8", "replace")):
+        try:
+            value[name] = json.loads(said) if said.startswith('"') else said
+        except ValueError:
+            value[name] = said[1:-1]
+    text = said_by(value) if any(_first(value, WHO[kind], (str,)) for kind in ("rank", "local_rank", "host")) else None
     return match[0] if text is None else text.encode("utf-8", "replace")
 
 

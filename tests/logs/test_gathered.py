@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.logs import json_lines
 from distdoctor.logs.file_names import whose
 from tests.logs.test_folders import OUT_OF_MEMORY, STEPS, judged_folder, roots
 from tests.logs.test_folders import START as START_LINE
@@ -233,3 +234,40 @@ def test_a_container_that_torchrun_knows_by_another_name_is_one_node(tmp_path: P
     assert [(one.check, one.ranks, one.nodes) for one in judged(tmp_path).findings] == [
         ("process/killed-by-oom", (5,), (told,))
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "host"),
+    [
+        ("train_worker.2.p0q9z7x1k2m4@trn-b    | ", "trn-b"),
+        ('2026-01-01T10:00:00Z {container="t", pod="llm-1"} ', "llm-1"),
+        ("[2026-01-01, 10:00:00 UTC] {subprocess.py:93} INFO - ", None),
+        ("[2026-01-01 10:00:00,123] {bash_operator.py:126} INFO - ", None),
+    ],
+    ids=["docker service", "logcli", "Airflow", "Airflow 1"],
+)
+def test_what_stands_before_a_line(tmp_path: Path, before: str, host: str | None) -> None:
+    failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
+    (tmp_path / "x.log").write_text("".join(f"{before}{line}\n" for line in (STEPS + failed).splitlines()))
+    assert [(one.check, one.nodes, one.evidence[-1]) for one in judged(tmp_path).findings] == [
+        ("process/exception", (host,) if host else (), "raised at /app/t.py:8 in main")
+    ]
+
+
+def test_lines_in_logfmt_and_those_of_fluentd(tmp_path: Path) -> None:
+    failed = (STEPS + TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")).splitlines()
+    pairs = [f"ts={moment(number)} level=info pod=llm-1 msg={json.dumps(line)}" for number, line in enumerate(failed)]
+    tagged = [
+        f"{moment(number)}\tkube.train\t{json.dumps({'log': line, 'kubernetes': {'pod_name': 'llm-1'}})}"
+        for number, line in enumerate(failed)
+    ]
+    for name, lines in (("pairs", pairs), ("tagged", tagged)):
+        (tmp_path / f"{name}.log").write_text("".join(f"{line}\n" for line in lines))
+        finding = judged(tmp_path / f"{name}.log").findings[0]
+        assert (finding.check, finding.nodes) == ("process/exception", ("llm-1",))
+        assert finding.evidence[0].startswith(f"{tmp_path}/{name}.log:{len(failed)}: KeyError: 'mask'")
+
+
+def test_what_a_daemon_says_of_itself_in_logfmt_is_left_as_it_is() -> None:
+    line = b'time="2026-01-01T10:00:00Z" level=error msg="failed to start" error="exit 1"\n'
+    assert json_lines.as_text(line) == line
