@@ -29,12 +29,15 @@ def silent(logs: LogFacts) -> list[str]:
     """The few logs that end in the midst of the work, or with the end of the job, without a word of what others tell:
     who wrote them may have ended first, or been ended from outside."""
     told = {_process(match.source) for match in logs.matches if match.shows not in ("noise", "hint")}
-    quiet = [
-        f"{source.name} says nothing of a failure; {_end_of(source)}"
-        for source in logs.sources
-        if source.kind == "log" and (source.progress or source.done) and _process(source.name) not in told
-    ]
-    return _first_of(quiet) if len(quiet) <= max(MOST, len(told)) else []
+    mute = [source for source in logs.sources if source.kind == "log" and _process(source.name) not in told]
+    quiet = [source for source in mute if source.progress or source.done]
+    # Where only one rank prints steps, the others say nothing until they fail.
+    ranks = [one for one in mute if one not in quiet and (one.who.rank is not None or one.who.local_rank is not None)]
+    named = {_process(one.name) for one in ranks} - {_process(one.name) for one in quiet}
+    if len(named) <= MOST and len(named) + len(quiet) < len(told):
+        quiet += [one for one in ranks if _process(one.name) in named]
+    notes = [f"{source.name} says nothing of a failure; {_end_of(source)}" for source in quiet]
+    return _first_of(notes) if len(quiet) <= max(MOST, len(told)) else []
 
 
 def unread(logs: LogFacts) -> list[str]:

@@ -163,6 +163,17 @@ def test_who_ends_without_a_word_is_told(tmp_path: Path) -> None:
     assert second.startswith(f"{tmp_path}/rank2.out says") and "with the end of the job: Training finished." in second
 
 
+def test_of_ranks_that_print_no_steps_the_one_that_says_nothing_is_told(tmp_path: Path) -> None:
+    closed = "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.7]:41822\n"
+    ready = "ready\n"
+    logs = {f"rank{rank}__log": ready if rank == 2 else (STEPS if rank == 0 else ready) + closed for rank in range(4)}
+    found = judged_folder(tmp_path, **logs)
+    notes = [note for note in found.notes if "says nothing of a failure" in note]
+    assert len(notes) == 1 and notes[0].startswith(f"{tmp_path}/rank2.log says nothing of a failure; it ends at line 1")
+    logs = {f"rank{rank}__log": ready if rank > 1 else ready + closed for rank in range(4)}
+    assert not [note for note in judged_folder(tmp_path, **logs).notes if "says nothing" in note]
+
+
 def test_the_host_on_which_the_table_of_torchrun_has_the_rank(tmp_path: Path) -> None:
     row = "  host      : n03\n  rank      : 5 (local_rank: 1)\n  exitcode  : 1 (pid: 7)\n"
     text = "".join(f"[rank5]: {line}\n" for line in TRACE.splitlines())
