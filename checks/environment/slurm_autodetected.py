@@ -9,8 +9,8 @@ Why it happens
 Lightning, accelerate and DeepSpeed see SLURM's variables and wait for tasks that nobody started.
 
 Before the job this cannot be known: in the same shell a script that torchrun starts, or that reads no variable of
-SLURM's, trains; which of them it is stands in
-the script alone. `distdoctor check` takes such a shell for this machine alone.
+SLURM's, trains; which of them it is stands in the script alone. `distdoctor check` takes such a shell for this machine
+alone.
 
 Fix
 ---
