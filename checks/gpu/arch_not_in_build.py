@@ -96,8 +96,9 @@ def covered(capability: str, built: tuple[str, ...]) -> bool:
     for entry in built:
         kind, _, wanted = entry.partition("_")
         need = number(wanted)
-        if kind == "sm" and wanted[-1:] in ("a", "f") and need != have:
-            continue  # for one architecture alone
+        # With an ``a`` for one architecture alone, with an ``f`` for those of its generation alone, as PTX, too.
+        if (wanted.endswith("a") and need != have) or (wanted.endswith("f") and need // 10 != have // 10):
+            continue
         if (need // 10 == have // 10 and need <= have) or (kind == "compute" and need <= have):
             return True
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checks.row import LookAlike, Row, found, left_alone
+from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several
 
 CHECK = "gpu/arch-not-in-build"
@@ -15,9 +15,18 @@ OLDER = {n: {"capability": "7.0", "computed": ""} for n in range(8)}
 
 HIP = {n: {"capability": "10.3", "computed": "", "error": "HIP error: invalid device function"} for n in range(8)}
 
+
+def of_blackwell(capability: str, *architectures: str) -> Facts:
+    """GPUs on which nothing was tried, and what the build has code for."""
+    untried = {n: {"capability": capability, "computed": ""} for n in range(8)}
+    return one(gpus=untried, torch={"architectures": architectures})
+
+
 ROWS = [
     Row("of AMD", lambda: one(gpus=HIP, torch={"architectures": ("gfx90a", "gfx942")}), ("host0",)),
     Row("newer than the build", lambda: one(gpus=NEWER, torch={"architectures": ("sm_80", "sm_90a")}), ("host0",)),
+    Row("PTX of one architecture alone", lambda: of_blackwell("10.0", "sm_80", "compute_90a"), ("host0",)),
+    Row("of another generation's family", lambda: of_blackwell("12.0", "sm_100f", "compute_100f"), ("host0",)),
     Row("dropped", lambda: one(gpus=OLDER), ("host0",)),
     Row(
         "a newer step of its generation",
@@ -34,6 +43,7 @@ LOOK_ALIKES = [
         "an older step of its generation",
         lambda: one(gpus={n: {"capability": "8.6", "computed": ""} for n in range(8)}),
     ),
+    LookAlike("of its generation's family", lambda: of_blackwell("10.3", "sm_90", "sm_100f")),
     LookAlike("by PTX", lambda: one(gpus={n: {"capability": "10.0", "computed": ""} for n in range(8)})),
     LookAlike(
         "ROCm",
