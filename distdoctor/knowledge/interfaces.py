@@ -7,6 +7,7 @@ import re
 _BRIDGE = re.compile(r"docker|br-|veth|virbr|lxcbr|lxdbr|podman")
 _VIRTUAL = re.compile(
     r"docker|br-|veth|virbr|lxc|lxd|cni|flannel|cali|kube|tun|tap|wg|tailscale|zt|podman|vmnet|dummy|ppp|ipsec"
+    r"|cilium_|nodelocaldns$|vxlan\.calico$|weave$|antrea-|ovn-k8s-|ovs-system$|eni[0-9a-f]{11}$|gke[0-9a-f]{11}$|azv"
 )
 
 

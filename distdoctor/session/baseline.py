@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from distdoctor.knowledge.variables import OF_BACKENDS
 from distdoctor.model.cluster import Cluster, Node, build
-from distdoctor.model.facts import NodeFacts, RdmaPort
+from distdoctor.model.facts import Device, NodeFacts, RdmaPort
 from distdoctor.model.launch_settings import BACKEND, MASTER_ADDR, NNODES, NPROC_PER_NODE, RDZV_BACKEND
 from distdoctor.model.report import Report
 from distdoctor.session.changed import changed, changed_set
@@ -57,7 +57,7 @@ def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, .
     known = _with_renamed(nodes, _by_host(build(earlier)))
     told: list[str] = []
     for node in nodes:
-        before = known.get(node.identity.hostname)
+        before = _same_of(node, known.get(node.identity.hostname, ()))
         if before is None:
             if len(known) > 1 or len(nodes) == 1:  # one node's file is for that node
                 told.append(f"{node.name}: the baseline has no facts of this host")
@@ -69,24 +69,33 @@ def changes(nodes: Iterable[Node], earlier: Sequence[NodeFacts]) -> tuple[str, .
     return tuple(told)
 
 
-def _by_host(cluster: Cluster) -> dict[str, Node]:
-    """The node of each host name; of several on one host the first."""
-    return {node.identity.hostname: node for node in reversed(cluster.nodes)}
+def _by_host(cluster: Cluster) -> dict[str, tuple[Node, ...]]:
+    """The nodes of each host name: on one host there may be several."""
+    found: dict[str, tuple[Node, ...]] = {}
+    for node in cluster.nodes:
+        found[node.identity.hostname] = (*found.get(node.identity.hostname, ()), node)
+    return found
 
 
-def _with_renamed(nodes: Sequence[Node], known: dict[str, Node]) -> dict[str, Node]:
+def _same_of(node: Node, earlier: Sequence[Node]) -> Node | None:
+    """Of a host's earlier nodes the one with this node's rank, where it had several."""
+    return next((one for one in earlier if one.node_rank == node.node_rank), earlier[0] if earlier else None)
+
+
+def _with_renamed(nodes: Sequence[Node], known: dict[str, tuple[Node, ...]]) -> dict[str, tuple[Node, ...]]:
     """Containers have other names each time: a host that is not known by its name is the one of the same node rank that
     is not seen by its own, where none is known by name or the machine has not been started anew since."""
     hosts = {node.identity.hostname for node in nodes}
-    unseen = [one for name, one in known.items() if name not in hosts]
-    all_new = len(unseen) == len(known) == len(nodes)
+    unseen = [one for name, ones in known.items() if name not in hosts for one in ones]
+    earlier = sum(map(len, known.values()))
+    all_new = len(unseen) == earlier == len(nodes)
     found = dict(known)
     for node in nodes:
         for one in unseen:
             same = all_new or one.identity.boot_id == node.identity.boot_id != ""
-            alone = len(nodes) == len(known) == 1
+            alone = len(nodes) == earlier == 1
             if node.identity.hostname not in known and same and (alone or node.node_rank == one.node_rank is not None):
-                found[node.identity.hostname] = one
+                found[node.identity.hostname] = (*found.get(node.identity.hostname, ()), one)
     return found
 
 
@@ -117,9 +126,7 @@ def _driver(before: NodeFacts, now: NodeFacts) -> Iterator[str]:
     if before.driver and now.driver and not before.driver.error and not now.driver.error:
         for name in DRIVER:
             yield from changed(f"GPU driver: {name}", getattr(before.driver, name), getattr(now.driver, name))
-        for name in ("name", "power_limit", "compute_mode", "mig", "ecc", "persistence", "pcie_width"):
-            values = [tuple(str(getattr(one, name)) for one in d.devices) for d in (before.driver, now.driver)]
-            yield from changed(f"GPUs: {name.replace('_', ' ')}", *values)
+        yield from _gpus(before.driver.devices, now.driver.devices)
     if all(facts.ranks and facts.ranks[0].gpu for facts in (before, now)):
         yield from changed("visible GPUs", _devices(before), _devices(now), unset="none")
     logs = [facts.ranks[0].nccl if facts.ranks else None for facts in (before, now)]
@@ -128,6 +135,19 @@ def _driver(before: NodeFacts, now: NodeFacts) -> Iterator[str]:
         yield from changed("network of NCCL", logs[0].network, logs[1].network)
     if before.rdma and now.rdma:
         yield from changed_set("RDMA ports", *(map(_port, one.ports) for one in (before.rdma, now.rdma)))
+
+
+def _gpus(before: Sequence[Device], now: Sequence[Device]) -> Iterator[str]:
+    if len(before) != len(now):
+        yield from changed("number of GPUs", str(len(before)), str(len(now)))
+        return
+    for name in ("name", "power_limit", "compute_mode", "mig", "ecc", "persistence", "pcie_width"):
+        pairs = [(getattr(one, name), getattr(other, name)) for one, other in zip(before, now, strict=True)]
+        told = [pair for pair in pairs if None not in pair and "" not in pair]
+        if told:
+            yield from changed(
+                f"GPUs: {name.replace('_', ' ')}", *(tuple(map(str, side)) for side in zip(*told, strict=True))
+            )
 
 
 def _port(port: RdmaPort) -> str:

@@ -128,8 +128,10 @@ def network_changes(before: Node, now: Node, reached: bool) -> Iterator[str]:
         yield from changed_set(
             "routes", *(map(_route, filter(_lasting, routes)) for routes in (old.routes, new.routes))
         )
+    if old.firewall is not None and new.firewall is not None:  # all of these are read at once
         yield from changed_set("rules of routing", *([rule.text for rule in one.policy] for one in (old, new)))
-    yield from changed_set("interfaces whose rp_filter is strict", old.strict, new.strict)
+        lasting = ([name for name in one.strict if not is_virtual(name)] for one in (old, new))
+        yield from changed_set("interfaces whose rp_filter is strict", *lasting)
     if old.firewall and new.firewall and old.firewall.readable and new.firewall.readable:
         chains = (_blocking(one.chains) for one in (old.firewall, new.firewall))
         yield from changed_set("what the packet filter blocks", *chains)

@@ -12,9 +12,22 @@ from distdoctor.probes import interfaces as probed_interfaces
 from tests.facts_builder import healthy, judged, node, with_host, with_network
 
 BRIDGES = ("docker0", "br-1a2b3c", "veth12ab", "virbr0", "lxcbr0", "lxdbr0", "podman0")
-NETWORKS = ("cni0", "flannel.1", "cali9f", "kube-ipvs0", "tailscale0", "zt5u4", "vmnet8")
-TUNNELS = (*NETWORKS, "tun0", "tap1", "wg0", "dummy0", "ppp0", "ipsec0")
-REAL = ("eth0", "enp0s31f6", "ib0.8002", "bond0", "bond0.100", "wlx00c0ca", "vlan100", "ens5", "hsn0")
+NETWORKS = ("cni0", "flannel.1", "cali9f", "kube-ipvs0", "tailscale0", "zt5u4", "vmnet8", "cilium_host", "nodelocaldns")
+CNI = ("vxlan.calico", "weave", "antrea-gw0", "ovn-k8s-mp0", "eni0123456789a", "gke0123456789a", "azv1b2")
+TUNNELS = (*NETWORKS, *CNI, "tun0", "tap1", "wg0", "dummy0", "ppp0", "ipsec0")
+REAL = (
+    "eth0",
+    "enp0s31f6",
+    "ib0.8002",
+    "bond0",
+    "bond0.100",
+    "wlx00c0ca",
+    "vlan100",
+    "ens5",
+    "hsn0",
+    "vxlan0",
+    "enic0",
+)
 LO = Interface("lo", ("127.0.0.1",), (8,), loopback=True)
 
 

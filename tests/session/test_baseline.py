@@ -14,6 +14,7 @@ from distdoctor.cli.app import run
 from distdoctor.judge.saved import diagnose
 from distdoctor.model.cluster import build
 from distdoctor.model.facts import (
+    Device,
     DriverFacts,
     FactsFile,
     Folder,
@@ -23,6 +24,7 @@ from distdoctor.model.facts import (
     LinkRate,
     MeshFacts,
     NodeFacts,
+    PolicyRule,
     RdmaFacts,
     RdmaPort,
     Resolution,
@@ -34,6 +36,8 @@ from tests.facts_builder import (
     CHECKS,
     blocking,
     healthy,
+    met,
+    node,
     with_host,
     with_identity,
     with_meeting,
@@ -157,6 +161,48 @@ def test_what_differs_from_run_to_run_does_not_count() -> None:
 def test_what_changed_is_told(before: Any, now: Any, said: str) -> None:
     facts = healthy(2)[1]
     assert since(before(facts), now(facts)) == [said]
+
+
+CARDS = tuple(Device(number, "H200", power_limit=700) for number in range(8))
+
+
+def devices(facts: NodeFacts, *cards: Device) -> NodeFacts:
+    return replace(facts, driver=DriverFacts("nvml", devices=cards))
+
+
+def test_a_gpu_that_is_gone_is_one_line() -> None:
+    before = healthy(2)[1]
+    assert since(devices(before, *CARDS), devices(before, *CARDS[:7])) == ["number of GPUs: 8, now 7"]
+    unknown = [replace(card, power_limit=None) for card in CARDS]
+    assert since(devices(before, *unknown), devices(before, *CARDS)) == []
+    lower = (replace(CARDS[1], power_limit=300), CARDS[0])
+    assert since(devices(before, *CARDS[:2]), devices(before, *lower)) == ["GPUs: power limit: 700 700, now 300 700"]
+
+
+def test_of_two_nodes_on_one_host_each_is_compared_with_itself() -> None:
+    first, second = node("host0", 0), with_variables(node("host0", 1, pid=1001), GLOO_SOCKET_IFNAME="eth1")
+    second = with_host(with_plan(second, nproc_per_node=4), interfaces=interface())
+    before = met(first, second)
+    assert changes(build(before).nodes, before) == ()
+    now = (before[0], with_variables(before[1], GLOO_SOCKET_IFNAME="eth0"))
+    assert changes(build(now).nodes, before) == ("host0#1, since the baseline: GLOO_SOCKET_IFNAME: eth1, now eth0",)
+
+
+def test_cards_of_containers_that_come_and_go_are_no_change() -> None:
+    def with_cards(*names: str) -> NodeFacts:
+        facts = with_network(healthy(2)[1], strict=("eth0", *names))
+        return with_host(facts, interfaces=(*interface(), *(Interface(name, ("10.9.0.1",), (24,)) for name in names)))
+
+    assert since(with_cards("veth12ab", "cilium_host"), with_cards("veth34cd", "nodelocaldns")) == []
+    assert since(with_cards(), with_network(with_cards(), strict=())) == [
+        "interfaces whose rp_filter is strict: eth0 is gone"
+    ]
+
+
+def test_rules_of_routing_are_compared_where_the_table_is_too_long_to_be_kept() -> None:
+    before = with_network(healthy(2)[1], routes=None)
+    now = with_network(before, policy=(PolicyRule(4, "fwmark 0x1 lookup 100"),))
+    assert since(before, now) == ["rules of routing: fwmark 0x1 lookup 100 is new"]
 
 
 def leased(name: str, address: str, limits: Limits | None = None) -> NodeFacts:
