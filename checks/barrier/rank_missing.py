@@ -28,6 +28,7 @@ barrier/rank-stopped, store/node-lost, gloo/init-failed
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from distdoctor.check_api import (
     Cluster,
@@ -62,6 +63,8 @@ LOG = (
 PREVENTS = "ranks together"
 SYMPTOM_OF = "ranks together"
 FOLLOWS = ("process/killed-by-oom",)
+FROM_OUTSIDE = tuple(f"by signal {number}" for number in (1, 2, 9, 15))
+"""A process does not end itself so; it may with an abort or a bad access, for what other nodes sent."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -94,7 +97,7 @@ def ended_early(cluster: Cluster, gone: list[FailedRank]) -> Finding:
     """The finding about ranks whose process was gone before the barrier, or in it."""
     names, ranks = nodes_of_failed(cluster, gone), ranks_of_failed(gone)
     how = together(dict.fromkeys(one.stage.error or "the process ended" for one in gone))
-    return Finding.about(
+    found = Finding.about(
         names,
         f"{ranks_said(ranks)} on {together(names)} ended in stage {gone[0].stage.stage}: {how}.",
         ranks=ranks,
@@ -104,6 +107,7 @@ def ended_early(cluster: Cluster, gone: list[FailedRank]) -> Finding:
         ),
         fixes=[Fix.on(names, f"Look at what ended it on {together(names)}: dmesg, the scheduler's log, its output.")],
     )
+    return replace(found, of_its_own=all((one.stage.error or "").endswith(FROM_OUTSIDE) for one in gone))
 
 
 def named(error: str | None, missing: object) -> list[int]:

@@ -72,8 +72,9 @@ def missing(nodes: list[Node], right: str) -> bool:
 
 
 def because(right: str) -> str | None:
-    """The failure that a lack of this variable explains, where that is found."""
-    return {"GLOO_SOCKET_IFNAME": "gloo/*", "NCCL_SOCKET_IFNAME": "nccl/*"}.get(right)
+    """The failure that a lack of this variable explains, where that is found: gloo/loopback-address and
+    gloo/interface-unreachable, and not a group that fails, which a rank that was killed may be the cause of."""
+    return {"GLOO_SOCKET_IFNAME": "gloo/*-[au]*"}.get(right)
 
 
 def read(node: Node, right: str) -> bool:

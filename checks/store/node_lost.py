@@ -107,8 +107,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if apart and zero is not None:
         yield sight(zero, apart, silent)
     gone = {name: text for name, text in silent.items() if name not in {node.name for node in apart}}
-    if gone:
-        yield went(cluster, gone)
+    groups = alike(cluster, list(gone))
+    for group in groups:
+        yield replace(went(cluster, {name: gone[name] for name in group}), of_its_own=len(groups) > 1)
     alone = [node for node in left if node not in apart and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
@@ -117,6 +118,20 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def late(node: Node) -> bool:
     """Whether it got no processor: then node 0 had come to its end before it did."""
     return any(entry.detail.get("starved") for rank in node.facts.ranks for entry in rank.stages)
+
+
+def alike(cluster: Cluster, names: list[str]) -> list[list[str]]:
+    """The nodes that went, those together that have the same limits: what is too low on one is no reason for another.
+    Those of which nothing is known are with the most."""
+    groups: dict[object, list[str]] = {}
+    known = {node.name: node for node in cluster.nodes}
+    for node in (known[name] for name in names if name in known):
+        limits, imports = node.limits, node.identity.torch is not None
+        key = (limits.memory, limits.processes, limits.pids_max, limits.open_files, imports)
+        groups.setdefault(key, []).append(node.name)
+    found = sorted(groups.values(), key=len) or [[]]
+    found[-1] += [name for name in names if name not in known]
+    return [group for group in found if group]
 
 
 def went(cluster: Cluster, lost: dict[str, str]) -> Finding:

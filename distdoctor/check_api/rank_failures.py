@@ -99,8 +99,10 @@ def by_luck(cluster: Cluster) -> str:
 
 
 def failed_by_themselves(ended: list[FailedRank]) -> list[FailedRank]:
-    """Those with an error of their own; all of them where every one was only ended from outside."""
-    return [one for one in ended if not one.stage.detail.get("killed")] or ended
+    """Those with an error of their own, else those whose process ended by itself; all of them where every one was only
+    ended from outside."""
+    alive = [one for one in ended if not one.stage.detail.get("killed")]
+    return [one for one in alive if not one.stage.detail.get("died")] or alive or ended
 
 
 def gloo_errors_name(cluster: Cluster, addresses: Iterable[str | None]) -> bool:

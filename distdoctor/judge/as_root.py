@@ -1,27 +1,111 @@
-"""Fixes that only root can carry out, where the job's user is not root."""
+"""Fixes that only root can carry out where the job's user is not root, and those that nobody can, as in a container."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 
-from distdoctor.model.cluster import Cluster
+from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts.account import HOSTS_FILE, KERNEL_SETTINGS, NAME_SOURCES, NET_ADMIN, SYS_ADMIN
 from distdoctor.model.findings import Fix
 
 ROOT = "root"
-NEEDS_ROOT = re.compile(
-    r"^(?:ip (?:-\d )?(?:address|link|neighbour|route|rule) (?:add|del|flush|replace|set)|sysctl -w|nft |ip6?tables|"
-    r"firewall-cmd|u?mount|chmod \S+ /(?:etc|dev)/|timedatectl set|chronyc|apt-get install|modprobe |"
-    r"systemctl (?:enable|start|stop|restart)|sed -i \S+ /etc/|"
-    r"nvidia-smi (?:-i \S+ )?(?:-pl|-pm|-c|-mig|--gpu-reset)\b)|>>? ?/etc/"
+_NETWORK = (
+    r"ip (?:-\d )?(?:address|link|neighbour|route|rule) (?:add|del|flush|replace|set)|nft |ip6?tables|firewall-cmd|ufw "
 )
+NEEDS_ROOT = re.compile(
+    rf"^(?:{_NETWORK}|sysctl -w|u?mount|mkdir -p /dev/shm|chmod \S+ /(?:etc|dev)/|timedatectl set|chronyc|modprobe |"
+    r"apt-get install|hostnamectl set|systemctl (?:enable|start|stop|restart|daemon-reload)|sed -i \S+ /etc/|"
+    r"nvidia-smi (?:-i \S+ )?(?:-pl|-pm|-c|-mig|nvlink -e|--gpu-reset)\b)|>>? ?/(?:etc|proc/sys)/"
+)
+WITHHELD = (
+    (
+        NET_ADMIN,
+        re.compile(rf"^(?:{_NETWORK})"),
+        "may not change its network (no CAP_NET_ADMIN, as in a container)",
+        "start the container with --cap-add=NET_ADMIN, or on its host, in its network namespace",
+    ),
+    (
+        SYS_ADMIN,
+        re.compile(r"^(?:u?mount |mkdir .* && mount )"),
+        "may mount nothing (no CAP_SYS_ADMIN, as in a container)",
+        "have it so where the container is started",
+    ),
+    (
+        KERNEL_SETTINGS,
+        re.compile(r"^sysctl -w"),
+        "may not change the kernel's settings (/proc/sys is read-only, as in a container)",
+        "docker run --sysctl, the pod's securityContext.sysctls, or on its host, in its network namespace",
+    ),
+    (
+        HOSTS_FILE,
+        re.compile(r"(?:>> ?|> ?|^chmod \S+ )/etc/hosts"),
+        "cannot change /etc/hosts, which is mounted read-only",
+        "have it so where the container or image is made (docker run --add-host, the pod's hostAliases)",
+    ),
+    (
+        NAME_SOURCES,
+        re.compile(r"> ?/etc/nsswitch\.conf"),
+        "cannot change /etc/nsswitch.conf, which is mounted read-only",
+        "have it so in the image",
+    ),
+)
+"""What may be withheld, the commands that need it, why they fail, and what is done instead."""
+_PACKAGES = {"ip": "iproute2"}
 
 
-def with_root(fix: Fix, cluster: Cluster) -> Fix:
-    """The fix, whose text says so where one of its commands needs root and who ran the check there was another user."""
+def feasible(fix: Fix, cluster: Cluster) -> Fix:
+    """The fix as it can be carried out where it is to be: one whose commands nobody may run on its nodes describes
+    them instead, and its text says where root is needed because who ran the check there is another user."""
     nodes = [node for node in cluster.nodes if node.name in fix.nodes] if fix.nodes else cluster.nodes
+    if not fix.commands or not nodes:
+        return fix
+    return with_root(_without_sysctl(_described(fix, nodes), nodes), nodes)
+
+
+def with_root(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
+    """The fix, whose text says so where one of its commands needs root and who ran the check there was another user."""
     if ROOT in fix.text or not any(map(NEEDS_ROOT.search, fix.commands)):
         return fix
     if not any(node.identity.user not in ("", ROOT) for node in nodes):
         return fix
     return replace(fix, text=f"{fix.text[:-1]}, as root." if fix.text.endswith(".") else f"{fix.text} (as root)")
+
+
+def _described(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
+    for what, needs_it, fails, instead in WITHHELD:
+        without = [node for node in nodes if what in _withheld(node)]
+        if not without or not any(map(needs_it.search, fix.commands)):
+            continue
+        names = ", ".join(node.name for node in without)
+        told = f"{fix.text} But {names} {fails}: {instead}"
+        if len(without) < len(nodes):
+            return replace(fix, text=f"{told}.")
+        return replace(fix, text=f"{told}: {'; '.join(f'`{command}`' for command in fix.commands)}.", commands=())
+    return fix
+
+
+def _without_sysctl(fix: Fix, nodes: list[Node] | tuple[Node, ...]) -> Fix:
+    """The fix where a program that it runs is not installed: what sysctl sets can be written by the shell."""
+    missing = {name for node in nodes if node.system.account for name in node.system.account.missing_programs}
+    if "sysctl" in missing:
+        fix = replace(fix, commands=tuple(map(_written, fix.commands)))
+    for name in sorted(missing & {command.partition(" ")[0] for command in fix.commands}):
+        fix = replace(fix, text=f"{fix.text} ({name} is not installed there: package {_PACKAGES.get(name, 'procps')}.)")
+    return fix
+
+
+def _written(command: str) -> str:
+    """``sysctl -w a.b=1 c.d='1 2'`` as the shell writes it; a command that is no such one as it is."""
+    if not command.startswith("sysctl -w "):
+        return command
+    settings = (one.partition("=") for one in shlex.split(command)[2:])
+    return " && ".join(
+        f"echo {shlex.quote(value)} > /proc/sys/{name if '/' in name else name.replace('.', '/')}"
+        for name, _, value in settings
+    )
+
+
+def _withheld(node: Node) -> tuple[str, ...]:
+    return node.system.account.withheld if node.system.account else ()

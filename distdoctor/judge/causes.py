@@ -59,6 +59,8 @@ def is_meant(cause: Check, pattern: str) -> bool:
 def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, Check]) -> Finding | None:
     check, nodes = checks[finding.check], touched(finding)
     possible = [other for other in findings if _possible(other, finding, checks)]
+    if finding.of_its_own:
+        possible = [other for other in possible if nodes & {*other.nodes}]
     # What touches the same nodes comes first: of two failures of one kind, a node follows from its own.
     near = [other for other in possible if nodes & touched(other)]
     own = (finding.because_of,) if finding.because_of else ()

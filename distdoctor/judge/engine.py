@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from distdoctor.judge import nccl_words
-from distdoctor.judge.as_root import with_root
+from distdoctor.judge.as_root import feasible
 from distdoctor.judge.bounded import Failed
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import linked
@@ -117,7 +117,7 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         matters=matters,
         incomplete=check.incomplete,
         restart=finding.restart or check.restart,
-        fixes=tuple(with_root(one, cluster) for fix in finding.fixes for one in with_files(fix, cluster)),
+        fixes=tuple(feasible(one, cluster) for fix in finding.fixes for one in with_files(fix, cluster)),
     )
 
 

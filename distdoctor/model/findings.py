@@ -90,6 +90,8 @@ class Finding:
     """The failure is that something was not seen: such findings alone make the verdict incomplete, not fail."""
     restart: str = ""
     """One of ``RESTARTS``; the check's own where it is empty."""
+    of_its_own: bool = False
+    """What other nodes miss is no reason for it, as for a process that a signal ended."""
 
     @classmethod
     def about(

@@ -1,4 +1,5 @@
-"""The user that this runs as: its entry, its home, and what systemd-logind does when its last session ends."""
+"""The user that this runs as: its entry, its home, what systemd-logind does when its last session ends, and what
+even root may not do here."""
 
 from __future__ import annotations
 
@@ -6,10 +7,20 @@ import errno
 import glob
 import os
 import pwd
+import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from distdoctor.model.facts import Account
+from distdoctor.model.facts.account import (
+    HOSTS_FILE,
+    KERNEL_SETTINGS,
+    NAME_SOURCES,
+    NET_ADMIN,
+    PROGRAMS,
+    SYS_ADMIN,
+)
 
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 """Python's getpass.getuser(): the first of these that is not empty, else the user database."""
@@ -22,6 +33,11 @@ SETTINGS = (
 )
 """logind.conf(5): a later one overrides."""
 KEY = "RemoveIPC"
+CAPABILITIES = {NET_ADMIN: 12, SYS_ADMIN: 21}
+"""Their bits (linux/capability.h)."""
+PLACES = {HOSTS_FILE: "etc/hosts", NAME_SOURCES: "etc/nsswitch.conf", KERNEL_SETTINGS: "proc/sys/net"}
+SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
+"""Not in every user's PATH, but in root's."""
 
 
 def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
@@ -43,7 +59,27 @@ def probe(env: Mapping[str, str], root: Path = Path("/")) -> Account:
         lingers=bool(name) and (root / "var/lib/systemd/linger" / name).exists(),
         in_session=f"/user-{uid}.slice/" in _text(root / "proc/self/cgroup"),
         systemd=(root / "run/systemd/system").is_dir(),
+        withheld=_withheld(root),
+        missing_programs=_missing(env.get("PATH", os.defpath)),
     )
+
+
+def _withheld(root: Path) -> tuple[str, ...]:
+    told = re.search(r"^CapBnd:\s*([0-9a-f]+)$", _text(root / "proc/self/status"), re.MULTILINE)
+    bounds = int(told[1], 16) if told else -1
+    lacking = (name for name, bit in CAPABILITIES.items() if not bounds >> bit & 1)
+    return *lacking, *(name for name, place in PLACES.items() if _read_only(root / place))
+
+
+def _read_only(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _missing(path: str) -> tuple[str, ...]:
+    return tuple(name for name in PROGRAMS if not shutil.which(name, path=f"{path}:{SYSTEM_FOLDERS}"))
 
 
 def _error(folder: str) -> str:

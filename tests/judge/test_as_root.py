@@ -1,12 +1,15 @@
-"""A fix that only root can carry out says so where the job's user is not root."""
+"""A fix that only root can carry out says so where the job's user is not root; one that nobody can, describes it."""
 
 from __future__ import annotations
 
 import pytest
 
-from distdoctor.judge.as_root import with_root
+from distdoctor.check_api.fixes import READ_HOSTS_FILE
+from distdoctor.judge.as_root import feasible
+from distdoctor.model.facts import Account, NodeFacts
+from distdoctor.model.facts.account import HOSTS_FILE, KERNEL_SETTINGS, NAME_SOURCES, NET_ADMIN, SYS_ADMIN
 from distdoctor.model.findings import Fix
-from tests.facts_builder import cluster, healthy, judged, loopback_name, with_identity
+from tests.facts_builder import cluster, healthy, judged, loopback_name, with_host, with_identity
 
 ROOTS_OWN = [
     "ip -6 route replace fd00::/64 dev eth0",
@@ -25,23 +28,24 @@ ROOTS_OWN = [
     "systemctl enable --now nvidia-fabricmanager",
     "modprobe nvidia-peermem",
     "sed -i '/^NCCL_IB_HCA=/d' /etc/nccl.conf",
+    "echo 1 > /proc/sys/net/ipv4/tcp_sack",
 ]
 ANYBODYS = [
-    "nvidia-smi -L",
-    "nvidia-smi nvlink -s",
-    "nvidia-smi -q",
-    "sed -i '/^NCCL_IB_HCA=/d' /home/me/.nccl.conf",
     "sysctl net.netfilter.nf_conntrack_max",
     "ip route get 10.0.0.1",
     "ulimit -n 65536",
     "kill 4711",
     "rm /tmp/x",
+    "nvidia-smi -q",
+    "nvidia-smi -L",
+    "nvidia-smi nvlink -s",
+    "sed -i '/^NCCL_IB_HCA=/d' /home/me/.nccl.conf",
 ]
 
 
 def said(user: str, command: str, text: str = "Mend it.") -> str:
     nodes = [with_identity(one, user=user) for one in healthy(2)]
-    return with_root(Fix(text, ("host1",), commands=(command,)), cluster(*nodes)).text
+    return feasible(Fix(text, ("host1",), commands=(command,)), cluster(*nodes)).text
 
 
 @pytest.mark.parametrize("command", ROOTS_OWN)
@@ -60,3 +64,55 @@ def test_a_report_says_it_of_a_line_of_etc_hosts_and_not_of_a_variable() -> None
     a, b = (with_identity(loopback_name(one), user="ann") for one in healthy(2))
     fixes = {fix.option: fix.text for one in judged(a, b).roots for fix in one.fixes}
     assert fixes[2].endswith("in /etc/hosts, as root.") and "root" not in fixes[1]
+
+
+def of_container(*withheld: str, missing: tuple[str, ...] = (), nodes: tuple[int, ...] = (1,)) -> list[NodeFacts]:
+    account = Account(0, withheld=withheld, missing_programs=missing)
+    return [with_host(one, account=account) if n in nodes else one for n, one in enumerate(healthy(2))]
+
+
+def told(command: str, nodes: list[NodeFacts], on: tuple[str, ...] = ("host1",)) -> Fix:
+    return feasible(Fix("Mend it.", on, commands=(command,)), cluster(*nodes))
+
+
+@pytest.mark.parametrize(
+    ("command", "withheld", "says"),
+    [
+        ("ip route del 10.0.0.1/32", NET_ADMIN, "--cap-add=NET_ADMIN"),
+        ("nft insert rule inet filter input accept", NET_ADMIN, "--cap-add=NET_ADMIN"),
+        ("sysctl -w net.ipv4.tcp_sack=1", KERNEL_SETTINGS, "docker run --sysctl"),
+        ("echo '10.0.0.1 host0' >> /etc/hosts", HOSTS_FILE, "docker run --add-host"),
+        ("new=$(sed -e 4d /etc/hosts) && printf '%s' \"$new\" > /etc/hosts", HOSTS_FILE, "hostAliases"),
+        (READ_HOSTS_FILE, NAME_SOURCES, "image"),
+        ("mount -o remount,size=8g /dev/shm", SYS_ADMIN, "where the container is started"),
+        ("mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm", SYS_ADMIN, "where the container is started"),
+    ],
+)
+def test_what_nobody_may_run_there_is_described(command: str, withheld: str, says: str) -> None:
+    fix = told(command, of_container(withheld))
+    assert fix.commands == () and says in fix.text and f"`{command}`" in fix.text and "But host1 " in fix.text
+    others = tuple(one for one in (NET_ADMIN, SYS_ADMIN, HOSTS_FILE, NAME_SOURCES, KERNEL_SETTINGS) if one != withheld)
+    assert (
+        told(command, of_container(*others))
+        == told(command, of_container())
+        == Fix("Mend it.", ("host1",), commands=(command,))
+    )
+
+
+def test_where_one_of_the_nodes_may_the_command_stays_and_the_other_is_named() -> None:
+    fix = told("ip link set lo up", of_container(NET_ADMIN), ("host0", "host1"))
+    assert fix.commands == ("ip link set lo up",) and "But host1 may not" in fix.text and "host0" not in fix.text
+
+
+def test_a_program_that_is_not_installed() -> None:
+    fix = told(
+        "sysctl -w net.ipv4.ip_local_port_range='1024 65000' net/ipv4/conf/bond0.100/rp_filter=2",
+        of_container(missing=("sysctl", "ip")),
+    )
+    assert fix.commands == (
+        "echo '1024 65000' > /proc/sys/net/ipv4/ip_local_port_range && "
+        "echo 2 > /proc/sys/net/ipv4/conf/bond0.100/rp_filter",
+    )
+    assert fix.text == "Mend it."
+    assert "iproute2" in told("ip link set lo up", of_container(missing=("ip",))).text
+    assert told("sysctl net.ipv4.tcp_sack", of_container(missing=("ip",))).text == "Mend it."

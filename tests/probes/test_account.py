@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.probes import account
-from tests.helpers.namespaces import ROOT
+from tests.helpers.namespaces import ROOT, lines_of
 
 _SHOW = """
 import json, os
@@ -68,3 +68,34 @@ def test_without_logind_nothing_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "etc/systemd").mkdir(parents=True)
     (tmp_path / "etc/systemd/logind.conf").write_text("RemoveIPC=yes\n")
     assert account.probe({}, tmp_path).remove_ipc is None
+
+
+_READ_ONLY = """
+import subprocess
+from distdoctor.probes import account
+before = account.probe({}).withheld
+subprocess.run("mount --bind /etc/hosts /etc/hosts && mount -o remount,bind,ro /etc/hosts", shell=True, check=True)
+print(sorted({*account.probe({}).withheld} - {*before}))
+"""
+
+
+def test_what_even_root_may_not_do_is_told(tmp_path: Path) -> None:
+    """By the bounding set of capabilities, which a process never gets beyond, and by what is mounted read-only."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    status = tmp_path / "proc/self/status"
+    for bounds, lacking in (("000001ffffffffff", ()), ("00000000a80425fb", ("CAP_NET_ADMIN", "CAP_SYS_ADMIN"))):
+        status.write_text(f"Name:\tx\nCapEff:\t0000000000000000\nCapBnd:\t{bounds}\nCapAmb:\t0\n")
+        assert account.probe({}, tmp_path).withheld == lacking  # the latter are docker's own
+    status.write_text("")
+    assert account.probe({}, tmp_path).withheld == ()
+
+
+def test_a_file_that_is_mounted_read_only() -> None:
+    assert lines_of(_READ_ONLY, "--mount", tools=("mount",)) == ["['/etc/hosts']"]
+
+
+def test_programs_that_are_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(account, "SYSTEM_FOLDERS", "")
+    (tmp_path / "ip").write_text("")
+    (tmp_path / "ip").chmod(0o755)
+    assert account.probe({"PATH": str(tmp_path)}).missing_programs == ("sysctl",)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 from tests.checks.row import Facts, LookAlike, Row, first, found, left_alone
 from tests.clusters.gpus import gpus
 from tests.clusters.launch import near
-from tests.facts_builder import healthy, with_variables
+from tests.clusters.ranks import KILLED, ended
+from tests.facts_builder import healthy, judged, with_variables
 
 CHECK = "environment/misspelled-variable"
 
@@ -40,3 +42,12 @@ def test_the_shell_carries_a_misspelled_variables_value_over() -> None:
     script = f"GLOO_SOCKET_IFNAM='eth 0'; {fix.commands[0]}; echo \"$GLOO_SOCKET_IFNAME|$GLOO_SOCKET_IFNAM\""
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, env={})
     assert done.stdout == "eth 0|\n"
+
+
+def test_it_is_the_cause_of_no_group_that_fails_for_a_rank_that_was_killed() -> None:
+    a, b = ended("gloo", 1, died=KILLED)
+    a = replace(a, near_misses=("GLOO_SOCKET_IFNAM",))
+    assert {(one.check, one.nodes) for one in judged(a, b).roots} == {
+        (CHECK, ("host0",)),
+        ("barrier/rank-missing", ("host1",)),
+    }

@@ -108,3 +108,13 @@ def test_two_that_lost_sight_of_each_other_for_want_of_a_thread() -> None:
     b = failing(b, "gloo", "RuntimeError: Resource temporarily unavailable")
     result = judged(with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True))
     assert [f.check for f in result.roots] == ["host/thread-limit"]
+
+
+def test_what_is_too_low_on_one_is_no_reason_why_another_went() -> None:
+    a, b, c, d = healthy(4)
+    a = with_meeting(a, lost=(b.key, c.key, d.key))
+    b = with_host(b, limits=Limits(open_files=8, open_files_hard=8))
+    assert {(one.check, one.nodes) for one in judged(a, b, c).roots} == {
+        ("host/open-files-limit", ("host1",)),
+        (CHECK, ("host2", "host3")),
+    }
