@@ -8,7 +8,8 @@ right, address and port are garbage. gloo says `connect [192.168.7.10]:PORT: Net
 Why it happens
 --------------
 The other node's address is in a network that this node is not in, and it has no default route; an interface is down
-or lost its address; or MASTER_ADDR names an interface of node 0 that the others do not share.
+or lost its address, perhaps in the middle of the job; or MASTER_ADDR names an interface of node 0 that the others do
+not share.
 
 Fix
 ---
@@ -37,6 +38,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Line,
+    Link,
     Node,
     RouteObstacle,
     add_route_fix,
@@ -59,6 +61,7 @@ from distdoctor.check_api import (
     set_master_fixes,
     store_host_tried,
     together,
+    vanished_ways,
 )
 
 SEVERITY = "fail"
@@ -83,11 +86,42 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     shut = [one for one in failed_contacts(cluster, ("unreachable", "error")) if lacks_route(one)]
     if shut:
         yield to_the_master(cluster, shut)
-    broken, harmless = parted(cluster)
+    lost = {node: ways for node in cluster.nodes if (ways := vanished_ways(node))}
+    if lost:
+        yield vanished(lost)
+    broken, harmless = (
+        [edge for edge in edges if edge.link not in lost.get(edge.source, {})] for edges in parted(cluster)
+    )
     if broken:
         yield to_peers(cluster, broken)
     if harmless:
         yield replace(to_peers(cluster, harmless, SPARED_BY_GLOO), severity="warn", matters=by_luck(cluster))
+
+
+def vanished(lost: dict[Node, dict[Link, tuple[str, str]]]) -> Finding:
+    """The finding about nodes that had a way to the others and lost it in the middle."""
+    cards = {node: together(dict.fromkeys(card for _, card in ways.values())) for node, ways in lost.items()}
+    its, which = "its" if len(lost) == 1 else "their", together(dict.fromkeys(cards.values()))
+    links = [(node.name, link.to.partition(" ")[0]) for node, ways in lost.items() for link in ways]
+    return Finding.about(
+        lost,
+        f"{names_of(lost)} lost {its} way to the others in the middle of the check ({which}).",
+        title="A node lost its way to the others in the middle",
+        links=links[: 8 * SHOWN],
+        evidence=(
+            f"{node.name} to {link.address}: errno {link.errno}; when the check began {network} was reached by {card}"
+            for node, ways in lost.items()
+            for link, (network, card) in list(ways.items())[:SHOWN]
+        ),
+        fixes=(
+            Fix.on(
+                node,
+                f"On {node.name}, look at what took {card} away: `ip -br address`, `dmesg` (a cable, a driver, a lease "
+                "that ran out, somebody who set it down). It is to stay up for the job.",
+            )
+            for node, card in cards.items()
+        ),
+    )
 
 
 def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:

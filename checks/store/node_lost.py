@@ -8,7 +8,8 @@ consequences, the cause is on the node that went. Its kernel's log may end with 
 Why it happens
 --------------
 Its process was ended (out of memory, a scheduler's limit, a closed terminal, Ctrl-C), the host went down, or the
-network was cut. In a job that hangs, what its ranks send is then sent again and again, and not acknowledged.
+network was cut. In a job that hangs, what its ranks send is then sent again and again, and not acknowledged. A check
+that a signal ended tells the others by which; whether the job would fail there is then not known.
 
 Fix
 ---
@@ -40,6 +41,7 @@ from distdoctor.check_api import (
     node0_name,
     some_of,
     together,
+    vanished_ways,
 )
 
 SEVERITY = "fail"
@@ -94,6 +96,7 @@ FOLLOWS_ANYWHERE = ("store/forged-message", "host/*-limit", "host/ports-exhausti
 def judge(cluster: Cluster) -> Iterator[Finding]:
     silent: dict[str, str] = {}
     left: list[Node] = []
+    broke_off = interrupted(cluster)
     for node in cluster.nodes:
         meeting = node.meeting
         for key in meeting.lost:
@@ -106,13 +109,48 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     apart = [node for node in left if zero is not None and zero is not node and node.name in silent]
     if apart and zero is not None:
         yield sight(zero, apart, silent)
-    gone = {name: text for name, text in silent.items() if name not in {node.name for node in apart}}
+    explained = {node.name for node in (*apart, *broke_off)}
+    gone = {name: text for name, text in silent.items() if name not in explained}
+    if broke_off:
+        yield removed(broke_off)
     groups = alike(cluster, list(gone))
     for group in groups:
         yield replace(went(cluster, {name: gone[name] for name in group}), of_its_own=len(groups) > 1)
-    alone = [node for node in left if node not in apart and not node.meeting.store_there and not late(node)]
+    own = [node for node in left if vanished_ways(node)]  # network/no-route says more of these
+    alone = [node for node in left if node not in (*apart, *own) and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
+
+
+def interrupted(cluster: Cluster) -> list[Node]:
+    """The nodes that were interrupted while others went on. Where node 0 was, the check ended for all, and says so."""
+    ended = [node for node in cluster.nodes if node.meeting.left]
+    others = [node for node in cluster.nodes if node not in ended and (node.meeting.joined or node.meeting.hosted)]
+    return [node for node in ended if node.meeting.joined and not node.meeting.hosted] if others else []
+
+
+def removed(nodes: list[Node]) -> Finding:
+    """The finding about nodes whose check was ended, and said so."""
+    names, how = names_of(nodes), together(dict.fromkeys(ended_by(node) for node in nodes))
+    found = Finding.about(
+        nodes,
+        f"The check on {names} was ended ({how}), and did not go on with the others.",
+        title="A node came and then was taken away",
+        evidence=(f"{node.name}: it was ended in the middle ({ended_by(node)}), and told the others" for node in nodes),
+        fixes=(
+            Fix.on(
+                nodes,
+                f"Look at who ended it on {names} (Ctrl-C, a scheduler, kill), and start it again on all nodes.",
+            ),
+        ),
+    )
+    return replace(found, of_its_own=True, incomplete=True)  # whether the job would have failed there was not seen
+
+
+def ended_by(node: Node) -> str:
+    """The signal's name; what else a file may say is not told."""
+    left = node.meeting.left
+    return left if left.startswith("SIG") and left.isalnum() else "interrupted"
 
 
 def late(node: Node) -> bool:

@@ -127,6 +127,7 @@ Routes:
     route_obstacle_seen      it, as evidence
     repair_route_fix         what to do about it
     add_route_fix            a way from a node to an address
+    vanished_ways            the links for which a node had a way when the check began, and then none
 
 Links between nodes:
     link_graph               which links fail, and the smallest explanation of these
@@ -219,10 +220,9 @@ from distdoctor.check_api.link_graph import FailingLink, LinkGraph, link_graph
 from distdoctor.check_api.link_rates import MeasuredLink, blamed_for_links, lossy_links, measured_links
 from distdoctor.check_api.link_rates import slow_links, usual_link_speed
 from distdoctor.check_api.majority import Disagreement, disagreement
-from distdoctor.check_api.master_contacts import (
-    FailedContact, failed_contacts, grouped_by_address, lacks_route, master_address_owner, master_known_up,
-    route_obstacles, store_host_tried,
-)
+from distdoctor.check_api.master_contacts import FailedContact, failed_contacts, grouped_by_address, lacks_route
+from distdoctor.check_api.master_contacts import master_address_owner, master_known_up, route_obstacles
+from distdoctor.check_api.master_contacts import store_host_tried
 from distdoctor.check_api.master_port import master_port_findings, misrouted_finding
 from distdoctor.check_api.master_targets import MasterTarget, master_targets, names_leading_apart
 from distdoctor.check_api.master_targets import rightful_master_target, shared_master_address
@@ -237,7 +237,7 @@ from distdoctor.check_api.rank_failures import (
     failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
     starved_ranks, stopped_ranks,
 )
-from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
+from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen, vanished_ways
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
 from distdoctor.check_api.text import shorten_error, some_of, together
@@ -295,5 +295,5 @@ __all__ = [
     "same_rendezvous", "set_launch_fix", "set_master_fixes", "setting_effect", "shared_master_address", "shorten_error",
     "slow_links", "some_of", "source_addresses", "starved_ranks", "still_importing_torch", "stopped_ranks",
     "store_host", "store_host_tried", "taken_port_finding", "together", "torch_error_seen", "torch_remedies",
-    "two_jobs_fixes", "unreadable", "usual_link_speed", "variable_meant", "wrongly_picked",
+    "two_jobs_fixes", "unreadable", "usual_link_speed", "vanished_ways", "variable_meant", "wrongly_picked",
 ]

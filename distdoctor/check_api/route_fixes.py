@@ -10,6 +10,7 @@ from distdoctor.check_api.next_hops import dead_hops, hops_said, without_dead_ho
 from distdoctor.check_api.routes import (
     NO_ENTRY,
     Mask,
+    Packet,
     RouteObstacle,
     better_source,
     lookup,
@@ -21,8 +22,10 @@ from distdoctor.check_api.routes import (
 )
 from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Cluster, Node
+from distdoctor.model.facts import Link
 from distdoctor.model.findings import Fix
 
+ENETDOWN, ENETUNREACH = 100, 101
 TITLE = "Packets between two nodes have no way, or the wrong one"
 
 
@@ -194,3 +197,18 @@ def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -
             network = ipaddress.ip_network(f"{address}/{length}", strict=False)
             return f"{network} dev {shlex.quote(interface.name)}"
     return None
+
+
+def vanished_ways(node: Node) -> dict[Link, tuple[str, str]]:
+    """The links of a node that met the others for which its own kernel knew no way any more, with the network and the
+    interface by which it still had one when the check began: a card went down, or lost its address, in the middle.
+    """
+    found: dict[Link, tuple[str, str]] = {}
+    for link in node.mesh.bad if node.meeting.joined or node.meeting.hosted else ():
+        if link.errno not in (ENETDOWN, ENETUNREACH) or link.icmp or sleeping(node, link.address) is not None:
+            continue
+        packet = Packet(source=source_address(node, link.address) or "", target_port=link.port)
+        entry = lookup(node, link.address, packet)
+        if entry is not None and entry.interface is not None and not entry.reject and entry is not NO_ENTRY:
+            found[link] = entry.network, entry.interface
+    return found

@@ -115,7 +115,7 @@ def _completed(finding: Finding, check: Check, cluster: Cluster) -> Finding:
         title=finding.title or check.title,
         severity=severity,
         matters=matters,
-        incomplete=check.incomplete,
+        incomplete=finding.incomplete or check.incomplete,
         restart=finding.restart or check.restart,
         fixes=tuple(feasible(one, cluster) for fix in finding.fixes for one in with_files(fix, cluster)),
     )

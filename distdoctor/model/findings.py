@@ -61,8 +61,8 @@ class Fix:
 class Finding:
     """One failure that was found. The root cause has ``because_of`` None.
 
-    A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id``, ``because_of`` and
-    ``incomplete`` are filled in by ``distdoctor.judge.engine``, and so are ``severity`` and ``matters`` where the check
+    A check fills ``summary``, whom it blames, ``evidence`` and ``fixes``; ``check``, ``id`` and ``because_of`` are
+    filled in by ``distdoctor.judge.engine``, and so are ``severity``, ``matters`` and ``incomplete`` where the check
     leaves them out: with the check's own.
     A check may set ``because_of`` to what this one finding follows from, before what the check declares: a pattern of
     ids, or a milestone that was missed.

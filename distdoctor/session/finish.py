@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,6 +73,8 @@ class Finish:
         if importing is not None:
             self._recorder.note_importing(importing)
         if meeting is not None:
+            if self._reports.signal is not None:
+                self._recorder.update_meeting(left=signal.Signals(self._reports.signal).name)
             try:
                 self.report = await asyncio.wait_for(meeting.break_off(), BREAKING_OFF_SECONDS)
             except (StoreError, asyncio.TimeoutError, OSError):

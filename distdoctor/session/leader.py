@@ -46,6 +46,7 @@ class Leader:
         self._skipped: list[StageFacts] = []
         self._climbed = ALONE[-1]
         self._timed_out = False
+        self._left = ""
         self.published = False
 
     async def run(self) -> None:
@@ -56,11 +57,11 @@ class Leader:
             await self._climb(opener)
         await self.publish()
 
-    async def publish(self, interrupted: bool = False) -> None:
-        """Judge all facts and let everyone have the report."""
+    async def publish(self, interrupted: bool = False, left: str = "") -> None:
+        """Judge all facts and let everyone have the report. ``left``: the signal that interrupted node 0 itself."""
         if self.published:
             return
-        self.published = True
+        self.published, self._left = True, left
         if interrupted:
             self._roll.break_off()
         await self._inbox.poll()
@@ -93,6 +94,7 @@ class Leader:
             expected=self._roll.expected,
             counts="ranks" if self._plan.started == "rank" else "nodes",
             lost=tuple(one.facts.key for one in everyone if one.lost and one.stalled is None),
+            left=self._left,
             token="agreed" if self._inbox.seal.keyed else "",
             forged=(*(own.forged if own else ()), *self._inbox.notes),
             verdict=self._inbox.report.verdict if self._inbox.report else "",

@@ -120,7 +120,8 @@ class Meeting:
         Raises StoreError and OSError.
         """
         if self._leader is not None and self._inbox is not None and self._inbox.participants:
-            await self._leader.publish(interrupted=True)
+            seen = self._recorder.facts.meeting
+            await self._leader.publish(interrupted=True, left=seen.left if seen else "")
             return self._inbox.report
         if self._follower.enrolled:
             await self._follower.tell(Event("left", self._recorder.facts))

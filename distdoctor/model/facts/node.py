@@ -39,6 +39,9 @@ class MeetingFacts:
     """Keys of processes that came and then went silent before the end."""
     host_lost: bool = False
     """Node 0's store went away before the report."""
+    left: str = ""
+    """The signal that interrupted this process after it had come (``SIGTERM``), of which it told the others. Empty: it
+    was not, or that is not known."""
     store_there: bool = False
     """But another connection to it was accepted then, and it is the same store."""
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""

@@ -20,6 +20,7 @@ from tests.facts_builder import (
     waited_in_vain,
     with_gpus,
     with_host,
+    with_meeting,
     with_network,
 )
 
@@ -175,3 +176,16 @@ def test_what_holds_the_port_is_no_reason_why_there_is_no_route() -> None:
         ("network/foreign-service", ("host0",)),
         (CHECK, ("host1",)),
     }
+
+
+def test_a_way_that_went_away_in_the_middle_is_no_route_to_be_added() -> None:
+    """host2 met the others by eth0; then its own kernel knew no way to them."""
+    lan = (route(LAN),)
+    gone = ((2, 0, "unreachable", 101), (2, 1, "unreachable", 101))
+    facts = three(lan, lan, lan, bad=(*gone, (0, 2, "no-answer", None), (1, 2, "no-answer", None)))
+    a, b, c = facts
+    a, c = with_meeting(a, lost=(c.key,)), with_meeting(c, host_lost=True, ended=True)
+    for told in (judged(a, b, c), judged(c)):
+        (root,) = told.roots
+        assert (root.id, root.nodes) == (CHECK, ("host2",)) and "in the middle" in root.summary
+        assert "eth0" in root.fixes[0].text and not any(fix.commands for fix in root.fixes)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from distdoctor.model.facts import Limits, NodeFacts, Socket
+from dataclasses import replace
+
+from distdoctor.model.facts import Limits, Link, MeshFacts, NodeFacts, Socket
 from distdoctor.model.findings import Finding
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing
 from tests.clusters.limits import on
-from tests.facts_builder import failing, healthy, judged, with_host, with_meeting, with_network
+from tests.facts_builder import alone, failing, healthy, judged, with_host, with_meeting, with_network
 from tests.job_builder import job, rank
 
 CHECK = "store/node-lost"
@@ -118,3 +120,31 @@ def test_what_is_too_low_on_one_is_no_reason_why_another_went() -> None:
         ("host/open-files-limit", ("host1",)),
         (CHECK, ("host2", "host3")),
     }
+
+
+def taken_away(signal: str = "SIGTERM") -> Facts:
+    """host2's check was ended by a signal; the ranks of the others waited for its ranks."""
+    a, b, c = healthy(3)
+    refused = Link(c.key, "10.77.0.12", 40002, ("gloo", "primary"), "refused", 111)
+    a, b = (
+        replace(
+            failing(one, "gloo", "ended after 1.2 s: another rank failed", killed=True), mesh=MeshFacts(1, (refused,))
+        )
+        for one in (a, b)
+    )
+    return a, b, with_meeting(alone(c), left=signal)
+
+
+def test_a_node_that_a_signal_took_away_is_told_with_the_signal_and_nothing_else() -> None:
+    result = judged(*taken_away())
+    (root,) = result.roots
+    assert (root.id, root.nodes, root.blame) == (CHECK, ("host2",), "all")
+    assert "SIGTERM" in root.summary and result.verdict == "incomplete"
+    lost = with_meeting(taken_away()[0], lost=(taken_away()[2].key,))
+    assert [one.nodes for one in judged(lost, *taken_away()[1:]).roots] == [("host2",)]
+    assert "\x1b" not in judged(*taken_away("\x1b[2J")).roots[0].summary
+
+
+def test_where_all_were_interrupted_or_node_0_was_nobody_is_to_blame() -> None:
+    a, b, c = (with_meeting(one, left="SIGINT") for one in healthy(3))
+    assert judged(a, b, c).roots == judged(a, *healthy(3)[1:]).roots == judged(c).roots == ()
