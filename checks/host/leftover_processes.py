@@ -23,6 +23,7 @@ network/port-in-use, store/foreign-store
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from distdoctor.check_api import (
     Cluster,
@@ -47,13 +48,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not found:
         return
     count = len({(node.host, one.pid) for node, left in found.items() for one in left})
-    yield Finding.about(
+    left_over = Finding.about(
         found,
         f"{count} rank{'s' if count > 1 else ''} of an earlier run {'are' if count > 1 else 'is'} still there, "
         f"on {names_of(found)}.",
         evidence=(line for node, left in found.items() for line in lines(node, left)),
         fixes=fixes(cluster, found),
     )
+    yield replace(left_over, of_its_own=True)  # what has the port of another host is none of these
 
 
 def lines(node: Node, left: tuple[Leftover, ...]) -> Iterator[str]:

@@ -178,10 +178,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     found = groups.group_search(cluster)
     devices = list(groups.device_searches(cluster))
     named = [one for one in devices if one.ranks]
-    yield from (of_devices(one, found, planned) for one in named)
+    # Where groups of fewer have shown whom it is, what other nodes lack is not why.
+    yield from (replace(of_devices(one, found, planned), of_its_own=True) for one in named)
     apart = groups.cross_search(cluster)
     if apart is not None and apart.ranks and not named:
-        yield of_ranks(cluster, apart, planned)
+        yield replace(of_ranks(cluster, apart, planned), of_its_own=True)
         return
     if found is None or not found.nodes:
         if named:
@@ -197,7 +198,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     told = {one.node for one in named}
     for nodes, links, summary in accused(found.nodes, told):
         more = [line for one in devices if one.node in nodes for line in one.evidence]
-        yield Finding.about(
+        tried_apart = Finding.about(
             nodes,
             summary,
             links=[(a.name, b.name) for a, b in links],
@@ -205,6 +206,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             fixes=[Fix.on(nodes, FIX_SMALLER)],
             severity="fail" if planned else "warn",
         )
+        yield replace(tried_apart, of_its_own=True)
 
 
 def of_devices(found: groups.DeviceSearch, nodes: groups.GroupSearch | None, planned: bool) -> Finding:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import NodeFacts, SmallerGroup
+from distdoctor.model.facts import NodeFacts, SharedMemory, SmallerGroup
 from tests.checks.row import BOTH, THREE, LookAlike, Row, found, left_alone, root
-from tests.facts_builder import failing, healthy, with_gpus, with_plan
+from tests.clusters.limits import limited
+from tests.facts_builder import failing, healthy, judged, with_gpus, with_plan
 
 CHECK = "nccl/init-failed"
 
@@ -153,3 +154,12 @@ def test_of_two_nodes_it_is_said_that_it_cannot_be_told_which() -> None:
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_what_another_node_lacks_is_not_why_a_node_fails_alone() -> None:
+    facts = list(searched(("0", True), ("1", False), ("2", True)))
+    facts[2] = limited(facts[2], shared_memory=SharedMemory(1 << 16, 1 << 16))
+    assert {(one.check, one.nodes) for one in judged(*facts).roots} == {
+        (CHECK, ("host1",)),
+        ("host/shared-memory-small", ("host2",)),
+    }
