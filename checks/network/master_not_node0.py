@@ -198,15 +198,20 @@ def several(node: Node) -> bool:
 
 def nobody_hosts(cluster: Cluster) -> bool:
     """Whether the facts of several hosts are here, all have waited in vain, and MASTER_ADDR is on none of them."""
-    if len({node.host for node in cluster.nodes}) < 2:
+    if len({node.host for node in cluster.nodes}) < 2 or node0_elsewhere(cluster):
         return False
-    for node in cluster.nodes:
-        network, meeting = node.network, node.meeting
-        if meeting.joined or meeting.hosted or not meeting.ended:
-            return False
-        if network.master_is_own is not False or network.bind is not None:
-            return False
-    return True
+    waited = (n.meeting.ended and not n.meeting.joined and not n.meeting.hosted for n in cluster.nodes)
+    return all(waited) and all(n.network.master_is_own is False and n.network.bind is None for n in cluster.nodes)
+
+
+def node0_elsewhere(cluster: Cluster) -> bool:
+    """Whether none of these calls itself node 0, and the facts of some nodes are not here: one of those may be it."""
+    plan = cluster.plan
+    if any(0 in (node.plan.node_rank, node.plan.rank) for node in cluster.nodes):
+        return False
+    if plan.started == "rank":
+        return len(cluster.slices) < (plan.world_size or 0)
+    return len(cluster.nodes) < (plan.min_nodes or plan.nnodes or 0)
 
 
 def finding(cluster: Cluster, bad: list[Node]) -> Finding:

@@ -28,6 +28,9 @@ READ_SECONDS = 3.0
 NFT = ("nft", "-j", "list", "ruleset")
 _COUNTS = re.compile(r'"(?:handle|packets|bytes)":\s*\d+|\[\d+:\d+\]')
 """Numbers that are none of the rules' own."""
+_DENIED = re.compile("Operation not permitted|Permission denied")
+"""Of a root without CAP_NET_ADMIN, as in a container. Where there are no tables of its own, iptables-legacy-save does
+not say it: it prints nothing, and ends well."""
 _PORT = re.compile(r"\b\d{4,5}\b")
 MOST_PORTS = 8
 """Numbers of a ruleset among the ports that the kernel picks, beyond which these are not asked for."""
@@ -68,15 +71,19 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
     chains: list[FirewallChain] = []
     read: list[Read] = []
     marks: list[PacketMark] = []
-    if (ruleset := _said(*NFT)) is not None:
+    try:
+        ruleset, saved_by = _said(*NFT), {tool: _said(f"{tool}-legacy-save") for tool in IPTABLES}
+    except PermissionError:
+        return Firewall(False, "root may not read the firewall's rules without CAP_NET_ADMIN, as in a container")
+    if ruleset is not None:
         try:
             chains += parse_nft_json(ruleset)
             read += _of_nft(ruleset)
             marks += _marks(_nft_marks(ruleset, interface), port, picked, ruleset)
         except ValueError:
             pass
-    for tool in IPTABLES:
-        if (saved := _said(f"{tool}-legacy-save")) is not None:
+    for tool, saved in saved_by.items():
+        if saved is not None:
             try:
                 chains += parse_iptables(saved, tool)
                 read.append(_of_iptables(saved, tool))
@@ -191,7 +198,8 @@ def _of_iptables(saved: str, tool: Literal["iptables", "ip6tables"]) -> Read:
 
 
 def _said(*command: str) -> str | None:
-    """What a command prints; None where it is not there, fails, or takes too long."""
+    """What a command prints; None where it is not there, fails, or takes too long. Raises PermissionError where it may
+    not read the rules: what another tool finds then is not all there is."""
     path = shutil.which(command[0])
     if path is None:
         return None
@@ -206,4 +214,6 @@ def _said(*command: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
+    if done.returncode and _DENIED.search(done.stderr):
+        raise PermissionError(done.stderr)
     return done.stdout if done.returncode == 0 else None

@@ -36,6 +36,21 @@ def test_the_ports_that_are_open_where_others_are_shut(rules: str, told: str) ->
     assert lines_of(f"RULES = {rules!r}\n{CODE}", "--net", tools=("nft", "iptables")) == [told]
 
 
+DENIED = """
+import subprocess, sys
+rules = "add table inet f; add chain inet f i { type filter hook input priority 0; policy drop; }"
+subprocess.run(["nft", rules], check=True)
+code = "from distdoctor.probes.firewall import firewall; f = firewall(29500); print(f.readable, f.why_not)"
+without = ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
+print(subprocess.run([*without, sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+"""
+
+
+def test_a_root_that_may_not_read_them_has_not_seen_that_there_are_none() -> None:
+    (line,) = lines_of(DENIED, "--net", tools=("nft", "setpriv"))
+    assert line.startswith("False ") and "CAP_NET_ADMIN" in line
+
+
 WHO = """
 import subprocess
 from distdoctor.probes.firewall import firewall
