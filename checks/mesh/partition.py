@@ -59,7 +59,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         return
     largest, *others = graph.groups
     smaller = [node for group in others for node in group]
-    equal = len(largest) == len(others[0])
+    equal = len(largest) == len(others[0]) or not all_here(cluster)
     place = {node: number for number, group in enumerate(graph.groups) for node in group}
     edges = crossing(graph, smaller, place)
     ruled, unknown = links_blocked_by_rules(edges)
@@ -76,6 +76,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         unsure=unsure,
         fixes=tuple(fixes(cluster, graph, edges, ruled, sides)),
     )
+
+
+def all_here(cluster: Cluster) -> bool:
+    """Whether the facts of all who met are here: on which side the others are is not known."""
+    if cluster.meeting is not None:
+        return all(key in cluster.by_key for key in cluster.meeting.arrived)
+    return len(cluster.nodes) >= (cluster.plan.nnodes or 0)
 
 
 def crossing(graph: LinkGraph, smaller: list[Node], place: dict[Node, int]) -> list[FailingLink]:

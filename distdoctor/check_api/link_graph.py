@@ -187,11 +187,13 @@ def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Link
             for member in part:
                 component[member] = number
         if len(parts[0]) > 1:
-            isolated = sorted(part[0] for part in parts if len(part) == 1)
-            groups = [part for part in parts if len(part) > 1]
+            # One that reaches nodes whose facts are not here is a group with these.
+            more = {n for n in range(total) if nodes[n].mesh.good and total < (nodes[n].plan.nnodes or 0)}
+            isolated = sorted(part[0] for part in parts if len(part) == 1 and part[0] not in more)
+            groups = [part for part in parts if len(part) > 1 or part[0] in more]
     apart = len(groups) + len(isolated) > 1
     # Deaf to all others, whatever their group; what isolates a node or a group explains its links already.
-    out = set(isolated)
+    out = {*isolated, *(group[0] for group in groups if len(group) == 1)}
     deaf: set[int] = set()
     mute: set[int] = set()
     if total > 2:

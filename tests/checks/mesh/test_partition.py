@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.checks.row import LookAlike, Row, found, left_alone
 from tests.clusters.links import across, cut
+from tests.facts_builder import judged
 
 CHECK = "mesh/partition"
 
@@ -31,3 +32,11 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_where_one_nodes_facts_are_missing_nobody_is_to_blame_for_sure() -> None:
+    """The node that is left of a group reaches one whose facts are not here: it is not isolated."""
+    facts = cut(across((0, 1), (2, 3)), 4)
+    for number in range(4):
+        (root,) = judged(*facts[:number], *facts[number + 1 :]).roots
+        assert (root.check, root.blame, len(root.nodes)) == (CHECK, "one-of", 3)

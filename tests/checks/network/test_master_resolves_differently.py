@@ -137,3 +137,9 @@ def test_an_address_is_not_said_to_be_itself() -> None:
         "host0: 10.96.0.77 is its own (kube-ipvs0)",
         "host1: 10.96.0.77 is its own (kube-ipvs0)",
     )
+
+
+def test_who_hosts_a_store_for_itself_need_not_be_node_0_where_that_ones_facts_are_missing() -> None:
+    _, b, c = itself_undeclared()
+    (root,) = judged(b, c).roots
+    assert (root.check, root.blame) == (CHECK, "one-of")
