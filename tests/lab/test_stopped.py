@@ -1,10 +1,12 @@
-"""A doctor that is stopped for some seconds, at different moments: whatever it says then, no port was blocked."""
+"""A doctor that is stopped for some seconds, or ended, at different moments: whatever it says then, no port was blocked."""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
-from tests.lab.faults.processes import stopped_doctor
+from tests.lab.faults.processes import killed_doctor, stopped_doctor
 from tests.lab.harness.cluster import Cluster
 from tests.lab.harness.launch import Launch
 from tests.lab.harness.runner import run
@@ -44,3 +46,18 @@ def test_eight_seconds_of_silence_are_waited_for() -> None:
     assert done.diagnosis is not None
     for report in [*(one.report for one in done.ended if one.report), done.diagnosis]:
         assert report["verdict"] in ("pass", "incomplete") and not report["findings"], done.describe()
+
+
+def test_one_that_a_signal_ended_is_told_by_the_others_with_the_signal() -> None:
+    """Its own report says what was known then; that the job would fail nobody has seen."""
+    with Cluster(3) as cluster:
+        launch = Launch(cluster, nproc=1, check_flags=("--wait", "30"))
+        killed_doctor(2, signal.SIGTERM)(launch)
+        done = run(launch)
+    assert done.diagnosis is not None
+    for report in [*(one.report for one in done.ended[:2]), done.diagnosis]:
+        assert report is not None
+        (root,) = (finding for finding in report["findings"] if finding["because_of"] is None)
+        assert (root["check"], root["nodes"]) == ("store/node-lost", ["host2"]), done.describe()
+        assert "SIGTERM" in root["summary"] and report["verdict"] == "incomplete"
+    assert done.ended[2].status == 128 + signal.SIGTERM

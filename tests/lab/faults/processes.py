@@ -107,14 +107,14 @@ def signalled_rank(on: int, rank: int, sig: signal.Signals) -> Fault:
     return lambda launch: _watch(launch.cluster[on], act)
 
 
-def killed_doctor(on: int) -> Fault:
-    """The whole doctor on host ``on`` is killed (SIGKILL) as soon as its ranks are there, in the first run only."""
+def killed_doctor(on: int, sig: signal.Signals = signal.SIGKILL) -> Fault:
+    """The whole doctor on host ``on`` gets this signal as soon as its ranks are there, in the first run only."""
 
     def act(host: Host) -> bool:
         if not any(_name(pid).startswith("distdoctor:r") for pid in host.anchor.pids()):
             return False
         mains = [pid for pid, command in host.processes().items() if "-m distdoctor check" in command]
-        return [_signal(pid, signal.SIGKILL) for pid in mains if _parent(pid) not in mains] != []
+        return [_signal(pid, sig) for pid in mains if _parent(pid) not in mains] != []
 
     return lambda launch: _watch(launch.cluster[on], act)
 
