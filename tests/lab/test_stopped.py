@@ -1,4 +1,4 @@
-"""A doctor that is stopped for some seconds, or ended, at different moments: whatever it says then, no port was blocked."""
+"""A doctor that is stopped for some seconds or ended, at different moments: nothing is then said of blocked ports."""
 
 from __future__ import annotations
 
