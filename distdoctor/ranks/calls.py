@@ -19,6 +19,8 @@ LATE_SECONDS = 2.0
 """Beyond a stage's own seconds, until a call that did not return is killed."""
 STOPPED_SECONDS = 1.5
 """How long a rank's process may be stopped (SIGSTOP, a debugger) before the stage is over for it."""
+OVERSLEPT_SECONDS = 15.0
+"""Beyond a stage's own seconds, until when a process that did not run itself still reads what its ranks answered."""
 STARVED = 0.5
 """The part of a stage's whole time for which a rank that had no processor is one that failed for want of it."""
 SILENT_SECONDS, SILENT_TIMES = 8.0, 3
@@ -52,6 +54,8 @@ class RankCalls:
         self.stopped_since: dict[int, float] = {}
         self.silent: dict[int, str] = {}
         """By the place of a rank the peer that gives it no answer."""
+        self.overslept = 0.0
+        """Seconds for which this process itself did not run: it was stopped, or had no processor."""
         self.waited = [waited(child.pid) if child.pid is not None else 0.0 for child in children]
         self.throttled = throttled()
 
@@ -80,8 +84,14 @@ class RankCalls:
     async def _wait(self, calls: dict[Call, int], pending: set[Call], ending: asyncio.Task[Any]) -> None:
         """Until something has happened, at most LOOK_SECONDS; what has ended is no longer pending."""
         watched = pending if self.abort.is_set() else pending | {ending}
-        timeout = min(LOOK_SECONDS, self.end - time.monotonic())
+        began = time.monotonic()
+        timeout = min(LOOK_SECONDS, self.end - began)
         done, _ = await asyncio.wait(watched, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        woken = time.monotonic()
+        if woken - began - timeout > LOOK_SECONDS and not self.troubled:
+            # What the ranks answered meanwhile has not been read yet.
+            self.overslept += woken - began - timeout
+            self.end = max(self.end, min(woken, self.started + self.seconds + OVERSLEPT_SECONDS) + GRACE_SECONDS)
         if self.abort.is_set():  # perhaps while something else was awaited
             self._give_grace()
         if self._stopped_for([calls[task] for task in pending]) > STOPPED_SECONDS:
@@ -136,6 +146,9 @@ class RankCalls:
         elif starved := self._starved(place):
             detail.update(starved)
             because = f"it was kept waiting for a processor for {starved['starved']:.1f} s of them"
+        elif self.overslept:
+            detail["starved"] = round(self.overslept, 1)
+            because = f"the doctor did not run itself for {self.overslept:.1f} s of them"
         return RankStage(self.op, "failed", round(seconds, 3), f"ended after {seconds:.1f} s: {because}", detail)
 
     def _silent(self, places: Sequence[int]) -> bool:

@@ -246,7 +246,7 @@ class RankStages:
         failed = [entry for entry in entries.values() if entry.status != "ok"]
         if failed:
             starved = max(float(entry.detail.get("starved", 0)) for entry in failed)
-            why = f": one waited {starved:.0f} s of {command.seconds:.0f} s for a processor" if starved else ""
+            why = f": one was kept waiting for {starved:.0f} s of {command.seconds:.0f} s" if starved else ""
             return "failed", f"{len(failed)} of {count(len(children), 'rank')} failed{why}"
         return "ok", ""
 

@@ -122,3 +122,30 @@ def test_a_connection_that_may_still_be_answered_is_waited_for(
 ) -> None:
     entry, seconds = connecting(monkeypatch, op, again)
     assert "no answer" not in (entry.error or "") and seconds >= 2
+
+
+def stopped_meanwhile(monkeypatch: pytest.MonkeyPatch, answers: bool) -> RankStage:
+    """How the stage ends for a rank where the doctor itself does not run while it is over."""
+    monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(calls, "LOOK_SECONDS", 0.1)
+
+    async def call(_op: str, **_arguments: Any) -> dict[str, Any]:
+        time.sleep(SECONDS + 0.5)  # nothing else runs in this process: it is stopped
+        await asyncio.sleep(0.05 if answers else 60)
+        return {"ok": True}
+
+    async def run() -> dict[int, RankStage]:
+        child = SimpleNamespace(pid=os.getpid(), call=call, kill=lambda: None)
+        ended = RankCalls("store", [cast(Child, child)], SECONDS, asyncio.Event(), lambda: asyncio.sleep(0))
+        return await ended.run(lambda _place: {})
+
+    return asyncio.run(run())[0]
+
+
+def test_a_doctor_that_was_stopped_itself_reads_what_its_ranks_answered_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert stopped_meanwhile(monkeypatch, answers=True).status == "ok"
+    entry = stopped_meanwhile(monkeypatch, answers=False)
+    assert entry.detail["starved"] >= 0.4 and "did not run itself" in (entry.error or "")
