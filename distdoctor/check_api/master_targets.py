@@ -93,7 +93,7 @@ def rightful_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarg
     elsewhere = any(isinstance(found[node.name][0], frozenset) for node in nodes)
     whole = not elsewhere or len(nodes) >= (nodes[0].plan.nnodes or 0)
     for node in nodes:
-        # Who hosts a store to which nobody came need not be node 0, where others look for it on a host that is not here.
+        # Who hosts a store to which nobody came need not be node 0 where others look for it on a host that is not here
         chosen = whole or len(node.meeting.arrived) > 1 or 0 in (node.plan.node_rank, node.plan.rank)
         if node.meeting.hosted and chosen:
             arrived[found[node.name]] = max(arrived[found[node.name]], len(node.meeting.arrived), 1)
