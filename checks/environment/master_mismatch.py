@@ -8,8 +8,8 @@ Node 0 waits in silence; the others print, after one to thirty minutes,
 
 Why it happens
 --------------
-MASTER_ADDR or MASTER_PORT (--master-addr, --master-port, --rdzv-endpoint) was changed on one node only, or each node
-names itself.
+MASTER_ADDR or MASTER_PORT (--master-addr, --master-port, --rdzv-endpoint) was changed on one node only, each node
+names itself, or each rank takes a port of its own, as a free or a random one.
 
 Fix
 ---
@@ -30,13 +30,16 @@ from collections.abc import Iterator
 from distdoctor.check_api import (
     Cluster,
     Finding,
+    Fix,
     MasterTarget,
     Node,
+    live,
     master_targets,
     names_leading_apart,
     reachable_address,
     rightful_master_target,
     set_master_fixes,
+    together,
 )
 
 SEVERITY = "fail"
@@ -65,6 +68,31 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             there = node.network.elsewhere
             if there is not None and not node.meeting.joined and there.plan.rdzv_backend == node.plan.rdzv_backend:
                 yield found_elsewhere(node)
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    told: dict[str, list[live.LiveRank]] = {}
+    for rank in job.ranks if job and not any(job.agents) else ():
+        if (port := rank.process.variables.get("MASTER_PORT", "")) and rank.number is not None:
+            told.setdefault(port, []).append(rank)
+    if job is None or len(told) < 2:
+        return
+    usual = max(told, key=lambda port: len(told[port]))  # of two halves that of the lowest rank, which comes first
+    odd = [rank for port, those in told.items() if port != usual for rank in those]
+    # A script may name another port than its environment does: those that have met need not care.
+    if not all(rank.place.kind in (live.places.MASTER, live.places.HOSTING, live.places.STORE) for rank in odd):
+        return
+    said = [f"MASTER_PORT={port} in {live.called(those).lower()}" for port, those in told.items()]
+    nodes = list(dict.fromkeys(rank.node for rank in odd))
+    whose = "most have" if len(told[usual]) > 1 else f"{told[usual][0].called} has"
+    text = f"Give all ranks the same MASTER_PORT, chosen once and not by each of them: {usual} is what {whose}."
+    yield live.rank_finding(
+        odd,
+        f"The ranks look for the store on different ports: {together(said)}.",
+        evidence=live.where_ranks_are(job.ranks),
+        fixes=(Fix.on(nodes, text, env={"MASTER_PORT": usual}),),
+    )
 
 
 def found_elsewhere(node: Node) -> Finding:

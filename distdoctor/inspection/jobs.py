@@ -9,9 +9,10 @@ from distdoctor.inspection import proc_files
 from distdoctor.inspection.candidates import DATA_WORKER, Candidate, Scan
 from distdoctor.inspection.command_line import AgentOptions, of_agent
 from distdoctor.inspection.sockets import SocketTables
+from distdoctor.launch.nodes import number_of
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.facts.job import Role
-from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
+from distdoctor.model.launch_settings import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, NPROC_PER_NODE, RANK, WORLD_SIZE
 
 _OUTGOING = ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")
 _RUN_ID = "TORCHELASTIC_RUN_ID"
@@ -81,7 +82,39 @@ def find(scan: Scan, wanted: int | None = None) -> list[Found]:
         if role == "agent" and job.options is None:
             job.options = of_agent(one.command, one.variables)
     _with_children(found.values(), scan)
-    return joined([job for job in found.values() if job.ranks or job.options])
+    return of_one_world(joined([job for job in found.values() if job.ranks or job.options]))
+
+
+def of_one_world(jobs: Iterable[Found]) -> list[Found]:
+    """The jobs, where those are one whose ranks were told different ports of one master: they run one script, and only
+    together they are the ranks that are to be here, each of them once. Rank 0 is its first."""
+    told: list[Found] = []
+    alike: dict[tuple[str, ...], list[Found]] = {}
+    for job in jobs:
+        names = (MASTER_ADDR.variables[0], WORLD_SIZE.variables[0], NPROC_PER_NODE.variables[0])
+        by_variables = job.options is None and all(_is_rank(one) for one in job.ranks)
+        key = (job.netns, *map(job.variable, names)) if by_variables and job.variable(names[0]) else (job.id, job.netns)
+        alike.setdefault(key, []).append(job)
+    for those in alike.values():
+        ranks = [one for job in those for one in job.ranks]
+        if len(those) > 1 and all(_one_program(ranks[0], one) for one in ranks[1:]) and _are_all(ranks):
+            those.sort(key=lambda job: min(number_of(one.variables[RANK.variables[0]]) or 0 for one in job.ranks))
+            for other in those[1:]:
+                those[0].members.update(other.members)
+            told.append(those[0])
+        else:
+            told += those
+    return told
+
+
+def _are_all(ranks: Sequence[Candidate]) -> bool:
+    """Whether these are all ranks that are to be on one host, each of them once, as they were told themselves."""
+    for name, size in ((LOCAL_RANK, NPROC_PER_NODE), (RANK, WORLD_SIZE)):
+        numbers = sorted(number_of(one.variables.get(name.variables[0])) or 0 for one in ranks)
+        sizes = {number_of(one.variables.get(size.variables[0])) for one in ranks}
+        if sizes != {None}:
+            return sizes == {len(ranks)} and numbers == [*range(len(ranks))]
+    return False
 
 
 def joined(jobs: Iterable[Found]) -> list[Found]:

@@ -1,0 +1,87 @@
+"""Ranks of one job that were told different ports of the store: they are found to be one job, and it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.inspection import jobs
+from distdoctor.inspection.candidates import Candidate
+from distdoctor.model.facts import JobProcess, NodeFacts
+from tests.inspection.job_cases import REDUCE, REFUSED, SILENT, WAITING_HOST, judged, roots
+from tests.inspection.live_facts import RENDEZVOUS, node, process, store
+from tests.inspection.test_jobs import candidate, scan
+
+
+def rank(number: int, port: int, world: int = 3, *, script: str = "train.py", **more: str) -> Candidate:
+    told = {"RANK": str(number), "WORLD_SIZE": str(world), "MASTER_ADDR": "host0", "MASTER_PORT": str(port), **more}
+    return replace(candidate(number + 10 * port, 0, told, "2.13.0", False), command=("python", script))
+
+
+LOCAL = {"LOCAL_WORLD_SIZE": "2"}
+FIRST_OF_TWO, SECOND_OF_TWO = LOCAL | {"LOCAL_RANK": "0"}, LOCAL | {"LOCAL_RANK": "1"}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "found"),
+    [
+        ([rank(0, 1), rank(1, 1), rank(2, 2)], [[0, 1, 2]]),
+        ([rank(0, 3), rank(1, 2), rank(2, 1)], [[0, 1, 2]]),
+        ([rank(2, 1, 8, **FIRST_OF_TWO), rank(3, 2, 8, **SECOND_OF_TWO)], [[2, 3]]),
+        ([rank(0, 1), rank(1, 2)], [[0], [1]]),  # rank 2 of each may be on another host
+        ([rank(0, 1), rank(1, 1), rank(2, 2, script="evaluate.py")], [[0, 1], [2]]),
+        ([rank(0, 1, 2), rank(1, 1, 2), rank(0, 2, 2), rank(1, 2, 2)], [[0, 1], [0, 1]]),
+        ([rank(0, 1, 2, MASTER_ADDR="host0"), rank(1, 2, 2, MASTER_ADDR="host1")], [[0], [1]]),
+        ([rank(2, 1, 8, **FIRST_OF_TWO), rank(2, 2, 8, **FIRST_OF_TWO)], [[2], [2]]),
+    ],
+)
+def test_ranks_that_are_a_job_only_together(ranks: list[Candidate], found: list[list[int]]) -> None:
+    them = jobs.find(scan(*ranks))
+    assert sorted(sorted(int(one.variables["RANK"]) for one in job.ranks) for job in them) == found
+
+
+def test_the_store_that_is_asked_is_that_of_most_or_of_rank_0() -> None:
+    for ports, right in (((1, 2, 2), "2"), ((1, 2, 3), "1")):
+        (job,) = jobs.find(scan(*(rank(number, port) for number, port in enumerate(ports))))
+        assert job.variable("MASTER_PORT") == right
+
+
+def told(one: JobProcess, port: int) -> JobProcess:
+    return replace(one, variables={"MASTER_PORT": str(port)}, world_size=3)
+
+
+def waits(number: int, port: int) -> JobProcess:
+    return told(process(number, RENDEZVOUS, threads=()), port)
+
+
+HOST = told(WAITING_HOST, 29500)
+
+
+@pytest.mark.parametrize(
+    ("facts", "blamed"),
+    [
+        (node(HOST, waits(1, 29500), waits(2, 29511), stores=(store((), 3, clients=2),)), (2,)),
+        (node(HOST, waits(1, 29511), waits(2, 29511), stores=(replace(REFUSED, port=29511),)), (0,)),
+        (node(HOST, waits(1, 4001), waits(2, 4002), stores=(store((), 3, clients=1),)), (1, 2)),
+    ],
+)
+def test_the_ranks_with_another_port_are_blamed(facts: NodeFacts, blamed: tuple[int, ...]) -> None:
+    report = judged(facts)
+    assert roots(report) == [("environment/master-mismatch", blamed, ("host0",))]
+    finding = next(one for one in report.findings if one.check == "environment/master-mismatch")
+    assert "different ports: MASTER_PORT=29500 in rank" in finding.summary
+    assert finding.fixes[0].env == {"MASTER_PORT": "29511" if blamed == (0,) else "29500"}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        node(*(told(process(number, REDUCE), 29500 + number) for number in range(3)), stores=(store((0, 1, 2), 3),)),
+        node(HOST, waits(1, 29500), waits(2, 29500), stores=(store((), 3),)),
+        node(*(replace(waits(number, 29500), sockets=(SILENT,)) for number in (1, 2)), stores=(REFUSED,)),
+    ],
+)
+def test_others_are_not(facts: NodeFacts) -> None:
+    """Who has met was told by other ways; and who has the same port."""
+    assert "environment/master-mismatch" not in {one.check for one in judged(facts).findings}
