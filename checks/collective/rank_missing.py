@@ -29,8 +29,7 @@ from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said, 
 SEVERITY = "fail"
 PREVENTS = "results right"
 SYMPTOM_OF = "results right"
-FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
-MATTERS = "the job was started only now: they may still come"
+MATTERS = live.STARTED_NOW
 LATE = 10.0
 """Seconds of waiting in a collective up to which a rank may just be slower."""
 SHOWN = 8
@@ -157,7 +156,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     yield from not_called(job)
     store, alone = job.store, not job.ranks
     if alone and (job.agents_meet or not (store is not None and store.joined)):
-        yield from agents_missing(job)
+        yield from live.agents_missing(job)
         return
     if store is None or not (alone or (job.waiting and job.in_rendezvous)):
         return
@@ -175,14 +174,9 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
                 *live.others_wait(job, []),
             ),
             fixes=(Fix("Look on the other nodes whether their ranks run (distdoctor hang there)."),),
-            severity="warn" if perhaps_late(job) else None,
-            matters=perhaps_late(job),
+            severity="warn" if live.perhaps_late(job) else None,
+            matters=live.perhaps_late(job),
         )
-
-
-def perhaps_late(job: live.LiveJob) -> str:
-    """Why it may be that they only have not come yet; empty where they had the time."""
-    return FROM_OUTSIDE if not job.ranks else MATTERS if job.young else ""
 
 
 def not_called(job: live.LiveJob) -> Iterator[Finding]:
@@ -236,64 +230,6 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
                 nodes,
             ),
         ),
-        severity="warn" if perhaps_late(job) else None,
-        matters=perhaps_late(job),
-    )
-
-
-def agents_missing(job: live.LiveJob) -> Iterator[Finding]:
-    """torchrun's agents wait for each other: no rank was started yet."""
-    planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
-    if view is None:
-        return
-    rendezvous = next((one for one in view.rendezvous if not one.complete), None)
-    if not planned and rendezvous is not None and rendezvous.agents:
-        yield rendezvous_open(view, rendezvous)
-    if not planned or planned < 2:
-        return
-    came = len(rendezvous.agents) if rendezvous else view.clients if not view.rendezvous else None
-    if came is None or came >= planned or (rendezvous is None and view.groups):
-        return
-    limit = job.first.join_timeout
-    restarted = rendezvous is not None and bool(rendezvous.round)  # since when it waits is not known then
-    late = rendezvous is not None and limit is not None and (restarted or job.age < limit)
-    hosts = ", ".join(agent.host for agent in rendezvous.agents if agent.host) if rendezvous else ""
-    yield Finding.about(
-        not_back(job, came) if restarted else (),
-        f"{came} of {planned} nodes came {'back ' if restarted else ''}to torchrun's rendezvous"
-        f"{f' ({hosts})' if hosts else ''}; it waits for {planned - came} more"
-        f"{f', for {limit - job.age:.0f} s yet' if late and limit and not restarted else ''}.",
-        evidence=(
-            f"the store at {view.host} port {view.port} counts {came}; the agent was started {job.age:.0f} s ago",
-        ),
-        fixes=(Fix("Start the same torchrun line on the nodes that are missing, and look what it says there."),),
-        severity="warn" if late or job.young else None,
-        matters="they may still come in time" if late or job.young else "",
-    )
-
-
-def not_back(job: live.LiveJob, came: int) -> tuple[str, ...]:
-    """The hosts that had ranks before, where those agents that are back are all here."""
-    here = [node.identity.hostname for node, _ in job.agents]
-    group = job.store.default_group if job.store else None
-    before = dict.fromkeys(member.host for member in (group.members if group else ()) if member.host)
-    return tuple(host for host in before if host not in here) if len(here) == came else ()
-
-
-def rendezvous_open(view: live.StoreView, rendezvous: live.RendezvousView) -> Finding:
-    """Agents wait in it, and how many they are to be is not known."""
-    hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
-    count = len(rendezvous.agents)
-    ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
-    silent = f"; the longest silent of them said so {max(ages):.0f} s ago" if ages else ""
-    return Finding.about(
-        (),
-        f"{count} node{'s' if count > 1 else ''} came to torchrun's rendezvous {rendezvous.run_id} ({hosts}), and "
-        f"{'wait' if count > 1 else 'waits'} for more: it is not complete.",
-        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came{silent}",),
-        fixes=(
-            Fix("Start the same torchrun line on the nodes that are missing: --nnodes there says how many they are."),
-        ),
-        severity="warn",
-        matters=FROM_OUTSIDE,
+        severity="warn" if live.perhaps_late(job) else None,
+        matters=live.perhaps_late(job),
     )

@@ -1,6 +1,7 @@
 """A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
 checks share to tell of them."""
 
+from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, perhaps_late
 from distdoctor.check_api.live_master import (
     dialling_store,
     master_of,
@@ -22,11 +23,13 @@ from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Member, RendezvousView, StoreView
 
 __all__ = [
+    "STARTED_NOW",
     "LiveJob",
     "LiveRank",
     "Member",
     "RendezvousView",
     "StoreView",
+    "agents_missing",
     "awaits_orders",
     "called",
     "dialling",
@@ -37,6 +40,7 @@ __all__ = [
     "master_of",
     "others_wait",
     "overwritten",
+    "perhaps_late",
     "places",
     "rank_finding",
     "recorded",

@@ -218,7 +218,8 @@ def _said(ranks: Sequence[LiveRank]) -> str:
 
 def _ask(job: LiveJob) -> list[str]:
     """What cannot be known from here, and whom to ask."""
-    elsewhere = list(dict.fromkeys(hosts_elsewhere(job)))
+    ours = {name for node, _ in job.facts for name in (node.name, node.identity.hostname)}
+    elsewhere = [host for host in dict.fromkeys(hosts_elsewhere(job)) if host not in ours]
     unnamed = [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and not job.host_of(n)]
     here = ", ".join(node.name for node, _ in job.facts)
     notes = []

@@ -33,7 +33,8 @@ class LiveJob:
     @property
     def agents_meet(self) -> bool:
         """Whether torchrun's agents wait for each other: ranks in the store are those of an earlier attempt."""
-        return any(one.agents and not one.complete for view in self.stores for one in view.rendezvous)
+        states = [one for view in self.stores for one in view.rendezvous]
+        return any(one.waiting or (one.agents and not one.complete) for one in states)
 
     @cached_property
     def first(self) -> JobFacts:

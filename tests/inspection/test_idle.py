@@ -105,6 +105,33 @@ def test_agents_that_meet_once_more_wait_for_the_node_that_is_not_back() -> None
     assert (report.verdict, report.details["job"]["state"]) == ("warn", "waits")
 
 
+@pytest.mark.parametrize(
+    ("host", "age", "blamed", "evidence"),
+    [
+        ("host0", 2.0, ("host0",), "no process 91 of torchrun is on host0 any more"),
+        ("host1", 9.0, ("host1",), "it said 9 s ago that it lives, and does so every 5 s"),
+        ("host1", 2.0, (), ""),
+    ],
+)
+def test_an_agent_that_was_killed_is_still_counted_for_15_s(
+    host: str, age: float, blamed: tuple[str, ...], evidence: str
+) -> None:
+    """Until it is thrown out the one that is left waits for the next round, which does not begin."""
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)
+    there, back = AgentView(1, host=host, pid=91, heartbeat_age=age), AgentView(host="host0", pid=90, heartbeat_age=1.0)
+    endpoint = store((), rendezvous=(RendezvousView("job7", 0, complete=True, agents=(there,), waiting=(back,)),))
+    elastic: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
+    report = judged(node(agent, stores=(endpoint, ALL), **elastic))
+    (finding,) = report.findings
+    assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", blamed)
+    assert finding.summary == (
+        "host0 (torchrun, pid 90) waits for the next round of torchrun's rendezvous: the last one still counts "
+        f"{host} (torchrun, pid 91)."
+    )
+    assert any(evidence in line for line in finding.evidence)
+    assert report.details["job"]["state"] == "waits" and not any("run distdoctor hang on" in n for n in report.notes)
+
+
 PROGRAM = """
 import select, socket, sys
 server = socket.create_server(("127.0.0.1", 0))

@@ -1,0 +1,125 @@
+"""torchrun's agents that wait for each other, as those see it that came: who is missing, and who is still counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distdoctor.check_api.text import together
+from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.model.facts import AgentView, RendezvousView, StoreView
+from distdoctor.model.findings import Finding, Fix
+
+FROM_OUTSIDE = "since when the others wait, their store does not tell: they may still come"
+STARTED_NOW = "the job was started only now: they may still come"
+SHOWN = 8
+SILENT = 7.0
+"""Seconds from which an agent counts as silent: it says every 5 s that it lives."""
+THROWN_OUT = 15
+"""Seconds after which the others throw out a silent one: three times those 5 (``RendezvousSettings`` in torch's
+dynamic_rendezvous.py)."""
+
+
+def perhaps_late(job: LiveJob) -> str:
+    """Why it may be that they only have not come yet; empty where they had the time."""
+    return FROM_OUTSIDE if not job.ranks else STARTED_NOW if job.young else ""
+
+
+def agents_missing(job: LiveJob) -> Iterator[Finding]:
+    """torchrun's agents wait for each other: no rank was started yet."""
+    planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
+    if view is None:
+        return
+    rendezvous = next((one for one in view.rendezvous if not one.complete), None)
+    last = next((one for one in view.rendezvous if one.complete and one.waiting), None)
+    if last is not None:
+        yield still_counted(job, view, last)
+        return
+    if not planned and rendezvous is not None and rendezvous.agents:
+        yield rendezvous_open(view, rendezvous)
+    if not planned or planned < 2:
+        return
+    came = len(rendezvous.agents) if rendezvous else view.clients if not view.rendezvous else None
+    if came is None or came >= planned or (rendezvous is None and view.groups):
+        return
+    limit = job.first.join_timeout
+    restarted = rendezvous is not None and bool(rendezvous.round)  # since when it waits is not known then
+    late = rendezvous is not None and limit is not None and (restarted or job.age < limit)
+    hosts = ", ".join(agent.host for agent in rendezvous.agents if agent.host) if rendezvous else ""
+    yield Finding.about(
+        not_back(job, came) if restarted else (),
+        f"{came} of {planned} nodes came {'back ' if restarted else ''}to torchrun's rendezvous"
+        f"{f' ({hosts})' if hosts else ''}; it waits for {planned - came} more"
+        f"{f', for {limit - job.age:.0f} s yet' if late and limit and not restarted else ''}.",
+        evidence=(
+            f"the store at {view.host} port {view.port} counts {came}; the agent was started {job.age:.0f} s ago",
+        ),
+        fixes=(Fix("Start the same torchrun line on the nodes that are missing, and look what it says there."),),
+        severity="warn" if late or job.young else None,
+        matters="they may still come in time" if late or job.young else "",
+    )
+
+
+def not_back(job: LiveJob, came: int) -> tuple[str, ...]:
+    """The hosts that had ranks before, where those agents that are back are all here."""
+    here = [node.identity.hostname for node, _ in job.agents]
+    group = job.store.default_group if job.store else None
+    before = dict.fromkeys(member.host for member in (group.members if group else ()) if member.host)
+    return tuple(host for host in before if host not in here) if len(here) == came else ()
+
+
+def rendezvous_open(view: StoreView, rendezvous: RendezvousView) -> Finding:
+    """Agents wait in it, and how many they are to be is not known."""
+    hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
+    count = len(rendezvous.agents)
+    ages = [agent.heartbeat_age for agent in rendezvous.agents if agent.heartbeat_age is not None]
+    silent = f"; the longest silent of them said so {max(ages):.0f} s ago" if ages else ""
+    return Finding.about(
+        (),
+        f"{count} node{'s' if count > 1 else ''} came to torchrun's rendezvous {rendezvous.run_id} ({hosts}), and "
+        f"{'wait' if count > 1 else 'waits'} for more: it is not complete.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came{silent}",),
+        fixes=(
+            Fix("Start the same torchrun line on the nodes that are missing: --nnodes there says how many they are."),
+        ),
+        severity="warn",
+        matters=FROM_OUTSIDE,
+    )
+
+
+def still_counted(job: LiveJob, view: StoreView, last: RendezvousView) -> Finding:
+    """Agents wait for the next round, because the last one still counts others: they have not left it. Who was killed
+    cannot, until it is thrown out."""
+    lost = {one: why for one in last.agents if (why := _lost(job, one))}
+    blamed = [*lost] or [*last.agents]
+    came, counted = (together([*dict.fromkeys(map(_named, those))][:SHOWN]) for those in (last.waiting, blamed))
+    return Finding.about(
+        tuple(dict.fromkeys(one.host for one in lost if one.host)),
+        f"{came} wait{'s' if len(last.waiting) == 1 else ''} for the next round of torchrun's rendezvous: the last one "
+        f"still counts {counted}.",
+        evidence=(
+            *(f"{_named(one)}: {why}" for one, why in [*lost.items()][:SHOWN]),
+            f"the store at {view.host} port {view.port}: round {last.round}, {len(last.agents)} still in it, "
+            f"{len(last.waiting)} for the next",
+        ),
+        fixes=(
+            Fix(
+                f"Look whether torchrun still runs there ({counted}), and start the same line there once more where it "
+                f"does not: who is silent for {THROWN_OUT} s is thrown out, and the next round begins."
+            ),
+        ),
+        severity="warn",
+        matters="the next round begins once they are back, or thrown out",
+    )
+
+
+def _named(agent: AgentView) -> str:
+    return f"{agent.host or 'a node'} (torchrun, pid {agent.pid})"
+
+
+def _lost(job: LiveJob, agent: AgentView) -> str:
+    """What shows that an agent does not run any more; empty where nothing does."""
+    here = {node.identity.hostname: node.name for node, _ in job.facts}
+    if agent.host in here and agent.pid not in [one.pid for _, one in job.agents]:
+        return f"no process {agent.pid} of torchrun is on {here[agent.host]} any more"
+    age = agent.heartbeat_age
+    return f"it said {age:.0f} s ago that it lives, and does so every 5 s" if age is not None and age > SILENT else ""
