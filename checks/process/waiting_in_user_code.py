@@ -8,7 +8,8 @@ sleeps, reads a file or a pipe that gives nothing, waits for a lock, for a progr
 Why it happens
 --------------
 A file on a server that does not answer, an input that never comes, a deadlock between threads, a DataLoader whose
-workers wait (often for a lock that was held when they were forked), `if rank == 0:` with something that does not end.
+workers wait (often for a lock that was held when they were forked), `if rank == 0:` with something that does not end;
+a barrier inside of `with FileLock(...)`, which the others never reach.
 
 Fix
 ---
@@ -37,6 +38,9 @@ PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
+    if job is not None and (locked := [*behind_locks(job)]):
+        yield from locked
+        return
     held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
     if not job or not held or job.world == 1 or nobody_waits(job, held):
         return
@@ -51,8 +55,32 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
         f"and {'does' if one else 'do'} not move; the others wait for {'it' if one else 'them'}.",
         evidence=(*live.where_ranks_are(held), *asleep(held), *below(held), *live.others_wait(job, held)),
-        fixes=(Fix.on(nodes, remedy(first)),),
+        fixes=(Fix.on(nodes, remedy(first, held[0])),),
     )
+
+
+def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
+    """The ranks that have a lock on a file and wait for others, who wait for that lock."""
+    by_pid = {(rank.node, rank.process.pid): rank for rank in job.ranks}
+    waiters: dict[live.LiveRank, list[live.LiveRank]] = {}
+    for rank in job.ranks:
+        lock = rank.process.main.lock if rank.process.main else None
+        for pid in lock.holders if lock and not rank.works else ():
+            holder = by_pid.get((rank.node, pid))
+            if holder is not None and holder.waits:
+                waiters.setdefault(holder, []).append(rank)
+    for holder, those in waiters.items():
+        lock = those[0].process.main.lock if those[0].process.main else None
+        path = lock.path if lock else ""
+        yield live.rank_finding(
+            [holder, *those],
+            f"{live.called([holder])} on {holder.node.name} has the lock on {path} and is {holder.place.said()}; "
+            f"{live.called(those).lower()} {'waits' if len(those) == 1 else 'wait'} for that lock: neither goes on.",
+            evidence=(*live.where_ranks_are([holder, *those]), *live.others_wait(job, [holder, *those])),
+            fixes=(
+                Fix.on(holder.node, "Let go of the lock before a collective: call barrier() outside of the `with`."),
+            ),
+        )
 
 
 def is_held(rank: live.LiveRank) -> bool:
@@ -106,8 +134,12 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
             yield f"{rank.node.name}: {what} (pid {one.pid}) is{at} {doing}"
 
 
-def remedy(place: live.places.Place) -> str:
+def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
+    lock = rank.process.main.lock if rank.process.main else None
+    if lock is not None and lock.holders:
+        who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())
+        return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
     if place.why.endswith("which is full"):
         return "Look who is to read that pipe (tee, a log collector): the job goes on as soon as it is read."
     return f"Look at what it waits for{line}: the job goes on as soon as the rank does."

@@ -12,23 +12,19 @@ from dataclasses import dataclass, replace
 
 from distdoctor.inspection import (
     candidates,
-    feeding,
     job_stores,
     jobs,
-    looks,
     proc_files,
     recorder_files,
-    samples,
-    stacks,
     told,
+    two_looks,
 )
 from distdoctor.inspection.jobs import Found
-from distdoctor.inspection.sockets import SocketTables
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.launch.nodes import number_of
 from distdoctor.model.durations import age_said
 from distdoctor.model.facts import JobFacts, JobProcess, NodeFacts, RankFacts, StoreView
-from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT, WORLD_SIZE
+from distdoctor.model.launch_settings import MASTER_ADDR, MASTER_PORT
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 from distdoctor.probes import build_locks
 from distdoctor.probes.identity import identity
@@ -140,55 +136,18 @@ def _said(job: Found) -> str:
 
 
 def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: Callable[[], object]) -> JobFacts:
-    traced = [pid for pid, (_, role) in found.members.items() if role != "child"]
-    reason = stacks.why_not() if traced and wanted.stacks != "off" else ""
-    # What is frozen does not stop for a debugger, which would wait for it.
-    frozen = {one.pid for one in found.ranks if proc_files.frozen(one.pid)}
-    traced = [pid for pid in traced if pid not in frozen] if wanted.stacks != "off" and not reason else []
-    idle = {pid: looks.idle(pid) for pid in found.members}
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(job_stores.ask, found, wanted.store)
-        first_stacks = stacks.read(traced)
-        began = time.monotonic()
-        first = {pid: looks.look(pid, began) for pid in found.members}
-        meanwhile()
-        here = [pid for pid in traced if found.members[pid][1] == "rank"]
-        world = found.variable(WORLD_SIZE.variables[0])
-        # Who waits for a GPU computes, so all may do so and wait for each other.
-        sure = not any(name.startswith("pt_nccl") for one in found.ranks for name in one.thread_names)
-        paths = samples.paths(here, began + wanted.apart, alone=sure and world == str(len(here)))
-        time.sleep(max(0.0, began + wanted.apart - time.monotonic()))
-        second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
-        apart = time.monotonic() - began
-        tables = SocketTables()
-        notes = [*([reason] if reason else []), *([f"not looked at: {found.beside}"] if found.beside else [])]
-        processes, numbers_of_others = [], jobs.inherited(found, scan)
-        last = {
-            pid: looks.process(one, role, tables)
-            for pid, (one, role) in found.members.items()
-            if second[pid] is not None
-        }
-        last_stacks = stacks.read(last.keys() & set(traced), native=wanted.stacks == "on", given=True)
-        for pid, seen in last.items():
-            before, after = first[pid], second[pid]
-            if before is None or after is None:
-                continue
-            fed = feeding.fed(pid, before.others, after.others, apart)
-            seen = replace(seen, moved=replace(looks.moved(before, after), fed=fed), idle=idle[pid])
-            if pid in numbers_of_others:
-                seen = replace(seen, rank=None, local_rank=None)
-            processes.append(with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ())))
-        notes += stacks.failed({pid: one for pid, one in last_stacks.items() if pid in last})
-        gone = [pid for pid in found.members if pid not in last]
-        if gone:
-            notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
+        seen = two_looks.at(found, scan, wanted.apart, wanted.stacks, meanwhile)
         views, found_notes = asked.result()
+    notes = [*seen.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
     if scan.unreadable:
         pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
         notes.append(f"not looked at: processes of other users ({pids}); run this as root")
     if not found.members:
         notes.append("no process of the job was looked at: only what its store holds is known here")
-    job = _facts(found, processes, apart, [*notes, *found_notes])
+    processes = seen.processes
+    job = _facts(found, processes, seen.apart, [*notes, *found_notes])
     servers, ras = told.ask(found, views, processes, timeout=TOLD_SECONDS, host=platform.node())
     asked_already = {server.rank for server in servers if server.recorders}
     servers = (*servers, *(one for one in recorder_files.read(found) if one.rank not in asked_already))
@@ -198,7 +157,7 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
     job = replace(job, servers=servers, ras=ras)
     builders = {str(one.pid): one.variables for one in found.ranks}
     found_locks = asyncio.run(build_locks.probe(builders))
-    strangers = _strangers(views, processes, tables.listening(processes[0].pid)) if processes else ()
+    strangers = _strangers(views, processes, seen.tables.listening(processes[0].pid)) if processes else ()
     return replace(job, stores=views, locks=found_locks or (), strangers=strangers)
 
 
@@ -210,24 +169,6 @@ def _strangers(
     ours = {(s.local, s.local_port) for one in processes for s in one.sockets or () if s.state == "LISTEN"}
     at = {member.rank: (member.address, member.port) for group in groups for member in group.members if member.port}
     return tuple(sorted(rank for rank, place in at.items() if place in listening and place not in ours))
-
-
-def with_stacks(
-    one: JobProcess,
-    before: tuple[stacks.Stack, str] | None,
-    after: tuple[stacks.Stack, str] | None,
-    paths: Collection[samples.Path] = (),
-) -> JobProcess:
-    """The process with its stacks, and how that of its main thread changed; ``paths``: where it was seen meanwhile."""
-    if after is None:
-        return one
-    frames, error = after
-    threads = tuple(replace(thread, frames=frames.get(thread.tid, ())) for thread in one.threads)
-    if before is not None and one.moved is not None and one.pid in before[0] and one.pid in frames:
-        python = [tuple(f for f in stack[one.pid] if f.file.endswith(".py")) for stack in (before[0], frames)]
-        ways = {*paths, *map(samples.path_of, python)} if paths else ()
-        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1], paths=len(ways) or None))
-    return replace(one, threads=threads, stack_error=error)
 
 
 def _facts(found: Found, processes: Sequence[JobProcess], apart: float, notes: Sequence[str]) -> JobFacts:

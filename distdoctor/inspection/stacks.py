@@ -36,6 +36,7 @@ LOCALS_SECONDS = 4.0
 """How long one may take with the variables of its functions, which not every py-spy can read."""
 MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"
+_FILELOCK = "filelock/_api.py"
 _MOST_BYTES = 4 << 20
 _PTRACE_SEIZE = 0x4206
 Stack = dict[int, tuple[Frame, ...]]
@@ -127,7 +128,7 @@ def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
 def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
     """Python's frames of a process; it is stopped only where it runs, or else they cannot be had."""
     if not _runs(pid):
-        stack, error = _dump(path, pid, LOCALS_SECONDS, "--nonblocking", "--locals") if given else ({}, "")
+        stack, error = _dump(path, pid, LOCALS_SECONDS, "--nonblocking", "--locals", "--locals") if given else ({}, "")
         if not stack.get(pid):
             stack, error = _dump(path, pid, SECONDS, "--nonblocking")
         if stack.get(pid):
@@ -187,7 +188,11 @@ def _frame(frame: dict[str, Any]) -> Frame:
     own = own and not whole.startswith("<") and "/lib/python3" not in whole
     short = str(frame.get("short_filename") or whole)
     own = own and not short.startswith("torch/")  # wherever it lies, as where it was built
-    given = _given(frame.get("locals")) if short.endswith(_C10D) else None
+    given = None
+    if short.endswith(_C10D):
+        given = _given(frame.get("locals"))
+    elif short.endswith(_FILELOCK):
+        given = _given_lock(frame.get("locals"))
     name = clean(frame.get("name") or "?")[:120]
     return encodable(Frame(name, clean(short)[-200:], line if isinstance(line, int) else 0, own, given))
 
@@ -195,9 +200,7 @@ def _frame(frame: dict[str, Any]) -> Frame:
 def _given(found: Any) -> Given | None:
     """What of a function's variables says who is meant (``_new_process_group_helper``, ``recv`` and ``broadcast`` in
     distributed_c10d.py, with the same names in 2.2 to 2.13); everything else that py-spy shows of them is let go."""
-    if not isinstance(found, list):
-        return None
-    texts = {one["name"]: one["repr"] for one in found if isinstance(one.get("repr"), str)}
+    texts = _texts(found)
     group = re.fullmatch(r'"([^"]{1,64})"', texts.get("group_name", ""))
     ranks = re.fullmatch(r"\[(\d{1,7}(?:, \d{1,7})*)\]", texts.get("global_ranks_in_group", ""))
     peer = next((int(texts[name]) for name in ("src", "dst") if re.fullmatch(r"\d{1,7}", texts.get(name, ""))), None)
@@ -208,3 +211,20 @@ def _given(found: Any) -> Given | None:
         tuple(map(int, ranks[1].split(", "))) if group and ranks else (),
         peer,
     )
+
+
+def _given_lock(found: Any) -> Given | None:
+    """The file of a lock of filelock's, in whichever function it is waited for (``acquire`` up to 3.20 and later one
+    that this calls: all have it as ``lock_filename``). py-spy cuts what is too long, and then it is not known."""
+    texts = _texts(found)
+    path = re.fullmatch(r'"([^"]{1,4096})"', texts.get("lock_filename", ""))
+    if path is None or path[1].endswith("..."):
+        return None
+    return Given(lock=clean(path[1]), soft=texts.get("self", "").startswith("<SoftFileLock"))
+
+
+def _texts(found: Any) -> dict[str, str]:
+    """The variables of a function as py-spy shows them, by their names."""
+    if not isinstance(found, list):
+        return {}
+    return {one["name"]: one["repr"] for one in found if isinstance(one.get("repr"), str)}

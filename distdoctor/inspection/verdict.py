@@ -85,6 +85,10 @@ def _apart(job: LiveJob) -> Iterator[str]:
 
 def _does_there(lost: Sequence[LiveRank]) -> str:
     """What these do where nothing comes of it, and nothing tells why."""
+    locks = [rank.process.main.lock for rank in lost if rank.process.main is not None and rank.process.main.lock]
+    if locks and len(locks) == len(lost):
+        left = "; where who made it runs no more, delete it" if any(lock.age is not None for lock in locks) else ""
+        return f"it looks again and again whether it can have that lock: see what has it, and what that does{left}"
     if all(polls(rank.process) for rank in lost):
         return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
     if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):

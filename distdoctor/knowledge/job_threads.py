@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from distdoctor.knowledge.job_movement import sleeps
-from distdoctor.model.facts.job import SERVES, JobProcess, JobThread, Socket
+from distdoctor.model.durations import age_said
+from distdoctor.model.facts.job import SERVES, FileLock, JobProcess, JobThread, Socket
 
 _COMPILERS = frozenset(
     ["cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++", "nvcc", "cicc", "ptxas", "ninja", "as"]
@@ -63,8 +64,20 @@ def compiles(below: Iterable[JobProcess]) -> bool:
     return any(one.name in _COMPILERS for one in below)
 
 
+def who_has(lock: FileLock | None) -> str:
+    """Who has a lock on a file, as far as that is known, in a clause."""
+    if lock is None:
+        return ""
+    if lock.age is not None:
+        return f", a file that was made {age_said(lock.age)} ago"
+    holders = ", ".join([f"pid {pid} ({name or 'which has ended'})" for pid, name in lock.holders.items()][:4])
+    return f", which {holders} {'has' if len(lock.holders) == 1 else 'have'}" if holders else ""
+
+
 def waiting(main: JobThread) -> str:
     """What the system call says of what a thread waits for."""
+    if main.lock is not None and main.call not in ("flock", "fcntl"):
+        return f"{main.lock.path}{who_has(main.lock)}"
     if sleeps(main):
         return "sleeps"
     if serves(main):
@@ -76,7 +89,7 @@ def waiting(main: JobThread) -> str:
     if main.reads.startswith("pipe:") and main.call == "write":
         return f"writes to {main.reads}, which is full"
     if main.reads and main.call:
-        return f"{main.call} on {main.reads}"
+        return f"{main.call} on {main.reads}{who_has(main.lock)}"
     if main.call in ("wait4", "waitid"):
         return "waits for a process"
     if main.call == "flock":

@@ -38,7 +38,7 @@ class Socket:
 
 @dataclass(frozen=True)
 class Given:
-    """What a function of torch.distributed was given, as far as it says who is meant."""
+    """What a function of torch.distributed was given, as far as it says who is meant; or one of filelock."""
 
     group: str = ""
     """The name of the group that it makes; empty where it makes none."""
@@ -46,6 +46,10 @@ class Given:
     """The global ranks of that group; empty where it makes none, or they are too many to be shown."""
     peer: int | None = None
     """Its ``src`` or ``dst``: the global rank that sends, receives or is the root."""
+    lock: str = ""
+    """The file that filelock is to lock; empty where that is not known, or it is none of its functions."""
+    soft: bool = False
+    """Whether that file being there is the lock (filelock's ``SoftFileLock``), and not one of the kernel's on it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,18 @@ class Frame:
     """Whether it is the job's own code, and not torch's, Python's or that of a package that was installed."""
     given: Given | None = field(default=None, compare=False)
     """None where it is no such function, or that could not be seen. Two frames are the same place whatever it is."""
+
+
+@dataclass(frozen=True)
+class FileLock:
+    """A lock on a file that a thread waits for."""
+
+    path: str
+    holders: dict[int, str] = field(default_factory=dict)
+    """Who has it, as far as the kernel knows (/proc/locks): process -> its name. Empty where nobody of this host has,
+    or that could not be seen."""
+    age: float | None = None
+    """Of a lock that is the file itself: seconds since the file was written. None of any other."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,8 @@ class JobThread:
     port: ``connections to port 8000``."""
     frames: tuple[Frame, ...] = ()
     """Python's frames (with py-spy --native also others), the innermost first; empty where they could not be had."""
+    lock: FileLock | None = None
+    """Of a main thread: the lock on a file that it waits for. None where it waits for none, or that is not known."""
     left: float | None = None
     """Of a main thread: seconds that it sleeps yet (/proc/PID/mem); None where it does not, or that is not known."""
 

@@ -1,0 +1,97 @@
+"""The processes of a job, looked at twice some seconds apart: where each of them is, and what moved meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from distdoctor.inspection import feeding, file_locks, jobs, looks, proc_files, samples, stacks
+from distdoctor.inspection.candidates import Scan
+from distdoctor.inspection.jobs import Found
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.model.facts import JobProcess
+from distdoctor.model.launch_settings import WORLD_SIZE
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of them."""
+
+    processes: tuple[JobProcess, ...]
+    """Those that were there both times."""
+    apart: float
+    """Seconds between the looks."""
+    tables: SocketTables
+    notes: tuple[str, ...]
+    """What could not be seen, and why."""
+
+
+def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[[], object]) -> Seen:
+    """Two looks, ``apart`` seconds from each other; ``meanwhile`` is called between them. ``wanted``: which stacks, as
+    ``--stacks`` tells."""
+    traced, reason = _traced(found, wanted)
+    idle = {pid: looks.idle(pid) for pid in found.members}
+    first_stacks = stacks.read(traced)
+    began = time.monotonic()
+    first = {pid: looks.look(pid, began) for pid in found.members}
+    meanwhile()
+    here = [pid for pid in traced if found.members[pid][1] == "rank"]
+    world = found.variable(WORLD_SIZE.variables[0])
+    # Who waits for a GPU computes, so all may do so and wait for each other.
+    sure = not any(name.startswith("pt_nccl") for one in found.ranks for name in one.thread_names)
+    paths = samples.paths(here, began + apart, alone=sure and world == str(len(here)))
+    time.sleep(max(0.0, began + apart - time.monotonic()))
+    second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
+    seconds = time.monotonic() - began
+    tables = SocketTables()
+    numbers_of_others = jobs.inherited(found, scan)
+    last = {
+        pid: looks.process(one, role, tables) for pid, (one, role) in found.members.items() if second[pid] is not None
+    }
+    last_stacks = stacks.read(last.keys() & set(traced), native=wanted == "on", given=True)
+    processes = []
+    for pid, seen in last.items():
+        before, after = first[pid], second[pid]
+        if before is None or after is None:
+            continue
+        fed = feeding.fed(pid, before.others, after.others, seconds)
+        seen = replace(seen, moved=replace(looks.moved(before, after), fed=fed), idle=idle[pid])
+        if pid in numbers_of_others:
+            seen = replace(seen, rank=None, local_rank=None)
+        seen = with_stacks(seen, first_stacks.get(pid), last_stacks.get(pid), paths.get(pid, ()))
+        processes.append(file_locks.with_lock(seen))
+    notes = [*([reason] if reason else []), *stacks.failed(last_stacks)]
+    gone = [pid for pid in found.members if pid not in last]
+    if gone:
+        notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
+    return Seen(tuple(processes), seconds, tables, tuple(notes))
+
+
+def _traced(found: Found, wanted: str) -> tuple[Sequence[int], str]:
+    """The processes whose stacks are read, and why there are none."""
+    pids = [pid for pid, (_, role) in found.members.items() if role != "child"]
+    if wanted == "off":
+        return [], ""
+    reason = stacks.why_not() if pids else ""
+    # What is frozen does not stop for a debugger, which would wait for it.
+    frozen = {one.pid for one in found.ranks if proc_files.frozen(one.pid)}
+    return [] if reason else [pid for pid in pids if pid not in frozen], reason
+
+
+def with_stacks(
+    one: JobProcess,
+    before: tuple[stacks.Stack, str] | None,
+    after: tuple[stacks.Stack, str] | None,
+    paths: Collection[samples.Path] = (),
+) -> JobProcess:
+    """The process with its stacks, and how that of its main thread changed; ``paths``: where it was seen meanwhile."""
+    if after is None:
+        return one
+    frames, error = after
+    threads = tuple(replace(thread, frames=frames.get(thread.tid, ())) for thread in one.threads)
+    if before is not None and one.moved is not None and one.pid in before[0] and one.pid in frames:
+        python = [tuple(f for f in stack[one.pid] if f.file.endswith(".py")) for stack in (before[0], frames)]
+        ways = {*paths, *map(samples.path_of, python)} if paths else ()
+        one = replace(one, moved=replace(one.moved, stack=python[0] != python[1], paths=len(ways) or None))
+    return replace(one, threads=threads, stack_error=error)

@@ -1,0 +1,144 @@
+"""Locks on files: for which a process waits, who has it, and what is said of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distdoctor.inspection import file_locks, looks, stacks
+from distdoctor.inspection.candidates import Candidate
+from distdoctor.inspection.sockets import SocketTables
+from distdoctor.model.facts import FileLock, Frame, Given, JobProcess, JobThread
+from tests.inspection.job_cases import CODE, FILE_LOCK, REDUCE, judged, local, roots
+from tests.inspection.live_facts import call, process
+
+BLOCKS = "import fcntl, sys; file = open(sys.argv[1]); print(1, flush=True); fcntl.{}(file, fcntl.LOCK_EX)"
+
+
+@contextmanager
+def waiting(how: str, path: Path) -> Iterator[JobProcess]:
+    """A process that waits for a lock on the file, as it is seen."""
+    path.touch()
+    program = BLOCKS.format(how).replace("open(sys.argv[1])", "open(sys.argv[1], 'r+')")
+    with subprocess.Popen([sys.executable, "-S", "-c", program, path], stdout=subprocess.PIPE) as started:
+        try:
+            assert started.stdout is not None and started.stdout.readline()
+            one = Candidate(started.pid, 1, 1.0, "S", "python", (), {}, True, "2.13.0", "net")
+            deadline = time.monotonic() + 20
+            while True:
+                seen = looks.process(one, "rank", SocketTables())
+                if (seen.main and seen.main.call in ("flock", "fcntl")) or time.monotonic() > deadline:
+                    break
+                time.sleep(0.02)
+            yield file_locks.with_lock(seen)
+        finally:
+            started.kill()
+
+
+@pytest.mark.parametrize(("how", "lock"), [("flock", fcntl.flock), ("lockf", fcntl.lockf)])
+def test_who_has_the_lock_that_a_process_waits_for(how: str, lock: object, tmp_path: Path) -> None:
+    path = tmp_path / "cache.lock"
+    with path.open("w") as file:
+        lock(file, fcntl.LOCK_EX)  # type: ignore[operator]
+        with waiting(how, path) as seen:
+            assert seen.main is not None and seen.main.lock is not None
+            assert seen.main.lock.path == str(path) and [*seen.main.lock.holders] == [os.getpid()]
+
+
+def asks(given: Given) -> JobProcess:
+    """One that asks again and again, in filelock."""
+    frames = (
+        Frame("_poll_until_acquired", "filelock/_api.py", 1, given=given),
+        Frame("<module>", "train.py", 8, own=True),
+    )
+    return JobProcess(
+        os.getpid(), 1, "rank", threads=(JobThread(os.getpid(), "python", call="clock_nanosleep", frames=frames),)
+    )
+
+
+def test_who_asks_again_and_again_says_for_which_file(tmp_path: Path) -> None:
+    path = tmp_path / "hub.lock"
+    with path.open("w") as file:
+        seen = file_locks.with_lock(asks(Given(lock=str(path))))
+        assert seen.main is not None and seen.main.lock == FileLock(str(path))
+        fcntl.flock(file, fcntl.LOCK_EX)
+        seen = file_locks.with_lock(asks(Given(lock=str(path))))
+    assert seen.main is not None and seen.main.lock is not None and [*seen.main.lock.holders] == [os.getpid()]
+
+
+def test_a_lock_that_is_the_file_itself_has_an_age(tmp_path: Path) -> None:
+    path = tmp_path / "soft.lock"
+    path.touch()
+    os.utime(path, (0, time.time() - 300))
+    seen = file_locks.with_lock(asks(Given(lock=str(path), soft=True)))
+    assert seen.main is not None and seen.main.lock is not None
+    assert seen.main.lock.age is not None and 299 < seen.main.lock.age < 330
+    path.unlink()
+    seen = file_locks.with_lock(asks(Given(lock=str(path), soft=True)))
+    assert seen.main is not None and seen.main.lock is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        ({"self": "<UnixFileLock at 0x7f>", "lock_filename": '"/c/x.lock"'}, Given(lock="/c/x.lock")),
+        ({"self": "<SoftFileLock at 0x7f>", "lock_filename": '"/c/x.lock"'}, Given(lock="/c/x.lock", soft=True)),
+        ({"self": "<UnixFileLock at 0x7f>", "lock_filename": '"/c/downloads/aaaaaa..."'}, None),
+        ({"self": "<UnixFileLock at 0x7f>"}, None),
+    ],
+)
+def test_what_filelock_was_given(shown: dict[str, str], given: Given | None) -> None:
+    shown_so = [{"name": name, "repr": text} for name, text in shown.items()]
+    frame = stacks._frame({"name": "acquire", "filename": "/v/lib/python3.11/site-packages/filelock/_api.py",
+                           "short_filename": "filelock/_api.py", "line": 7, "locals": shown_so})  # fmt: skip
+    assert frame.given == given
+
+
+def with_lock(one: JobProcess, lock: FileLock) -> JobProcess:
+    assert one.main is not None
+    return replace(one, threads=(replace(one.main, lock=lock), *one.threads[1:]))
+
+
+HELD_BY_0 = FileLock("/c/x.lock", {100: "python"})
+POLLS = {"call": "clock_nanosleep", "moved": replace(process(0, CODE).moved, switches=30)}  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("how", [{"call": "flock", "reads": "/c/x.lock"}, POLLS])
+def test_a_barrier_inside_of_a_lock(how: dict[str, object]) -> None:
+    waits = [with_lock(process(n, FILE_LOCK if how is POLLS else CODE, **how), HELD_BY_0) for n in (1, 2, 3)]
+    report = judged(local(call("barrier"), *waits))
+    assert roots(report) == [("process/waiting-in-user-code", (0, 1, 2, 3), ("host0",))]
+    (finding,) = report.findings
+    assert finding.summary.startswith(
+        "Rank 0 on host0 has the lock on /c/x.lock and is in barrier at train.py:8; ranks 1, 2 and 3 wait for that lock"
+    )
+
+
+def test_who_has_the_lock_and_works_is_waited_for() -> None:
+    waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]  # type: ignore[arg-type]
+    works = process(0, CODE, moved=replace(process(0, CODE).moved, cpu=1.2, stack=True, read=1 << 20))  # type: ignore[type-var]
+    report = judged(local(works, *waits))
+    assert roots(report) == []
+
+
+def test_the_process_that_has_the_lock_is_named() -> None:
+    other = FileLock("/c/x.lock", {7: "rsync"})
+    report = judged(local(REDUCE, with_lock(process(1, CODE, call="flock", reads="/c/x.lock"), other), REDUCE, REDUCE))
+    (finding,) = report.findings
+    assert "flock on /c/x.lock, which pid 7 (rsync) has, and does not move" in finding.summary
+    assert finding.fixes[0].text == "Look what pid 7 (rsync) does: the job goes on as soon as it lets go of /c/x.lock."
+    report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), other), REDUCE, REDUCE))  # type: ignore[arg-type]
+    assert report.verdict == "incomplete"
+    assert any("(/c/x.lock, which pid 7 (rsync) has): it looks again and again" in note for note in report.notes)
+    left = FileLock("/c/x.lock", age=300.0)
+    report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), left), REDUCE, REDUCE))  # type: ignore[arg-type]
+    assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
