@@ -225,7 +225,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     if job is None or not (job.in_rendezvous or alone) or job.world is None or job.world <= len(job.ranks):
         return
     here = [rank for rank in job.ranks if listens_on_loopback(rank)]
-    if here and not is_loopback(live.master_of(job)):
+    if here and not job.on_one_host and not is_loopback(live.master_of(job)):
         nodes = list(dict.fromkeys(rank.node for rank in here))
         yield live.rank_finding(
             here,

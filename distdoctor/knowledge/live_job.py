@@ -93,6 +93,12 @@ class LiveJob:
                     claimed.setdefault(rank.process.rank or 0, []).append(rank)
         return {number: those for number, those in sorted(claimed.items()) if len(those) > 1}
 
+    @property
+    def on_one_host(self) -> bool:
+        """Whether it is to have one host alone, as far as its launcher or its variables say."""
+        master = self.first.master_addr
+        return self.first.nnodes == 1 or master == "localhost" or is_loopback(master)
+
     @staticmethod
     def _meets(job: JobFacts) -> tuple[str, int | None]:
         """What ranks of one job have in common: where they meet, and the run id."""
