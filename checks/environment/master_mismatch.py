@@ -25,7 +25,7 @@ See also
 network/master-resolves-differently, network/master-not-node0, network/port-refused
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from distdoctor.check_api import (
     Cluster,
@@ -72,14 +72,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
-    told: dict[str, list[live.LiveRank]] = {}
-    for rank in job.ranks if job and not any(job.agents) else ():
-        if (port := rank.process.variables.get("MASTER_PORT", "")) and rank.number is not None:
-            told.setdefault(port, []).append(rank)
-    if job is None or len(told) < 2:
+    if job is None:
         return
-    usual = max(told, key=lambda port: len(told[port]))  # of two halves that of the lowest rank, which comes first
-    odd = [rank for port, those in told.items() if port != usual for rank in those]
+    methods = by(lambda rank: live.stacks.meets_at(rank.process.main), job.ranks)
+    if len(methods) > 1:
+        yield other_places(job, methods)
+        return
+    told = by(lambda rank: rank.process.variables.get("MASTER_PORT", ""), () if any(job.agents) else job.ranks)
+    if len(told) < 2:
+        return
+    usual, odd = apart(told)
     # A script may name another port than its environment does: those that have met need not care.
     if not all(rank.place.kind in (live.places.MASTER, live.places.HOSTING, live.places.STORE) for rank in odd):
         return
@@ -92,6 +94,34 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         f"The ranks look for the store on different ports: {together(said)}.",
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix.on(nodes, text, env={"MASTER_PORT": usual}),),
+    )
+
+
+def by(told: Callable[[live.LiveRank], str], ranks: Iterable[live.LiveRank]) -> dict[str, list[live.LiveRank]]:
+    """What ranks were told -> those ranks, where their numbers are known and they were told anything."""
+    found: dict[str, list[live.LiveRank]] = {}
+    for rank in ranks:
+        if (value := told(rank)) and rank.number is not None:
+            found.setdefault(value, []).append(rank)
+    return found
+
+
+def apart(told: dict[str, list[live.LiveRank]]) -> tuple[str, list[live.LiveRank]]:
+    """What most were told, of two halves that of the lowest rank; and the ranks that were told something else."""
+    usual = max(told, key=lambda value: len(told[value]))
+    return usual, [rank for value, those in told.items() if value != usual for rank in those]
+
+
+def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> Finding:
+    """Ranks are in init_process_group() with other places to meet."""
+    _, odd = apart(methods)
+    said = [f"{method} in {live.called(those).lower()}" for method, those in methods.items()]
+    text = "Give all ranks the same init_method: one address and port, or one file in a folder that all nodes share."
+    return live.rank_finding(
+        odd,
+        f"The ranks look for each other in different places: init_method is {together(said)}.",
+        evidence=live.where_ranks_are(job.ranks),
+        fixes=(Fix.on(list(dict.fromkeys(rank.node for rank in odd)), text),),
     )
 
 

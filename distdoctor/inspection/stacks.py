@@ -204,12 +204,14 @@ def _given(found: Any) -> Given | None:
     group = re.fullmatch(r'"([^"]{1,64})"', texts.get("group_name", ""))
     ranks = re.fullmatch(r"\[(\d{1,7}(?:, \d{1,7})*)\]", texts.get("global_ranks_in_group", ""))
     peer = next((int(texts[name]) for name in ("src", "dst") if re.fullmatch(r"\d{1,7}", texts.get(name, ""))), None)
-    if not (group and ranks) and peer is None:
+    method = re.fullmatch(r'"((?:tcp|file)://[^"]{1,500})"', texts.get("init_method", ""))
+    if not (group and ranks) and peer is None and method is None:
         return None
     return Given(
         clean(group[1]) if group and ranks else "",
         tuple(map(int, ranks[1].split(", "))) if group and ranks else (),
         peer,
+        clean(method[1]) if method and not method[1].endswith("...") else "",
     )
 
 

@@ -42,6 +42,15 @@ def sender_of(thread: JobThread | None) -> int | None:
     return named[1] if named is not None and "recv" in named[0] else None
 
 
+def meets_at(thread: JobThread | None) -> str:
+    """Where a thread in init_process_group() was told to meet the others; empty where that is not seen. Of an address
+    the port alone is told: a host may have several names."""
+    given = (frame.given.init_method for frame in (thread.frames if thread else ()) if frame.given)
+    method = next(filter(None, given), "")
+    where = method.partition("?")[0]
+    return f"tcp:// with port {where.rpartition(':')[2]}" if where.startswith("tcp://") else where
+
+
 def _naming(thread: JobThread) -> tuple[str, int] | None:
     """The outermost function of torch.distributed that was given a rank, and that rank."""
     named = (f for f in reversed(thread.frames) if f.given)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.inspection import jobs
+from distdoctor.inspection import jobs, stacks
 from distdoctor.inspection.candidates import Candidate
-from distdoctor.model.facts import JobProcess, NodeFacts
+from distdoctor.model.facts import Frame, Given, JobProcess, NodeFacts
 from tests.inspection.job_cases import REDUCE, REFUSED, SILENT, WAITING_HOST, judged, roots
-from tests.inspection.live_facts import RENDEZVOUS, node, process, store
+from tests.inspection.live_facts import C10D, MAKING, RENDEZVOUS, node, process, store
 from tests.inspection.test_jobs import candidate, scan
 
 
@@ -85,3 +85,45 @@ def test_the_ranks_with_another_port_are_blamed(facts: NodeFacts, blamed: tuple[
 def test_others_are_not(facts: NodeFacts) -> None:
     """Who has met was told by other ways; and who has the same port."""
     assert "environment/master-mismatch" not in {one.check for one in judged(facts).findings}
+
+
+def meets(number: int, method: str, **changes: object) -> JobProcess:
+    """A rank in init_process_group(), with what it was given there."""
+    frames = tuple(
+        replace(one, given=Given(init_method=method)) if one.function == "init_process_group" else one for one in MAKING
+    )
+    return replace(process(number, frames, threads=(), **changes), world_size=2)
+
+
+POLLS = {"call": "clock_nanosleep", "moved": replace(process(0, MAKING).moved, switches=140)}  # type: ignore[type-var]
+
+
+def test_ranks_that_were_given_other_files_to_meet_in() -> None:
+    """A store that is a file is looked at again and again: who does so waits for the others."""
+    report = judged(node(*(meets(number, f"file:///tmp/{number}", **POLLS) for number in (0, 1)), world_size=2))
+    assert roots(report) == [("environment/master-mismatch", (1,), ("host0",))]
+    assert report.findings[0].summary == (
+        "The ranks look for each other in different places: init_method is file:///tmp/0 in rank 0 and file:///tmp/1 "
+        "in rank 1."
+    )
+
+
+def test_ranks_that_wait_at_one_file_wait_for_others() -> None:
+    report = judged(node(*(meets(number, "file:///tmp/0", **POLLS) for number in (0, 1)), world_size=3))
+    assert roots(report) == [] and report.verdict == "incomplete"
+    assert not any("wait for orders" in note or "sleeps there for a moment" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("methods", [("tcp://host0:1", "tcp://10.0.0.1:1"), ("file:///x?rank=0", "file:///x?rank=1")])
+def test_one_place_may_have_several_spellings(methods: tuple[str, str]) -> None:
+    report = judged(node(*(meets(number, method) for number, method in enumerate(methods)), world_size=2))
+    assert "environment/master-mismatch" not in {one.check for one in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"), [("file:///a/b", "file:///a/b"), ("tcp://h:1", "tcp://h:1"), ("env://", "")]
+)
+def test_what_init_process_group_was_given(shown: str, given: str) -> None:
+    frame = stacks._frame({"name": "init_process_group", "short_filename": C10D, "filename": f"/x/{C10D}", "line": 1,
+                           "locals": [{"name": "init_method", "repr": f'"{shown}"'}]})  # fmt: skip
+    assert isinstance(frame, Frame) and (frame.given.init_method if frame.given else "") == given

@@ -46,6 +46,8 @@ class Given:
     """The global ranks of that group; empty where it makes none, or they are too many to be shown."""
     peer: int | None = None
     """Its ``src`` or ``dst``: the global rank that sends, receives or is the root."""
+    init_method: str = ""
+    """Where it was told to meet the others, as ``file:///shared/x``; empty where that is not said."""
     lock: str = ""
     """The file that filelock is to lock; empty where that is not known, or it is none of its functions."""
     soft: bool = False
