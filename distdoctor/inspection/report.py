@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -59,7 +59,12 @@ def report_on_jobs(
         torch=next((rank.process.torch for rank in job.ranks if rank.process.torch), None),
         notes=(*told, *report.notes),
         nodes=tuple(replace(node, ranks=_ranks_on(job, node.name)) for node in (*report.nodes, *others)),
-        details={**report.details, "job": _details(job, state)},
+        details={
+            **report.details,
+            "job": _details(
+                job, state, {rank for one in judgement.findings if one.check == "process/gone" for rank in one.ranks}
+            ),
+        },
     )
 
 
@@ -93,7 +98,7 @@ def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
 # -- what a table is made of -----------------------------------------------------------------------------------------
 
 
-def _details(job: LiveJob, state: str) -> dict[str, Any]:
+def _details(job: LiveJob, state: str, gone: Collection[int]) -> dict[str, Any]:
     """The job, a row for those ranks that are at the same place, the odd ones first, and one for each process."""
     first = job.first
     return {
@@ -104,13 +109,13 @@ def _details(job: LiveJob, state: str) -> dict[str, Any]:
         "world_size": job.world,
         "apart": first.seconds,
         "waited": job.waited,
-        "groups": [*_groups(job)],
+        "groups": [*_groups(job, gone)],
         "processes": [*_processes(job)],
         "stores": [*_stores(job)],
     }
 
 
-def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
+def _groups(job: LiveJob, gone: Collection[int]) -> Iterator[dict[str, Any]]:
     rows: dict[tuple[str, bool], list[LiveRank]] = {}
     for rank in job.ranks:
         # Who waits may poll, by itself or for others: that is no progress.
@@ -130,9 +135,8 @@ def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
     for number in range(min(job.world or 0, MOST)):
         if number not in job.numbers:
             host, came = job.host_of(number), number in joined
-            elsewhere.setdefault(f"{'joined' if came else 'not joined' if joined else 'not seen'}\0{host}", []).append(
-                number
-            )
+            place = "gone" if number in gone else "joined" if came else "not joined" if joined else "not seen"
+            elsewhere.setdefault(f"{place}\0{host}", []).append(number)
     for key, numbers in elsewhere.items():
         place, _, host = key.partition("\0")
         yield {"ranks": numbers, "pids": [], "nodes": [host] if host else [], "place": place, "moves": None}

@@ -13,6 +13,9 @@ from distdoctor.inspection.sockets import SocketTables
 from distdoctor.model.facts import JobProcess
 from distdoctor.model.launch_settings import WORLD_SIZE
 
+MOST_CHILDREN = 8
+"""Processes below ranks whose stacks are read: a pool may have many, and each takes time."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -71,6 +74,8 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
 def _traced(found: Found, wanted: str) -> tuple[Sequence[int], str]:
     """The processes whose stacks are read, and why there are none."""
     pids = [pid for pid, (_, role) in found.members.items() if role != "child"]
+    # Of what runs below ranks that which runs Python, as what multiprocessing started: its command was read.
+    pids += [pid for pid, (one, role) in found.members.items() if role == "child" and one.command][:MOST_CHILDREN]
     if wanted == "off":
         return [], ""
     reason = stacks.why_not() if pids else ""

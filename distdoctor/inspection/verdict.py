@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import gets_about, polls
-from distdoctor.knowledge.job_places import HOSTING, MASTER, UNSEEN
+from distdoctor.knowledge.job_places import ENDED, HOSTING, MASTER, UNSEEN
 from distdoctor.knowledge.job_threads import serves
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
@@ -44,6 +44,10 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return "moves" if busy and not still and not lost else "waits", "warn", []
     if not job.ranks:
         return "unknown", "incomplete", ["torchrun's agent is here, and no rank of it runs; nothing says why"]
+    if lost and all(rank.place.kind == ENDED for rank in lost):
+        said = ", ".join(rank.called for rank in lost[:4]) + (f" and {len(lost) - 4} more" if lost[4:] else "")
+        ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
+        return "unknown", "incomplete", [f"{ended}: what was written last says why", *_ask(job)]
     if lost and all(rank.pauses for rank in lost):
         return _pauses(lost, job.waited)
     if lost:
@@ -235,6 +239,9 @@ def _ask(job: LiveJob) -> list[str]:
     elif unnamed:
         shown = ", ".join(map(str, unnamed[:8])) + (" ..." if len(unnamed) > 8 else "")
         notes.append(f"cannot be known from {here}: run distdoctor hang on the nodes of ranks {shown}, too")
+    elif missing := [n for n in range(min(job.world or 0, MOST)) if n not in job.numbers and job.numbers]:
+        shown = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
+        notes.append(f"no process of rank{'s' if len(missing) > 1 else ''} {shown} was found on {here}")
     elif job.world and len(job.numbers) >= job.world:
         if len(job.waiting) == len(job.ranks):  # else who does not wait is told
             notes.append(_together(job))

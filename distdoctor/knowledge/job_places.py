@@ -161,6 +161,8 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         # Python ends once all threads have that are no daemons (Lib/threading.py).
         left = next((t for t in one.threads[1:] if own_frame(t)), None)
         return Place(CODE, frame=own_frame(left), why="its program has ended but for a thread")
+    if any(frame.function == "_exit_function" and frame.file.endswith("multiprocessing/util.py") for frame in frames):
+        return Place(CODE, frame=own, why="its program has ended but for a process that it started")
     if frames[0].function == "getaddrinfo" and frames[0].file.endswith("socket.py"):
         return Place(CODE, frame=own, why="looks up the name of a host")
     # Who sleeps for a moment again and again may wait for something, or work a little each time; a server without

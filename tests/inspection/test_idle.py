@@ -14,8 +14,9 @@ from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
 from distdoctor.model.facts import AgentView, JobProcess, Moved, RendezvousView, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
-from tests.inspection.live_facts import RENDEZVOUS, WORKS, node, process, store
+from tests.inspection.live_facts import RENDEZVOUS, WORKS, call, node, process, store
 
+ON_ONE = {rank: ("host0", 4000 + rank) for rank in range(4)}
 USER_CODE = "process/waiting-in-user-code"
 ORDERS: dict[str, Any] = {"call": "read", "reads": "pipe:[7]", "idle": 90.0}
 SERVES: dict[str, Any] = {"call": "epoll_wait", "reads": "connections to port 8000", "idle": 90.0}
@@ -156,3 +157,21 @@ def test_at_which_port_a_process_serves_is_seen(how: str) -> None:
         finally:
             started.kill()
     assert waiting(main) == f"waits for connections to port {port}"
+
+
+def test_ranks_that_have_ended_just_now() -> None:
+    """The others may still be at the end of theirs: nobody waits, and no other host is there to be asked."""
+    ended = [process(rank, (), state="Z", moved=None) for rank in (1, 3)]
+    report = judged(node(process(0, CODE, moved=WORKS), *ended, stores=(store((0, 1, 2, 3), 4, members_at=ON_ONE),)))
+    assert report.notes[:2] == (
+        "rank 1, rank 3 have ended, and nobody has taken notice of it yet: what was written last says why",
+        "no process of rank 2 was found on host0",
+    )
+
+
+def test_a_rank_that_is_gone_is_told_as_gone() -> None:
+    waits = [process(rank, call("barrier")) for rank in (0, 1, 3)]
+    report = judged(node(*waits, stores=(store((0, 1, 2, 3), 4, members_at=ON_ONE),)))
+    assert [one.check for one in report.findings] == ["process/gone"]
+    rows = {tuple(row["ranks"]): row["place"] for row in report.details["job"]["groups"]}
+    assert rows[(2,)] == "gone"

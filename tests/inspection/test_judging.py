@@ -10,6 +10,7 @@ from distdoctor.inspection.changes import changes, got_on
 from distdoctor.model.facts import (
     AgentView,
     BuildLock,
+    Frame,
     GroupView,
     JobProcess,
     Member,
@@ -76,6 +77,14 @@ FOUND = {
     ),
     "workers of a data loader that have no name": (
         local(process(0, LOADING, call="poll", idle=2.0), REDUCE, REDUCE, REDUCE, children=[90.0]),
+        ("process/waiting-in-user-code", (0,), ("host0",)),
+    ),
+    "a process that is joined at the end": (
+        local(
+            process(0, (Frame("_exit_function", "/usr/lib/python3.11/multiprocessing/util.py", 1),), call="wait4"),
+            *(REDUCE, REDUCE, REDUCE),
+            children=[90.0],
+        ),
         ("process/waiting-in-user-code", (0,), ("host0",)),
     ),
     "not there where remote calls begin": (
