@@ -215,7 +215,7 @@ def _plan(job: JobFacts) -> Plan:
     local = next((one.local_world_size for one in ranks if one.local_world_size), None)
     return Plan(
         nnodes=job.nnodes,
-        nproc_per_node=local or len(ranks) or None,
+        nproc_per_node=max(local or 0, len(ranks)) or None,  # more than planned, where some are there twice
         node_rank=job.node_rank,
         world_size=job.world_size,
         master_addr=job.master_addr or None,

@@ -12,7 +12,18 @@ import pytest
 
 from distdoctor.inspection import hang, jobs
 from distdoctor.inspection.candidates import Candidate, Scan
-from distdoctor.model.facts import GroupView, JobProcess, Member, Socket, StoreView
+from distdoctor.model.bounds import check_facts
+from distdoctor.model.facts import (
+    GroupView,
+    Identity,
+    JobFacts,
+    JobProcess,
+    Member,
+    NodeFacts,
+    RankFacts,
+    Socket,
+    StoreView,
+)
 
 THREADS = ("python", "gloo_tcp_loop", "pt_gloo_runloop")
 FIRST = 4_000_000_001
@@ -144,3 +155,14 @@ def test_who_listens_where_a_rank_wrote_that_it_does() -> None:
     view = StoreView("here", 1, "read", groups=(GroupView("default_pg/0", joined=(0, 1, 2), members=members),))
     ours = [JobProcess(1, 1, "rank", sockets=(Socket("LISTEN", "127.0.0.1", 5000),))]
     assert hang._strangers([view], ours, {("127.0.0.1", 5000), ("127.0.0.1", 5002)}) == (2,)
+
+
+@pytest.mark.parametrize(("told", "claimed"), [(2, (0, 1, 0, 1)), (1, (0, 1, 2, 3)), (4, (2, 3))])
+def test_facts_of_more_ranks_than_were_planned_can_be_read_again(told: int, claimed: tuple[int, ...]) -> None:
+    """Two jobs that took one port, or LOCAL_WORLD_SIZE=1 in each rank: ``--save`` and ``diagnose`` take them."""
+    ranks = (JobProcess(7 + n, 1, "rank", rank=rank, local_world_size=told) for n, rank in enumerate(claimed))
+    job = JobFacts("host0:29500", "env", world_size=4, processes=tuple(ranks))
+    seen = tuple(RankFacts(one.rank or 0, 0, one.pid) for one in job.ranks)
+    facts = NodeFacts(Identity("host0", "boot", "net", 1, "0.1.0", "3.11"), hang._plan(job), ranks=seen, jobs=(job,))
+    check_facts(facts)
+    assert facts.plan.nproc_per_node == max(told, len(claimed))
