@@ -211,6 +211,7 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
     store = job.store
     joined = len(store.joined) if store else 0
     where = f" of {together(nodes)}" if nodes else ""
+    ended = [*ended_well(job, absent)]
     return Finding.about(
         nodes,
         f"Rank{'s' if len(absent) > 1 else ''} {said}{where} {'have' if len(absent) > 1 else 'has'} not joined "
@@ -221,10 +222,13 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
             f"missing {said}"
             if store
             else "",
+            *ended,
             *live.others_wait(job, []),
         ),
         fixes=(
-            Fix(
+            Fix("Look at what these ranks wrote last: they have to come to init_process_group().", nodes)
+            if ended
+            else Fix(
                 f"Look on {together(nodes) if nodes else 'the nodes of these ranks'} whether they run, and where they "
                 "are (distdoctor hang there); start them where they were not started.",
                 nodes,
@@ -233,3 +237,18 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
         severity="warn" if live.perhaps_late(job) else None,
         matters=live.perhaps_late(job),
     )
+
+
+def ended_well(job: live.LiveJob, absent: list[int]) -> Iterator[str]:
+    """What shows that absent ranks have ended, where torchrun runs that has started them: it ends all of them where one
+    fails, and goes on where one ends with status 0."""
+    agents = {node.name for node, agent in job.agents if agent.state not in ("T", "t")}
+    if not job.ranks or job.young:
+        return
+    for host in dict.fromkeys(map(job.host_of, absent)):
+        those = [str(rank) for rank in absent if job.host_of(rank) == host]
+        if host in agents:
+            yield (
+                f"{host}: torchrun runs, and no Python of rank{'s' if len(those) > 1 else ''} {together(those[:8])}: "
+                "it ends all where one fails, so what has ended there ended without an error"
+            )

@@ -311,3 +311,15 @@ def test_ranks_of_which_nothing_is_seen_are_not_blamed() -> None:
     report = judged(local(*hidden))
     assert (report.verdict, report.findings) == ("incomplete", ())
     assert any("run this as root" in note for note in report.notes)
+
+
+def test_a_rank_that_ended_well_before_init_under_torchrun() -> None:
+    """torchrun goes on where one of its processes ends with status 0."""
+    ranks = [process(n, MAKING, threads=BEGUN, call="poll", local_rank=n, local_world_size=4) for n in (0, 1, 3)]
+    report = judged(node(AGENT, *ranks, stores=(store((0, 1, 3)),), nnodes=1, launcher="torchrun"))
+    assert roots(report) == [("collective/rank-missing", (2,), ("host0",))]
+    (finding,) = report.findings
+    assert any(
+        "torchrun runs, and no Python of rank 2: it ends all where one fails" in line for line in finding.evidence
+    )
+    assert finding.fixes[0].text.startswith("Look at what these ranks wrote last")
