@@ -14,6 +14,8 @@ STARTED_NOW = "the job was started only now: they may still come"
 SHOWN = 8
 SILENT = 7.0
 """Seconds from which an agent counts as silent: it says every 5 s that it lives."""
+LAST_CALL = 30
+"""Seconds for which others may come once enough are there (``last_call`` in torch's dynamic_rendezvous.py)."""
 THROWN_OUT = 15
 """Seconds after which the others throw out a silent one: three times those 5 (``RendezvousSettings`` in torch's
 dynamic_rendezvous.py)."""
@@ -33,6 +35,9 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
     last = next((one for one in view.rendezvous if one.complete and one.waiting), None)
     if last is not None:
         yield still_counted(job, view, last)
+        return
+    if planned and rendezvous is not None and len(rendezvous.agents) >= planned:
+        yield enough(view, rendezvous)
         return
     if not planned and rendezvous is not None and rendezvous.agents:
         yield rendezvous_open(view, rendezvous)
@@ -56,6 +61,22 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
         fixes=(Fix("Start the same torchrun line on the nodes that are missing, and look what it says there."),),
         severity="warn" if late or job.young else None,
         matters="they may still come in time" if late or job.young else "",
+    )
+
+
+def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:
+    """As many came as it has to have, and it waits a while for more (--nnodes MIN:MAX)."""
+    count = len(rendezvous.agents)
+    hosts = together([agent.host for agent in rendezvous.agents[:SHOWN]])
+    return Finding.about(
+        (),
+        f"{count} node{'s' if count > 1 else ''} came {'back ' if rendezvous.round else ''}to torchrun's rendezvous "
+        f"({hosts}), which {'are' if count > 1 else 'is'} enough: it begins once {LAST_CALL} s have passed for "
+        "others to come.",
+        evidence=(f"the store at {view.host} port {view.port}: round {rendezvous.round}, {count} came",),
+        fixes=(Fix("Start torchrun on the nodes that are to take part, or wait."),),
+        severity="warn",
+        matters="it begins by itself",
     )
 
 

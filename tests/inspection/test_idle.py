@@ -16,6 +16,7 @@ from distdoctor.model.facts import AgentView, JobProcess, Moved, RendezvousView,
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
 from tests.inspection.live_facts import RENDEZVOUS, WORKS, call, node, process, store
 
+ELASTIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
 ON_ONE = {rank: ("host0", 4000 + rank) for rank in range(4)}
 USER_CODE = "process/waiting-in-user-code"
 ORDERS: dict[str, Any] = {"call": "read", "reads": "pipe:[7]", "idle": 90.0}
@@ -98,12 +99,25 @@ def test_agents_that_meet_once_more_wait_for_the_node_that_is_not_back() -> None
     """The store still has the ranks of the attempt before, who are all there."""
     agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)
     endpoint = store((), rendezvous=(RendezvousView("job7", 1, agents=(AgentView(host="host0", pid=90),)),))
-    elastic: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
-    report = judged(node(agent, stores=(endpoint, ALL), **elastic))
+    report = judged(node(agent, stores=(endpoint, ALL), **ELASTIC))
     (finding,) = report.findings
     assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", ("host1",))
     assert finding.summary == "1 of 2 nodes came back to torchrun's rendezvous (host0); it waits for 1 more."
     assert (report.verdict, report.details["job"]["state"]) == ("warn", "waits")
+
+
+def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:
+    """``--nnodes 1:2``, of which one was killed and thrown out."""
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)
+    endpoint = store((), rendezvous=(RendezvousView("job7", 1, agents=(AgentView(host="host0", pid=90),)),))
+    report = judged(node(agent, stores=(endpoint, ALL), **ELASTIC | {"nnodes": 1}))
+    (finding,) = report.findings
+    assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", ())
+    assert finding.summary == (
+        "1 node came back to torchrun's rendezvous (host0), which is enough: it begins once 30 s have passed for "
+        "others to come."
+    )
+    assert report.details["job"]["state"] == "waits"
 
 
 @pytest.mark.parametrize(
@@ -121,8 +135,7 @@ def test_an_agent_that_was_killed_is_still_counted_for_15_s(
     agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)
     there, back = AgentView(1, host=host, pid=91, heartbeat_age=age), AgentView(host="host0", pid=90, heartbeat_age=1.0)
     endpoint = store((), rendezvous=(RendezvousView("job7", 0, complete=True, agents=(there,), waiting=(back,)),))
-    elastic: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
-    report = judged(node(agent, stores=(endpoint, ALL), **elastic))
+    report = judged(node(agent, stores=(endpoint, ALL), **ELASTIC))
     (finding,) = report.findings
     assert (finding.check, finding.severity, finding.nodes) == ("collective/rank-missing", "warn", blamed)
     assert finding.summary == (
