@@ -242,7 +242,7 @@ def missing(job: live.LiveJob, absent: list[int]) -> Finding:
 def ended_well(job: live.LiveJob, absent: list[int]) -> Iterator[str]:
     """What shows that absent ranks have ended, where torchrun runs that has started them: it ends all of them where one
     fails, and goes on where one ends with status 0."""
-    agents = {node.name for node, agent in job.agents if agent.state not in ("T", "t")}
+    agents = {node.name for node, agent in job.agents if not live.is_stopped(agent)}
     if not job.ranks or job.young:
         return
     for host in dict.fromkeys(map(job.host_of, absent)):

@@ -19,7 +19,8 @@ Fix
 
 When it is harmless
 -------------------
-Where somebody looks at the rank with a debugger, or a batch system will let the job go on.
+Where somebody looks at the rank with a debugger, or a batch system will let the job go on. A rank that is only watched
+(strace, py-spy record) is stopped for moments, and moves between them: that is not reported.
 
 See also
 --------
@@ -80,7 +81,7 @@ def agents_stopped(job: live.LiveJob) -> Iterator[Finding]:
     at_store = (live.places.MASTER, live.places.STORE, live.places.GROUP)
     held = not job.ranks or any(rank.waits and rank.place.kind in at_store for rank in job.ranks)
     for node, agent in job.agents:
-        if agent.state not in ("T", "t"):
+        if not live.is_stopped(agent):
             continue
         how = "by a debugger" if agent.state == "t" else "by a signal"
         yield Finding.about(

@@ -127,7 +127,7 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
             frame = next((frame for frame in main.frames if frame.own), None)
             at = f" at {frame.file}:{frame.line}" if frame else ""
             doing = f"in {main.call or main.waits_in or 'its own code'}" + (f" on {main.reads}" if main.reads else "")
-            if one.state in ("T", "t"):
+            if live.is_stopped(one):
                 doing = f"stopped: kill -CONT {one.pid} lets it go on"
             elif one.state == "Z":
                 doing = "at its end, and was not waited for"

@@ -15,7 +15,7 @@ from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import live_groups as groups
 from distdoctor.knowledge import recorded_calls as recorded
-from distdoctor.knowledge.job_movement import looks_for_a_file
+from distdoctor.knowledge.job_movement import is_stopped, looks_for_a_file
 from distdoctor.knowledge.job_threads import awaits_orders, dialling
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_job import live_job as job_of
@@ -35,6 +35,7 @@ __all__ = [
     "dialling",
     "dialling_store",
     "groups",
+    "is_stopped",
     "job_of",
     "looks_for_a_file",
     "master_of",

@@ -44,6 +44,12 @@ def works(one: JobProcess) -> bool:
     )
 
 
+def is_stopped(one: JobProcess) -> bool:
+    """Whether a signal or a debugger has stopped it. What only watches it (strace, py-spy record) stops it for moments,
+    between which it moves."""
+    return one.state == "T" or (one.state == "t" and not works(one))
+
+
 def gets_about(one: JobProcess) -> bool:
     """Whether its stack was seen on so many paths that it is not in one loop alone."""
     return one.moved is not None and (one.moved.paths or 0) >= PATHS

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from distdoctor.knowledge.job_movement import sleeps, switches_of
+from distdoctor.knowledge.job_movement import is_stopped, sleeps, switches_of
 from distdoctor.knowledge.job_stacks import call_of, called_here, own_frame, waits_for_work, whom, work_of
 from distdoctor.knowledge.job_threads import (
     compiles,
@@ -94,7 +94,7 @@ def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[
     """Where the rank is. ``below``: the processes below it; ``ports``: those of the stores of the job."""
     if one.frozen:
         return Place(STOPPED, why=f"with its control group {one.frozen}", frame=own_frame(one.main))
-    if one.state in ("T", "t"):
+    if is_stopped(one):
         return Place(STOPPED, why="by a debugger" if one.state == "t" else "by a signal", frame=own_frame(one.main))
     if one.state in ("Z", "X"):
         return Place(ENDED)

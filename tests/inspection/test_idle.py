@@ -14,7 +14,7 @@ from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
 from distdoctor.model.facts import AgentView, JobProcess, Moved, RendezvousView, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
-from tests.inspection.live_facts import RENDEZVOUS, WORKS, call, node, process, store
+from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, node, process, store
 
 ELASTIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
 ON_ONE = {rank: ("host0", 4000 + rank) for rank in range(4)}
@@ -188,3 +188,9 @@ def test_a_rank_that_is_gone_is_told_as_gone() -> None:
     assert [one.check for one in report.findings] == ["process/gone"]
     rows = {tuple(row["ranks"]): row["place"] for row in report.details["job"]["groups"]}
     assert rows[(2,)] == "gone"
+
+
+@pytest.mark.parametrize(("moved", "found"), [(WORKS, []), (STILL, [("process/stopped", (1,), ("host0",))])])
+def test_who_is_watched_by_a_tracer_moves_between_its_stops(moved: Moved, found: list[Any]) -> None:
+    watched = process(1, CODE, state="t", call="", moved=moved)
+    assert roots(judged(local(REDUCE, watched, REDUCE, REDUCE))) == found
