@@ -35,6 +35,7 @@ KEY = "waiting for a key of the store"
 """In the job's own code, for what another rank writes there: ``store.wait()``, ``store.get()``."""
 REMOTE = "in a remote call"
 """Where it waits for what it has called on another rank, or for all remote calls to be done (torch.distributed.rpc)."""
+BEHIND = "waiting for a lock that another rank has"
 COMPILING, SAVING, LOCK, DEVICE = "compiling", "writing a checkpoint", "waiting for a lock file", "waiting for a device"
 FILE_LOCK, MEMORY = "waiting for a file lock", "waiting for memory"
 UNSEEN = "where this user may not see it"
@@ -43,7 +44,7 @@ OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
 """Where a rank is by itself."""
 MESSAGE = "wait() for a message, or for a lock"
 """Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
-TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE)
+TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE, BEHIND)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
 """Times a second that the main thread gives up the processor from which it counts as polling: the host of the store

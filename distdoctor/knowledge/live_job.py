@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from distdoctor.knowledge import job_places, job_threads
@@ -162,6 +162,7 @@ def live_job(cluster: Cluster) -> LiveJob | None:
     stores = tuple(view for _, job in facts for view in job.stores)
     bare = LiveJob((), stores, tuple(facts))
     ranks = [rank for node, job in facts for rank in _ranks(node, job, bare.store)]
+    ranks = [_behind(rank, ranks) for rank in ranks]
     ranks.sort(key=lambda rank: (rank.number is None, rank.number or 0, rank.process.pid))
     return LiveJob(tuple(ranks), stores, tuple(facts))
 
@@ -176,6 +177,19 @@ def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveR
             # Between two tries to connect a client of the store sleeps, for longer each time (c10d's socket.cpp).
             place = Place(job_places.MASTER, sure=False)
         yield LiveRank(node, one, number, place, below)
+
+
+def _behind(rank: LiveRank, ranks: Iterable[LiveRank]) -> LiveRank:
+    """The rank, which waits for another where that one, or a process below it, has the lock on a file it waits for."""
+    lock = rank.process.main.lock if rank.process.main is not None else None
+    if lock is None or rank.place.kind not in job_places.OWN:
+        return rank
+    for other in ranks:
+        theirs = {other.process.pid, *(one.pid for one in other.below)}
+        if other is not rank and other.node is rank.node and not theirs.isdisjoint(lock.holders):
+            why = f"{lock.path}, which {other.called} has"
+            return replace(rank, place=Place(job_places.BEHIND, frame=rank.place.frame, why=why))
+    return rank
 
 
 def _answers(job: JobFacts) -> bool:

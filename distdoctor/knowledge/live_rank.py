@@ -45,8 +45,9 @@ class LiveRank:
         moved = self.process.moved
         if moved is None or self.place.kind in (job_places.MASTER, job_places.HOSTING, job_places.STORE):
             return False
-        if self.place.kind == job_places.GROUP and not moved.stack and job_movement.polls(self.process):
-            return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp)
+        asks_again = self.place.kind in (job_places.GROUP, job_places.BEHIND) and job_movement.polls(self.process)
+        if asks_again and not moved.stack:
+            return False  # a store that is a file is looked at every 10 ms (c10d/FileStore.cpp), a lock every 50
         most = max(1.5, moved.seconds)  # gloo's loop wakes up a hundred times a second, whatever comes
         return bool(moved.stack) or moved.main_cpu * 75 >= most or moved.cpu * 30 >= most or moved.switches > 5 * most
 

@@ -124,10 +124,20 @@ def test_a_barrier_inside_of_a_lock(how: dict[str, object]) -> None:
 
 
 def test_who_has_the_lock_and_works_is_waited_for() -> None:
-    waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]  # type: ignore[arg-type]
+    waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]
     works = process(0, CODE, moved=replace(process(0, CODE).moved, cpu=1.2, stack=True, read=1 << 20))  # type: ignore[type-var]
     report = judged(local(works, *waits))
-    assert roots(report) == []
+    assert (roots(report), report.verdict) == ([], "pass")
+    assert any("it is slow, not stuck: rank 0" in note for note in report.notes)
+
+
+def test_who_has_the_lock_and_is_held_is_the_one_that_is_named() -> None:
+    """It downloads below the lock, and the server does not answer."""
+    waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]
+    loads = process(0, CODE, call="recvfrom", reads="socket:[7] to 10.9.9.9:443", idle=90.0)
+    report = judged(local(loads, *waits))
+    assert roots(report) == [("process/waiting-in-user-code", (0,), ("host0",))]
+    assert any("waiting for a lock that another rank has" in line for line in report.findings[0].evidence)
 
 
 def test_the_process_that_has_the_lock_is_named() -> None:
@@ -136,9 +146,9 @@ def test_the_process_that_has_the_lock_is_named() -> None:
     (finding,) = report.findings
     assert "flock on /c/x.lock, which pid 7 (rsync) has, and does not move" in finding.summary
     assert finding.fixes[0].text == "Look what pid 7 (rsync) does: the job goes on as soon as it lets go of /c/x.lock."
-    report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), other), REDUCE, REDUCE))  # type: ignore[arg-type]
+    report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), other), REDUCE, REDUCE))
     assert report.verdict == "incomplete"
     assert any("(/c/x.lock, which pid 7 (rsync) has): it looks again and again" in note for note in report.notes)
     left = FileLock("/c/x.lock", age=300.0)
-    report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), left), REDUCE, REDUCE))  # type: ignore[arg-type]
+    report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), left), REDUCE, REDUCE))
     assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
