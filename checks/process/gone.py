@@ -36,7 +36,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     if job is None or not job.waiting:
         return
-    gone = lost(job)
+    gone = job.gone
     if not gone:
         return
     nodes = tuple(dict.fromkeys(gone.values()))
@@ -55,18 +55,3 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             ),
         ),
     )
-
-
-def lost(job: live.LiveJob) -> dict[int, str]:
-    """The ranks that joined on nodes whose facts are here, and have no process there; those that are zombies, too."""
-    gone = {r.number: r.node.name for r in job.ranks if r.place.kind == live.places.ENDED and r.number is not None}
-    group = job.store.default_group if job.store and not job.store.restarted else None
-    unknown = any(rank.number is None for rank in job.ranks)
-    here = {node.identity.hostname: node.name for node, facts in job.facts if all(p.readable for p in facts.processes)}
-    hosts_ranks = {rank.node.name for rank in job.ranks}
-    lives = {(node.name, rank) for node, facts in job.facts for rank in facts.strangers}
-    for member in group.members if group and not unknown else ():
-        name = here.get(member.host)
-        if name in hosts_ranks and member.rank not in job.numbers and (name, member.rank) not in lives:
-            gone[member.rank] = str(name)
-    return dict(sorted(gone.items()))

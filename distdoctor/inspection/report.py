@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -59,12 +59,7 @@ def report_on_jobs(
         torch=next((rank.process.torch for rank in job.ranks if rank.process.torch), None),
         notes=(*told, *report.notes),
         nodes=tuple(replace(node, ranks=_ranks_on(job, node.name)) for node in (*report.nodes, *others)),
-        details={
-            **report.details,
-            "job": _details(
-                job, state, {rank for one in judgement.findings if one.check == "process/gone" for rank in one.ranks}
-            ),
-        },
+        details={**report.details, "job": _details(job, state)},
     )
 
 
@@ -98,7 +93,7 @@ def _ranks_on(job: LiveJob, node: str) -> tuple[int, ...]:
 # -- what a table is made of -----------------------------------------------------------------------------------------
 
 
-def _details(job: LiveJob, state: str, gone: Collection[int]) -> dict[str, Any]:
+def _details(job: LiveJob, state: str) -> dict[str, Any]:
     """The job, a row for those ranks that are at the same place, the odd ones first, and one for each process."""
     first = job.first
     return {
@@ -109,13 +104,13 @@ def _details(job: LiveJob, state: str, gone: Collection[int]) -> dict[str, Any]:
         "world_size": job.world,
         "apart": first.seconds,
         "waited": job.waited,
-        "groups": [*_groups(job, gone)],
+        "groups": [*_groups(job)],
         "processes": [*_processes(job)],
         "stores": [*_stores(job)],
     }
 
 
-def _groups(job: LiveJob, gone: Collection[int]) -> Iterator[dict[str, Any]]:
+def _groups(job: LiveJob) -> Iterator[dict[str, Any]]:
     rows: dict[tuple[str, bool], list[LiveRank]] = {}
     for rank in job.ranks:
         # Who waits may poll, by itself or for others: that is no progress.
@@ -135,7 +130,7 @@ def _groups(job: LiveJob, gone: Collection[int]) -> Iterator[dict[str, Any]]:
     for number in range(min(job.world or 0, MOST)):
         if number not in job.numbers:
             host, came = job.host_of(number), number in joined
-            place = "gone" if number in gone else "joined" if came else "not joined" if joined else "not seen"
+            place = "gone" if number in job.gone else "joined" if came else "not joined" if joined else "not seen"
             elsewhere.setdefault(f"{place}\0{host}", []).append(number)
     for key, numbers in elsewhere.items():
         place, _, host = key.partition("\0")

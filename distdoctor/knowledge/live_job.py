@@ -77,6 +77,22 @@ class LiveJob:
         return {rank.number: rank for rank in self.ranks if rank.number is not None}
 
     @cached_property
+    def gone(self) -> dict[int, str]:
+        """The ranks that joined on nodes whose facts are here, and have no process there, or one that has ended -> the
+        node of each."""
+        found = {r.number: r.node.name for r in self.ranks if r.place.kind == job_places.ENDED and r.number is not None}
+        group = self.store.default_group if self.store and not self.store.restarted else None
+        unknown = any(rank.number is None for rank in self.ranks)
+        here = {n.identity.hostname: n.name for n, job in self.facts if all(p.readable for p in job.processes)}
+        hosts_ranks = {rank.node.name for rank in self.ranks}
+        lives = {(node.name, rank) for node, job in self.facts for rank in job.strangers}
+        for member in group.members if group and not unknown else ():
+            name = here.get(member.host)
+            if name in hosts_ranks and member.rank not in self.numbers and (name, member.rank) not in lives:
+                found[member.rank] = str(name)
+        return dict(sorted(found.items()))
+
+    @cached_property
     def claims(self) -> dict[int, list[LiveRank]]:
         """The numbers that several processes of this job have -> those processes. None of them has ended, and none runs
         below another: that would be one rank and what started it."""
