@@ -7,8 +7,10 @@ it.
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -28,17 +30,21 @@ from distdoctor.job.own_process import command
 from distdoctor.job.preflight import report_of
 from distdoctor.job.signals import forget, handed_on
 from distdoctor.job.tap import MESSAGE, Frames, Tap
+from distdoctor.judge.kernel_witness import numbers_told
 from distdoctor.launch.spokesman import speaks
 from distdoctor.logs import reader
 from distdoctor.logs.log_file import LogFile
 from distdoctor.model.report import Report
 from distdoctor.model.sanitize import clean
+from distdoctor.probes import kernel_log
 
 NICE = 10
 """The job comes first."""
 MUCH, ENOUGH = 16 << 10, 512 << 10
 """Bytes in one read between which the next one waits for more: a megabyte at once costs less than in many pieces."""
 GATHER_SECONDS = 0.05
+KILLED = re.compile(r"(?:Kill(?:ed)? process |reaped process |,pid=)(\d{1,9})\b")
+"""As the kernel names what it killed for want of memory."""
 LOOK_SECONDS = 90.0
 ENDING_SECONDS = 60.0
 """A job that is asked to end and is there so much later goes on: torchrun gives its ranks 30 s."""
@@ -163,6 +169,7 @@ class Watcher:
         if self._watching.log_dir and not self._asked:
             for source in self._new_files():
                 collector.add(source)
+        self._hear_the_kernel()
         report = self._judging.report(collector.collected())
         if lost:
             note = f"{lost >> 20} MiB of its output came too fast to be looked at"
@@ -177,6 +184,19 @@ class Watcher:
             streams.write(
                 f"distdoctor: the job ended with {what}; its output shows no failure that is known\n", sys.stderr
             )
+
+    def _hear_the_kernel(self) -> None:
+        """What this host's kernel wrote, since the job began, of processes that it killed and that are the job's: the
+        one that was started, and those whose numbers its launcher tells. A container has others: there it is silent.
+        """
+        collector = self._judging.collector
+        own = {str(self._job), *numbers_told(collector.collected().logs.matches)}
+        records, since = kernel_log.read() or (), self._watching.began - 1
+        lines = [text for at, text in records if at >= since and (killed := KILLED.search(text)) and killed[1] in own]
+        if lines:
+            log = collector.log(f"the kernel's log of {socket.gethostname()}", "kernel")
+            log.feed("".join(f"{line}\n" for line in lines).encode())
+            collector.end(log)
 
     def _new_files(self) -> list[reader.Source]:
         try:

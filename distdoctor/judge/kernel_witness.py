@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from distdoctor.model.facts.logs import LogSource, Match
 
@@ -16,13 +16,18 @@ _JOB = re.compile(
 characters)."""
 
 
+def numbers_told(matches: Iterable[Match]) -> set[str]:
+    """The numbers of processes that these lines name, as torchrun's tables do of those that ended."""
+    return {number for match in matches for number in _NUMBER.findall(match.text)}
+
+
 def of_others(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Match]:
     """The lines of kernels' logs about processes that are none of the job's: neither is their number one of those that
     the job's own logs tell, nor their name one that a job's process has. Where the job tells no numbers, none: the
     log was given for a reason. A number alone proves nothing, since a container has others than the kernel.
     """
     kernels = {source.name for source in sources if source.kind == "kernel"}
-    own = {number for match in matches if match.source not in kernels for number in _NUMBER.findall(match.text)}
+    own = numbers_told(match for match in matches if match.source not in kernels)
     if not own:
         return []
     told = [match for match in matches if match.source in kernels and {"pid", "program"} <= match.values.keys()]
