@@ -45,6 +45,11 @@ STRICT = (
 SOURCE = "ip address add 10.99.9.9/32 dev lo && ip route replace 10.77.0.0/24 dev eth0 src 10.99.9.9"
 TABLE = "ip route add default via 10.77.0.99 dev eth0 table 100"
 BY_MARK = f"{TABLE} && ip rule add fwmark 0x1 lookup 100"
+SOURCE_RULE = "ip address add 10.99.9.9/32 dev lo && nft 'add table ip n; add chain ip n out {{ type nat hook postrouting priority 100; }}; add rule ip n out ip daddr {host0} snat to 10.99.9.9'"
+TARGET_RULE = "nft 'add table ip n; add chain ip n out {{ type nat hook output priority -100; }}; add rule ip n out ip daddr {host0} tcp dport 29500 dnat to {host1}'"
+MACVLAN = (
+    "ip link add link eth0 name mv0 type macvlan mode bridge && ip link set mv0 up && ip address add {host1}/32 dev mv0"
+)
 DOCKER_TAKES_LAN = inside(
     1,
     "ip link add br-3f2a9c1b7d04 type bridge && ip link set br-3f2a9c1b7d04 up && ip address add 10.77.0.1/24 dev br-3f2a9c1b7d04 && ip route del 10.77.0.0/24 dev eth0 && ip route add 10.77.0.0/24 dev eth0 src {host1} metric 100",
@@ -134,6 +139,9 @@ CASES = [
         Case("node 1 is a clone with node 0's hardware address", same_card(0, 1), "network/duplicate-address", BOTH, blame="one-of", curable=True, live=False, alone=[UNREACHABLE], by_hand=other_card(1)),
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
         Case("node 1 sends from an address that node 0 has no way back to", inside(1, SOURCE), "network/port-filtered", ["host1"], curable=True),
+        Case("a rule of node 1 makes it send from an address that node 0 has no way back to", inside(1, SOURCE_RULE), "network/port-filtered", ["host1"], curable=True, torch="not measured"),
+        Case("a rule of node 2 sends what is for node 0's port to node 1", inside(2, TARGET_RULE), "network/port-refused", ["host2"], hosts=3, curable=True, live=False, torch="not measured"),
+        Case("node 2 has node 1's address on a macvlan", inside(2, MACVLAN), "network/duplicate-address", ["host2"], hosts=3, torch="not measured"),
         Case("two: a web server on the port, node 1's netmask leaves node 0 out", together(port_held(0, HTTP_SERVER), other_subnet(1, "10.77.0.11/32")), "network/foreign-service", ["host0"], also=[Root("network/no-route", ["host1"])]),
         Case("two: node 0 drops the port for node 2, node 1 other ports for node 0", together(nft(0, "ip saddr {host2} tcp dport 29500 drop"), deaf_to(1, 0)), "network/port-filtered", ["host0"], hosts=3, curable=True, also=[Root("mesh/peer-ports-blocked", ["host1"], "warn")]),
         Case("c10d at the address of node 0's second card", together(TWO_NETWORKS, c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.99.0.10", options=(1, 2), torch="60 s, no cause"),

@@ -204,6 +204,20 @@ def wide_mask(launch: Launch) -> None:
 def routed_one_way(network: str) -> Fault:
     """Host 1 is in this network (``10.5.0``), behind host 2, a router that takes no part in the job, and that lets
     connections out of it, and none in."""
+    return _routed(
+        network,
+        "nft -f - <<'END'\ntable inet filter {\nchain forward {\n"
+        "type filter hook forward priority 0;\niifname eth0 ct state new drop\n}\n}\nEND",
+    )
+
+
+def routed_narrowly(network: str, mtu: int) -> Fault:
+    """The same with a router whose link to host 1 takes packets of ``mtu`` bytes at most, and that does not say so."""
+    return _routed(network, f"ip link set eth1 mtu {mtu} && iptables -A OUTPUT -p icmp -j DROP")
+
+
+def _routed(network: str, script: str) -> Fault:
+    """Host 1 is in this network, behind host 2, which runs the script."""
 
     def inject(launch: Launch) -> None:
         outer, inner, router = launch.cluster
@@ -211,10 +225,7 @@ def routed_one_way(network: str) -> Fault:
         router.add_interface("eth1", f"{network}.1/24", bridge="inner")
         inner.inside(f"ip link set eth0 down && ip address flush dev eth0 && ip route add default via {network}.1")
         outer.inside(f"ip route add {network}.0/24 via {router.address}")
-        router.inside(
-            "echo 1 > /proc/sys/net/ipv4/ip_forward && nft -f - <<'END'\ntable inet filter {\nchain forward {\n"
-            "type filter hook forward priority 0;\niifname eth0 ct state new drop\n}\n}\nEND"
-        )
+        router.inside(f"echo 1 > /proc/sys/net/ipv4/ip_forward && {script}")
         own_name_at(f"{network}.2", 1)(launch)
         _first_two(launch)
 
