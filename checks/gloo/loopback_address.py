@@ -81,7 +81,7 @@ LOG = (
 MATTERS = "by luck: gloo connects from the larger address to the smaller, and here nobody connects to this one"
 PREVENTS = "peers connected"
 # Without a port that is left no address can be bound, and gloo takes loopback.
-FOLLOWS = ("host/ports-exhaustible",)
+FOLLOWS = ("host/ports-exhaustible", "network/duplicate-address")
 LOOKS_AT = ("host.gloo",)
 
 

@@ -15,6 +15,9 @@ A cloned virtual machine may have the hardware address (MAC) of the other, too, 
 that it heard last. And an ARP entry that was written by hand (`arp -s`, `ip neigh add ... nud permanent`) goes on to
 name the card that had the address then.
 
+For IPv6 the kernel asks first, and does not use an address for which another host answers: programs then find no usable
+address for the host's own name, and gloo takes 127.0.0.1.
+
 Fix
 ---
 Take the address from the host that has another one, else give one of the two another address, or another hardware
@@ -39,6 +42,7 @@ from distdoctor.check_api import (
     Finding,
     Fix,
     Node,
+    claims_node0,
     duplicate_addresses,
     names_of,
 )
@@ -49,6 +53,8 @@ LOOKS_AT = ("everyone",)
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    for node in cluster.nodes:
+        yield from (refused(node, name, address) for name, address in needed(cluster, node))
     for one in duplicate_addresses(cluster):
         if one.written:
             yield written_by_hand(one)
@@ -56,6 +62,35 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             yield with_one_card(one) if len(one.owners) > 1 else with_a_stranger(one)
         else:
             yield between_nodes(one)
+
+
+def needed(cluster: Cluster, node: Node) -> Iterator[tuple[str, str]]:
+    """(interface, address) of each IPv6 address that the kernel does not use, since another host has it, and that the
+    job needs there: as node 0's, or as the only one that gloo finds by the own name."""
+    if not cluster.multi_host and (node.plan.nnodes or 1) == 1:
+        return
+    gloo, own_name = node.system.gloo, node.system.own_name.addresses
+    without = gloo is not None and gloo.reason == "fallback"
+    for interface in node.interfaces:
+        for address in interface.refused:
+            if (address in node.master_addresses and claims_node0(node)) or (without and address in own_name):
+                yield interface.name, address
+
+
+def refused(node: Node, name: str, address: str) -> Finding:
+    """The finding about such an address."""
+    return Finding.about(
+        (node,),
+        f"Another host has {address}, too, which is on {name} of {node.name}: the kernel there does not use it.",
+        evidence=(f"{node.name}: duplicate address detection failed for {address} (ip address: dadfailed)",),
+        fixes=(
+            Fix.on(
+                node,
+                f"Give {name} of {node.name} another address; or find the host that answers for {address} on its link, "
+                "take it from that, and set it here anew (ip -6 address del, then add).",
+            ),
+        ),
+    )
 
 
 def written_by_hand(one: DuplicateAddress) -> Finding:

@@ -19,6 +19,8 @@ BLOCKED = ("no-answer", "refused", "rejected", "reset", "unreachable", "error")
 ENETUNREACH = 101
 OWN_SHORTAGE = (23, 24)
 """ENFILE and EMFILE: who wanted to connect had no descriptor left for it."""
+WITHOUT_ZONE = 22
+"""EINVAL: of a link-local address, which is none without an interface beside it (ipv6(7))."""
 MAX_COMPONENTS = 8
 """Beyond it, scattered bad links are one failure of the network and not each one of its own."""
 Pair = tuple[int, int]
@@ -129,7 +131,7 @@ def _built(cluster: Cluster) -> LinkGraph:
             if target is None or target == number:
                 continue
             outcome = link.outcome
-            if link.accepted or link.errno in OWN_SHORTAGE:
+            if link.accepted or link.errno in (*OWN_SHORTAGE, WITHOUT_ZONE):
                 continue  # whether its process answers, or the own one can ask, is no matter of the link
             if losing & {node, nodes[target]} and lost_by_chance(node, nodes[target], link):
                 by_chance.append(FailingLink(node, nodes[target], link))

@@ -18,7 +18,7 @@ from distdoctor.check_api.master_contacts import (
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
 from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
-from distdoctor.check_api.packet_filter import filter_evidence, forwarding_rules, suspect
+from distdoctor.check_api.packet_filter import filter_evidence, forwarding_rules, sends_elsewhere, suspect
 from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer, odd_way
 from distdoctor.check_api.text import links_to, names_of
@@ -51,7 +51,7 @@ def master_port_findings(
         zero = store_host_tried(cluster, group)
         if zero is None and shutting is not None and shutting is master_address_owner(cluster, group):
             zero = shutting  # it came when they had given up: its rule would have kept them out all the same
-        proven = group if zero is not None else [one for one in group if at_once(one)]
+        proven = group if zero is not None else [one for one in group if at_once(one) or _sent_elsewhere(one)]
         if proven:
             yield _blocked(cluster, proven, zero or master_address_owner(cluster, proven), told)
         # Whose own plan makes no sense has asked once, and waited for nobody.
@@ -60,6 +60,11 @@ def master_port_findings(
             yield _unproven(cluster, rest, told)
     if shutting is not None and not shut and not mirrored:
         yield own_filter_finding(cluster, shutting)
+
+
+def _sent_elsewhere(one: FailedContact) -> bool:
+    """Whether the node's own rules say that it asked somebody else."""
+    return sends_elsewhere(one.node, one.contact.port)
 
 
 def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mapping[Node, RouteObstacle]) -> Finding:

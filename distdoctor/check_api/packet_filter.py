@@ -16,7 +16,7 @@ from distdoctor.model.facts import Firewall, FirewallChain
 
 Suspect = Literal["from", "to", "either"]
 _SOURCE = re.compile(r"(?:\bsnat (?:ip6? )?to|--to-source) ([\da-fA-F.:]+)")
-_ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"\b(?:dnat|redirect)(?: to\b|$)|-j (?:DNAT|REDIRECT)\b", re.IGNORECASE)
 
 
 def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
@@ -112,6 +112,16 @@ def forwarding_rules(node: Node, port: int) -> tuple[str, ...]:
             return ()
         found += its
     return tuple(found)
+
+
+def sends_elsewhere(node: Node, port: int) -> bool:
+    """Whether a rule of the node sends what it means for that port of others to another host or port."""
+    rules = node.network.firewall
+    for chain in rules.chains if rules is not None else ():
+        its = tuple(filter(_ELSEWHERE.search, chain.blocking_rules))
+        if chain.hook == "output" and its and concerns(replace(chain, policy="accept", blocking_rules=its), port):
+            return True
+    return False
 
 
 def _way(chain: FirewallChain) -> Direction:

@@ -9,11 +9,11 @@ import time
 from dataclasses import replace
 
 from distdoctor.mesh.listener import ASK, HELLO, MAGIC, TOTAL
-from distdoctor.mesh.replies import read
+from distdoctor.mesh.replies import read, unacknowledged
 from distdoctor.mesh.target import Target
 from distdoctor.model.facts import LinkRate
 from distdoctor.probes.connect import CONNECT_SECONDS, open_socket
-from distdoctor.probes.tcp_info import tcp_info
+from distdoctor.probes.tcp_info import TcpInfo, tcp_info
 
 CHUNK = 256 * 1024
 TAKING_SECONDS = 2.2
@@ -56,8 +56,10 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
         # Too slow even to take a chunk: what the kernel knows was delivered is the measure.
         info, spent = tcp_info(opened), time.monotonic() - started
         total = info.acknowledged
-        if await _dead(opened, total):
+        if await _dead(opened, info):
             raise CutOff(total, "stalled") from None
+        if info.retransmitted >= DEAD_TIMES:
+            info = replace(info, delivery_rate=0)  # that of the few that got through
     finally:
         opened.close()
     limited = info.receiver_limited / info.busy if info.busy else 0.0
@@ -69,13 +71,17 @@ async def measure_rate(target: Target, token: str, so_far: LinkRate, seconds: fl
     )
 
 
-async def _dead(opened: socket.socket, acknowledged: int) -> bool:
-    """Whether nothing is acknowledged any more, though TCP sends it over and over."""
+async def _dead(opened: socket.socket, before: TcpInfo) -> bool:
+    """Whether nothing is acknowledged any more, though TCP sends it over and over, or would: what a packet filter of
+    the own host drops is none that was sent."""
     end = time.monotonic() + DEAD_SECONDS
     while True:
         info = tcp_info(opened)
-        if not info.in_flight or info.acknowledged != acknowledged or time.monotonic() > end:
+        if info.acknowledged != before.acknowledged or not unacknowledged(opened):
             return False
         if info.again >= DEAD_TIMES:
             return True
+        if time.monotonic() > end:
+            waited = info.receiver_limited - before.receiver_limited  # for a window that is shut
+            return not info.in_flight and waited < DEAD_SECONDS * 1e6 / 2
         await asyncio.sleep(0.1)

@@ -21,6 +21,8 @@ _SHORT_OF = (errno.EAGAIN, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.E
 _GET_FLAGS, _GET_ADDRESS, _GET_NETMASK = 0x8913, 0x8915, 0x891B
 """SIOCGIF* of netdevice(7): of one interface by its name, without netlink."""
 _UP, _LOOPBACK = 0x1, 0x8
+_DAD_FAILED = 0x08
+"""IFA_F_DADFAILED (linux/if_addr.h)."""
 _NAMES, _OF_IPV6 = "/sys/class/net", "/proc/net/if_inet6"
 
 
@@ -43,7 +45,7 @@ def interfaces() -> tuple[Interface, ...]:
 
 
 def _listed() -> tuple[Interface, ...]:
-    stats = psutil.net_if_stats()
+    stats, refused = psutil.net_if_stats(), _refused()
     found = []
     for name, entries in psutil.net_if_addrs().items():
         addresses, lengths, mac = [], [], ""
@@ -73,6 +75,7 @@ def _listed() -> tuple[Interface, ...]:
                 half,
                 "noarp" in flags,
                 _arp_ignore(name),
+                refused.get(name, ()),
             )
         )
     return tuple(found)
@@ -81,10 +84,8 @@ def _listed() -> tuple[Interface, ...]:
 def _one_by_one() -> tuple[Interface, ...]:
     """Each interface by its name, with its first IPv4 address: no more of them are told so."""
     ipv6: dict[str, list[tuple[str, int]]] = {}
-    for row in _rows(_OF_IPV6):  # address, index, length of the prefix, scope, flags, name (linux/net/ipv6/addrconf.c)
-        if len(row) == 6:
-            address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0]))
-            ipv6.setdefault(row[5], []).append((address, int(row[2], 16)))
+    for name, address, length, _ in _of_ipv6():
+        ipv6.setdefault(name, []).append((address, length))
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for name in _names():
@@ -96,6 +97,24 @@ def _one_by_one() -> tuple[Interface, ...]:
             addresses, lengths = tuple(a for a, _ in pairs), tuple(n for _, n in pairs)
             found.append(Interface(name, addresses, lengths, bool(flags & _UP), bool(flags & _LOOPBACK)))
     return tuple(found)
+
+
+def _of_ipv6() -> list[tuple[str, str, int, int]]:
+    """(interface, address, length of its prefix, flags) of each IPv6 address (linux/net/ipv6/addrconf.c)."""
+    return [
+        (row[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])), int(row[2], 16), int(row[4], 16))
+        for row in _rows(_OF_IPV6)
+        if len(row) == 6
+    ]
+
+
+def _refused() -> dict[str, tuple[str, ...]]:
+    """The addresses of each interface whose use another host's answer forbids."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, address, _, flags in _of_ipv6():
+        if flags & _DAD_FAILED:
+            found[name] = (*found.get(name, ()), address)
+    return found
 
 
 def _names() -> list[str]:

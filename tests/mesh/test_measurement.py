@@ -117,7 +117,7 @@ from distdoctor.mesh.target import TOKEN_BYTES, Target
 from distdoctor.mesh.throughput import CutOff, measure_rate
 from distdoctor.model.facts import LinkRate
 rule = "ct direction original ct bytes > 300000 drop" if DROPPED else "accept"
-table = f"table ip f {{ chain i {{ type filter hook input priority 0; {rule}; }}; }}"
+table = f"table ip f {{ chain i {{ type filter hook {DROPPED or 'input'} priority 0; {rule}; }}; }}"
 subprocess.run(f"ip link set lo up && nft -f - <<END\\n{table}\\nEND", shell=True, check=True)
 async def main():
     listener, token = Listener("00" * TOKEN_BYTES, 1), "00" * TOKEN_BYTES
@@ -132,9 +132,12 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(("dropped", "told"), [(True, "stalled True"), (False, "open True")])
-def test_a_connection_that_carries_nothing_more_is_dead_and_not_slow(dropped: bool, told: str) -> None:
-    assert lines_of(f"DROPPED = {dropped}\n{DEAD}", "--net", tools=("nft",)) == [told]
+@pytest.mark.parametrize(
+    ("dropped", "told"), [("input", "stalled True"), ("output", "stalled True"), ("", "open True")]
+)
+def test_a_connection_that_carries_nothing_more_is_dead_and_not_slow(dropped: str, told: str) -> None:
+    """Also where the own host's filter drops it: TCP has sent none of that."""
+    assert lines_of(f"DROPPED = {dropped!r}\n{DEAD}", "--net", tools=("nft",)) == [told]
 
 
 def test_who_takes_nothing_more_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:

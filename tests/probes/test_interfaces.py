@@ -82,3 +82,21 @@ print(found.source, found.error)
 def test_without_a_port_left_the_route_is_not_known() -> None:
     lines = lines_of(_WITHOUT_PORTS, "--net", tools=("ip",))
     assert lines == ["eth0 Network is unreachable", "None None"]
+
+
+_REFUSED = """
+import subprocess, time
+from distdoctor.probes.interfaces import interfaces
+subprocess.run('''set -e
+ip link add v0 type veth peer name v1
+for i in v0 v1; do echo 1 > /proc/sys/net/ipv6/conf/$i/accept_dad; ip link set $i up; done
+ip -6 address add fd77::b/64 dev v0 nodad && ip -6 address add fd77::b/64 dev v1 && ip -6 address add fd77::c/64 dev v1
+''', shell=True, check=True)
+end = time.monotonic() + 10
+while not any(one.refused for one in interfaces()) and time.monotonic() < end: time.sleep(0.1)
+print(sorted((one.name, one.refused) for one in interfaces() if one.name != "lo"))
+"""
+
+
+def test_an_ipv6_address_for_which_another_host_answered_is_told() -> None:
+    assert lines_of(_REFUSED, "--net", tools=("ip",)) == ["[('v0', ()), ('v1', ('fd77::b',))]"]

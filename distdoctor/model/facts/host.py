@@ -88,6 +88,9 @@ class Interface:
     arp_ignore: int | None = None
     """Which requests of ARP it leaves without an answer (the kernel's ip-sysctl.rst: of the interface's value and that
     of ``all`` the larger one counts; 8 is all of them); None: not known."""
+    refused: tuple[str, ...] = ()
+    """Its IPv6 addresses that another host on its link has, too, as that one answered: the kernel does not use them
+    (RFC 4862, 5.4; ``dadfailed`` in ip-address(8))."""
 
 
 @dataclass(frozen=True)

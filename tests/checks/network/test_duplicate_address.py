@@ -126,7 +126,23 @@ def containers() -> Facts:
     return tuple(facts)
 
 
+def not_used(own: tuple[str, ...] = ("fd77::b",), reason: str = "fallback") -> Facts:
+    """The IPv6 address of host1, by which its own name is found, is another host's, too."""
+    facts = list(healthy(2))
+    one = facts[1]
+    assert one.host is not None
+    lo, eth0 = one.host.interfaces
+    eth0 = replace(eth0, addresses=(*eth0.addresses, "fd77::b"), prefix_lengths=(24, 64), refused=("fd77::b",))
+    at = AddressChoice(eth0.addresses[0], "eth0", reason) if reason != "fallback" else LOOPBACK
+    own_name = Resolution(one.identity.hostname, own)
+    facts[1] = with_host(one, interfaces=(lo, eth0), own_name=own_name, gloo=at)
+    return tuple(facts)
+
+
+LOOPBACK = AddressChoice("127.0.0.1", "lo", "fallback")
+
 ROWS = [
+    Row("an IPv6 address that the kernel does not use", not_used, ("host1",), together=True),
     Row("surplus", surplus, ("host2",), together=True),
     Row("cloned", cloned, ("host2", "host1"), blame="one-of", alone=("network/port-filtered",)),
     Row(
@@ -148,6 +164,9 @@ ROWS += [
 ]
 
 LOOK_ALIKES = [
+    LookAlike(
+        "an IPv6 address that is not used, and a good one", lambda: not_used(("fd77::b", "10.77.0.11"), "hostname")
+    ),
     LookAlike("containers of one machine share its card", lambda: tuple(carded(MAC0, MAC0))),
     LookAlike(
         "a filter says why, and they share a card",

@@ -20,7 +20,16 @@ def late() -> Facts:
     return replace(a, started_at=5000.0), replace(b, started_at=1000.0)
 
 
+def sent_elsewhere(late: bool = False) -> Facts:
+    """A rule of host1 sends what is for node 0's port to another host, where nobody listens."""
+    rule = "ip daddr 10.77.0.10 tcp dport 29500 dnat to 10.77.0.12"
+    a, b = shut("refused", rules=(rule,), at=1, hook="output")
+    return (replace(a, started_at=5000.0), replace(b, started_at=1000.0)) if late else (a, b)
+
+
 ROWS = [
+    Row("sent elsewhere by its own rule", sent_elsewhere, ("host1",)),
+    Row("sent elsewhere, and node 0 came late", lambda: sent_elsewhere(True), ("host1",)),
     Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
     Row("node 0 came late, and has a rule", late, ("host0",), together=True),
     Row("node 0 knows its own rule", lambda: own_rule("reset"), ("host0",)),

@@ -140,7 +140,7 @@ CASES = [
         Case("the master's address is on every node", SERVICE, "network/master-resolves-differently", ["host1"], master="10.96.0.77", curable=True, live=False),
         Case("node 1 sends from an address that node 0 has no way back to", inside(1, SOURCE), "network/port-filtered", ["host1"], curable=True),
         Case("a rule of node 1 makes it send from an address that node 0 has no way back to", inside(1, SOURCE_RULE), "network/port-filtered", ["host1"], curable=True, torch="not measured"),
-        Case("a rule of node 2 sends what is for node 0's port to node 1", inside(2, TARGET_RULE), "network/port-refused", ["host2"], hosts=3, curable=True, live=False, torch="not measured"),
+        Case("a rule of node 2 sends what is for node 0's port to node 1", inside(2, TARGET_RULE), "network/port-refused", ["host2"], hosts=3, curable=True, torch="not measured"),
         Case("node 2 has node 1's address on a macvlan", inside(2, MACVLAN), "network/duplicate-address", ["host2"], hosts=3, torch="not measured"),
         Case("two: a web server on the port, node 1's netmask leaves node 0 out", together(port_held(0, HTTP_SERVER), other_subnet(1, "10.77.0.11/32")), "network/foreign-service", ["host0"], also=[Root("network/no-route", ["host1"])]),
         Case("two: node 0 drops the port for node 2, node 1 other ports for node 0", together(nft(0, "ip saddr {host2} tcp dport 29500 drop"), deaf_to(1, 0)), "network/port-filtered", ["host0"], hosts=3, curable=True, also=[Root("mesh/peer-ports-blocked", ["host1"], "warn")]),
