@@ -79,9 +79,8 @@ LOG = (
 MATTERS = "by luck: gloo does not connect in that direction; NCCL would, and hang"
 PREVENTS = "peers connected"
 FOLLOWS = (
-    "network/port-filtered",
-    "network/port-rejected",
-    "network/port-refused",
+    "store/node-lost",
+    "network/port-*",
     "network/connection-limit",
     "network/overlapping-subnets",
     "network/arp-off",

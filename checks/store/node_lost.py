@@ -34,6 +34,7 @@ from distdoctor.check_api import (
     Line,
     Node,
     contact_text,
+    link_graph,
     links_to,
     live,
     met_other_run,
@@ -108,7 +109,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     # Each says of the other that it went: the one is where it was, and so may be the other.
     apart = [node for node in left if zero is not None and zero is not node and node.name in silent]
     if apart and zero is not None:
-        yield sight(zero, apart, silent)
+        finding = sight(zero, apart, silent)
+        # Who is cut off from all the others, too, is told of so.
+        yield replace(finding, because_of="*") if {*apart} <= {*link_graph(cluster).isolated} else finding
     explained = {node.name for node in (*apart, *broke_off)}
     gone = {name: text for name, text in silent.items() if name not in explained}
     if broke_off:

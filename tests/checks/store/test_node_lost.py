@@ -10,6 +10,7 @@ from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing
 from tests.clusters.limits import on
+from tests.clusters.links import across, cut
 from tests.facts_builder import alone, failing, healthy, judged, with_host, with_meeting, with_network
 from tests.job_builder import job, rank
 
@@ -43,7 +44,15 @@ def unacknowledged(*remotes: str, again: int = 5) -> Facts:
     return (job(rank(0, sockets=[sending(remote, again) for remote in remotes])),)
 
 
+def gone_silent(of: int) -> Facts:
+    """All that goes to and comes from the last node is lost in the middle of the check, the store's connection too."""
+    *others, last = cut(across(tuple(range(of - 1)), (of - 1,)), of)
+    others[0] = with_meeting(others[0], lost=(last.key,))
+    return (*others, with_meeting(last, host_lost=True))
+
+
 ROWS = [
+    Row("two lost sight of each other, and links fail", lambda: gone_silent(2), ("host0", "host1"), blame="one-of"),
     Row(
         "a job's data is not acknowledged", lambda: unacknowledged("10.0.0.11"), ("host0", "10.0.0.11"), blame="one-of"
     ),
@@ -148,3 +157,8 @@ def test_a_node_that_a_signal_took_away_is_told_with_the_signal_and_nothing_else
 def test_where_all_were_interrupted_or_node_0_was_nobody_is_to_blame() -> None:
     a, b, c = (with_meeting(one, left="SIGINT") for one in healthy(3))
     assert judged(a, b, c).roots == judged(a, *healthy(3)[1:]).roots == judged(c).roots == ()
+
+
+def test_who_is_cut_off_from_all_is_isolated() -> None:
+    (root,) = judged(*gone_silent(3)).roots
+    assert (root.check, root.nodes) == ("mesh/node-isolated", ("host2",))
