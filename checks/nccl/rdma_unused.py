@@ -28,9 +28,16 @@ nccl/rdma-device-missing, nccl/infiniband-link
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Node, disagreement, failed_ranks, names_of, rdma, together
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement, failed_ranks, names_of, rdma, together
 
 SEVERITY = "warn"
+LOG = (
+    Line(  # distdoctor's own, of what each rank's NCCL said
+        "settings: the ranks' NCCL took different networks",
+        shows="hint",
+        why="on one host alone the network carries nothing",
+    ),
+)
 MATTERS = "data between nodes goes over TCP, much slower"
 PREVENTS = "nccl group formed"
 SOCKET, OWN = "Socket", "IB"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 
 from distdoctor.model.facts.logs import Who
 
@@ -66,10 +67,13 @@ class Settings:
         return {kind: "; ".join(_values(values)) for kind, values in self._said.items()}
 
     def compared(self) -> list[str]:
-        """What of it may be why a job failed: versions that differ, a network that there is on one host only."""
+        """What of it may be why a job failed: versions or networks that differ, one that there is on one host only."""
         told, found = self.told(), []
         if len(self._said.get("NCCL version", ())) > 1:
             found.append(f"settings: the ranks have different versions of NCCL: {told['NCCL version']}")
+        networks = list(self._said.get("network", {}).values())
+        if len(networks) > 1 and all(networks) and not any(a & b for a, b in combinations(networks, 2)):
+            found.append(f"settings: the ranks' NCCL took different networks: {told['network']}")
         interfaces = self._said.get("interface", {})
         alone = [name for name in interfaces if _ALONE.fullmatch(name)]
         if alone and (len(interfaces) > len(alone) or not {*alone} <= {"lo"}):

@@ -49,6 +49,21 @@ def test_who_says_something_else_is_named(tmp_path: Path) -> None:
     assert found["transport"].startswith("P2P/CUMEM/read (gpu01, gpu02); NET/Socket")
 
 
+def test_networks_that_differ_are_a_candidate_where_something_failed(tmp_path: Path) -> None:
+    one = INFO.format(n=1, interface="eth0", version="2.21.5+cuda12.4").replace(
+        "network Socket", "network AWS Libfabric"
+    )
+    two = INFO.format(n=2, interface="eth0", version="2.21.5+cuda12.4")
+    failed = "gpu02:10:20 [0] NCCL WARN Net : Connection closed by remote peer gpu01<5000>\n"
+    settings(tmp_path, one, two + failed)
+    found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
+    candidate = next(one for one in found.candidates if one.check == "nccl/rdma-unused")
+    assert found.verdict == "incomplete" and "AWS Libfabric (gpu01); Socket (gpu02)" in candidate.why
+    settings(tmp_path, one + two.replace("gpu02", "gpu01"), failed)  # one host with two networks, one after the other
+    found = judge_logs(Collector(LOGS).collect([tmp_path]).logs, CHECKS)
+    assert "nccl/rdma-unused" not in [one.check for one in found.candidates]
+
+
 def test_versions_that_differ_are_a_candidate_where_something_failed(tmp_path: Path) -> None:
     one = INFO.format(n=1, interface="eth0", version="2.21.5+cuda12.4")
     two = INFO.format(n=2, interface="eth0", version="2.18.1+cuda12.1")
