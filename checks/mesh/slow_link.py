@@ -24,7 +24,9 @@ See also
 mesh/packet-loss, mesh/mtu-blackhole
 """
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from distdoctor.check_api import (
     Cluster,
@@ -34,6 +36,7 @@ from distdoctor.check_api import (
     Node,
     blamed_for_links,
     data_interface,
+    failed_ranks,
     measured_links,
     slow_links,
     some_of,
@@ -43,7 +46,11 @@ from distdoctor.check_api import (
 
 SEVERITY = "warn"
 MATTERS = "the job would wait for this link whenever it exchanges tensors over it"
+PREVENTS = "results right"
 LOOKS_AT = ("mesh.rate_median",)
+STARVES = 2e5
+"""Bytes per second with which collectives of the check do not end in their time."""
+WAITED = re.compile(r"did not return|another rank failed|(?i:timed? ?out)")
 SHOWN = 8
 MAX_LINKS = 64
 
@@ -52,7 +59,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     usual = usual_link_speed(cluster)
     bad = slow_links(measured_links(cluster), usual)
     for nodes, links, unsure in blamed_for_links(cluster, bad):
-        yield finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
+        found = finding(nodes, sorted(links, key=lambda link: link.speed or 0.0), unsure, usual)
+        yield replace(found, severity="fail") if starved(cluster, links) else found
+
+
+def starved(cluster: Cluster, links: list[MeasuredLink]) -> bool:
+    """Whether ranks waited in vain for what such a link was to bring them."""
+    waiting = failed_ranks(cluster, "collective")
+    slow = any((link.speed or 0.0) < STARVES for link in links)
+    return slow and bool(waiting) and all(WAITED.search(one.stage.error or "") for one in waiting)
 
 
 def finding(nodes: tuple[Node, ...], links: list[MeasuredLink], unsure: bool, usual: float | None) -> Finding:

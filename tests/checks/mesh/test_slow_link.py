@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone, root
 from tests.clusters.links import FAST, into, measured, out_of
 from tests.clusters.routes import LAN, route, routed
+from tests.facts_builder import failing, judged
 
 CHECK = "mesh/slow-link"
 
@@ -41,7 +42,13 @@ def behind_a_router() -> Facts:
     return (*(routed(one, route(LAN), route("10.77.0.12/32", "10.77.0.1")) for one in (a, b)), c)
 
 
+def starving(error: str = "ended after 17.1 s: it did not return") -> Facts:
+    """So slow that collectives do not end in their time."""
+    return tuple(failing(one, "collective", error) for one in measured(2, slow=[(1, 0)], speed=2e4))
+
+
 ROWS = [
+    Row("too slow for the collectives", starving, BOTH, blame="one-of", together=True),
     Row("slow, by a router", behind_a_router, ("host2",), "warn", "one-of", together=True),
     Row("slow, two nodes", lambda: measured(2, slow=[(1, 0)]), BOTH, "warn", "one-of", together=True),
     Row("slow, one node's way out", lambda: measured(3, slow=out_of(1, 3)), ("host1",), "warn", together=True),
@@ -74,3 +81,8 @@ def test_a_router_by_which_all_of_it_goes_is_told() -> None:
     one = root(*behind_a_router())
     assert "router 10.77.0.1, which may be what is slow" in one.summary
     assert [fix.option for fix in one.fixes] == [1, 2] and "10.77.0.1" in one.fixes[1].text
+
+
+def test_a_rank_that_failed_of_its_own_did_not_wait_for_the_link() -> None:
+    roots = judged(*starving("RuntimeError: out of memory")).roots
+    assert [(one.check, one.severity) for one in roots] == [("collective/failed", "fail"), (CHECK, "warn")]
