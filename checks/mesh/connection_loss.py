@@ -8,11 +8,14 @@ step, on connections that worked a moment before. The store's own connection may
 Why it happens
 --------------
 Something on the way ends connections that have carried a certain amount: a rule of a packet filter (nft's ct bytes,
-iptables' connbytes or quota), a firewall that inspects what it carries, a proxy or a NAT gateway.
+iptables' connbytes or quota), a firewall that inspects what it carries, a proxy or a NAT gateway. Or it forgets
+connections on which nothing was sent for a while (net.netfilter.nf_conntrack_tcp_timeout_established, in seconds), and
+drops what belongs to none that it knows.
 
 Fix
 ---
-Let the connections between the nodes through without such a limit, before the rule that has it.
+Let the connections between the nodes through without such a limit, before the rule that has it; or let them be idle for
+longer than any step of the job takes.
 
 When it is harmless
 -------------------
@@ -56,6 +59,9 @@ ADDRESS = re.compile(r"([0-9a-fA-F:.]{2,})(?:/(\d{1,3}))?")
 AMOUNT = re.compile(r"(?:\bct (?:bytes|packets) >=? |--connbytes )(\d{1,20})")
 MOST = 1 << 30
 """More bytes, or packets, than a check sends."""
+IDLE = "net.netfilter.nf_conntrack_tcp_timeout_established"
+IDLE_SECONDS = 60
+"""What is forgotten later is not forgotten while a check waits."""
 AT_WORK = ("gloo", "barrier", "collective")
 SILENT = re.compile(r"(?i)did not return|another rank failed|timed? ?out|reset by peer|closed by")
 SHOWN = 8
@@ -64,7 +70,9 @@ MAX_LINKS = 64
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from (used_up(cluster, node, its) for node, its in by_own_rule(cluster))
-    yield from (at_work(cluster, node, its, failed) for node, its, failed in among_ranks(cluster))
+    failed = silent_ranks(cluster)
+    yield from (at_work(cluster, node, its, failed) for node, its in among_ranks(cluster, failed))
+    yield from (forgotten(node, seconds, failed) for node, seconds in forgetful(cluster, failed))
     for common, edges, unsure in blamed_for_links(cluster, cut(cluster), all_pairs=True):
         ends = dict.fromkeys(node for edge in edges for node in (edge.source, edge.target))
         ruled = tuple(node for node in ends if rules(node))
@@ -108,18 +116,51 @@ def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]
             yield node, its
 
 
-def among_ranks(cluster: Cluster) -> Iterator[tuple[Node, list[str], list[FailedRank]]]:
-    """The nodes with a rule that drops by the amount what ranks of others send or are sent, where the links carried all
-    that was measured, and then ranks no longer heard of each other; each with its rules and these ranks."""
+def silent_ranks(cluster: Cluster) -> list[FailedRank]:
+    """The ranks that no longer heard of others, where the links carried all that was measured, and no more is said."""
     failed = [one for stage in AT_WORK for one in failed_ranks(cluster, stage)]
     silent = bool(failed) and all(SILENT.search(one.stage.error or "") for one in failed)
-    if not silent or not cluster.multi_host or cut(cluster) or any(node.mesh.bad for node in cluster.nodes):
-        return
-    for node in cluster.nodes:
+    links_good = not cut(cluster) and not any(node.mesh.bad for node in cluster.nodes)
+    return failed if silent and links_good and cluster.multi_host else []
+
+
+def among_ranks(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node, list[str]]]:
+    """The nodes with a rule that drops by the amount what ranks of others send or are sent; each with its rules."""
+    for node in cluster.nodes if failed else ():
         others = [peer for peer in cluster.peers(node) if peer.host != node.host]
         its = [rule for rule in rules(node) if any(means(rule, other) for other in others)]
         if its := [rule for rule in its if not any(int(amount) > MOST for amount in AMOUNT.findall(rule))]:
-            yield node, its, failed
+            yield node, its
+
+
+def forgetful(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[Node, int]]:
+    """The nodes whose packet filter forgot connections meanwhile, and shuts out what belongs to none; each with the
+    seconds after which it does."""
+    longest = max((one.stage.seconds or 0.0 for one in failed), default=0.0)
+    for node in cluster.nodes if failed else ():
+        seconds = node.system.sysctls.get(IDLE, "")
+        shuts = any(chain.policy != "accept" or chain.blocking_rules for chain in node.filter_chains)
+        if shuts and seconds.isdecimal() and int(seconds) < min(longest, IDLE_SECONDS):
+            yield node, int(seconds)
+
+
+def forgotten(node: Node, seconds: int, failed: list[FailedRank]) -> Finding:
+    """The finding about such a node."""
+    return Finding.about(
+        (node.name,),
+        f"{node.name} forgets connections on which nothing was sent for {seconds} s, its packet filter lets in what it "
+        "knows, and ranks no longer heard of each other.",
+        title="Connections between nodes are forgotten while nothing is sent",
+        ranks=(),
+        evidence=(f"{node.name}: {IDLE} is {seconds}", *rank_errors_said(failed)),
+        fixes=(
+            Fix.on(
+                node,
+                f"On {node.name}, let connections be idle for longer; 432000 s is Linux's own value.",
+                commands=(f"sysctl -w {IDLE}=432000",),
+            ),
+        ),
+    )
 
 
 def at_work(cluster: Cluster, node: Node, its: list[str], failed: list[FailedRank]) -> Finding:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import Pairs, cut
-from tests.facts_builder import blocking, failing, healthy, judged, with_meeting, with_mesh, with_network
+from tests.facts_builder import blocking, failing, healthy, judged, with_host, with_meeting, with_mesh, with_network
 
 CHECK = "mesh/connection-loss"
 RULE = "meta iifname eth0 ct bytes > 20000 reject with tcp reset"
@@ -57,6 +57,20 @@ def at_work(rule: str, error: str = "ended after 17.1 s: it did not return") -> 
     return with_network(a, firewall=blocking(rule, hook="output")), b
 
 
+def idle(seconds: str, waited: float = 22.2, policy: str = "drop") -> Facts:
+    """gloo waits for host1, which forgets connections after so many seconds; and its filter's policy."""
+    facts = [failing(one, "gloo", "ended after 22.2 s: it did not return") for one in healthy(2)]
+    facts = [
+        replace(
+            one,
+            ranks=tuple(replace(r, stages=(*r.stages[:-1], replace(r.stages[-1], seconds=waited))) for r in one.ranks),
+        )
+        for one in facts
+    ]
+    b = with_host(facts[1], sysctls={"net.netfilter.nf_conntrack_tcp_timeout_established": seconds})
+    return facts[0], with_network(b, firewall=blocking(policy=policy))
+
+
 def cut_by_its_rule(alone: bool = False) -> Facts:
     """Node 0 heard from host2 alone, whose store host1 had reached, and a rule of host1 drops by the amount."""
     a, b, c = healthy(3)
@@ -69,6 +83,7 @@ def cut_by_its_rule(alone: bool = False) -> Facts:
 LARGE = "meta oifname eth0 ct bytes > 100000 meta length > 600 drop"
 
 ROWS = [
+    Row("idle connections are forgotten", lambda: idle("1"), ("host1",), together=True),
     Row("cut from the store by its own rule", cut_by_its_rule, ("host1",)),
     Row("cut from the store by its own rule, alone", lambda: cut_by_its_rule(True), ("host1",), together=True),
     Row("silent in the collectives, by a rule", lambda: at_work(LARGE), ("host0",), together=True),
@@ -86,6 +101,9 @@ ROWS = [
 ]
 
 LOOK_ALIKES = [
+    LookAlike("forgotten after days", lambda: idle("432000"), "gloo/init-failed"),
+    LookAlike("forgotten later than it was waited for", lambda: idle("30"), "gloo/init-failed"),
+    LookAlike("forgotten, and a filter that shuts nothing", lambda: idle("1", policy="accept"), "gloo/init-failed"),
     LookAlike("more than was sent", lambda: at_work("ct bytes > 99000000000 drop"), "collective/failed"),
     LookAlike("for others", lambda: at_work("ip daddr 10.9.0.0/16 ct bytes > 100000 drop"), "collective/failed"),
     LookAlike("an error of a rank's own", lambda: at_work(LARGE, "RuntimeError: out of memory"), "collective/failed"),
