@@ -50,10 +50,12 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     at = f", {first.why}," if one and first.why else ""
     where = f" at {first.frame.file}:{first.frame.line}" if one and first.frame else ""
     what = first.kind if one else "in code of their own"
+    over = not job.waiting and all(n in job.gone for n in range(job.world or 0) if n not in job.numbers) and job.gone
+    others = "the others have ended" if over else f"the others wait for {'it' if one else 'them'}"
     yield live.rank_finding(
         held,
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
-        f"and {'does' if one else 'do'} not move; the others wait for {'it' if one else 'them'}.",
+        f"and {'does' if one else 'do'} not move; {others}.",
         evidence=(*live.where_ranks_are(held), *asleep(held), *below(held), *live.others_wait(job, held)),
         fixes=(Fix.on(nodes, remedy(first, held[0])),),
     )

@@ -34,6 +34,8 @@ NATIVE_SECONDS = 4.0
 """How long native frames are asked for in all: py-spy reads the symbols of torch's libraries for each process."""
 LOCALS_SECONDS = 4.0
 """How long one may take with the variables of its functions, which not every py-spy can read."""
+TRIES, BETWEEN = 3, 0.015
+"""How often, and seconds after each other, it is looked whether a process that runs stands still."""
 MOST_FRAMES = 60
 _C10D = "torch/distributed/distributed_c10d.py"
 _FILELOCK = "filelock/_api.py"
@@ -126,7 +128,12 @@ def odd_ones_first(found: dict[int, tuple[Stack, str]]) -> Sequence[int]:
 
 
 def _python(path: str, pid: int, given: bool) -> tuple[Stack, str]:
-    """Python's frames of a process; it is stopped only where it runs, or else they cannot be had."""
+    """Python's frames of a process; it is stopped only where it runs, or else they cannot be had. Who sleeps between
+    two tries runs for a moment in each."""
+    for _ in range(TRIES if given else 0):
+        if not _runs(pid):
+            break
+        time.sleep(BETWEEN)
     if not _runs(pid):
         stack, error = _dump(path, pid, LOCALS_SECONDS, "--nonblocking", "--locals", "--locals") if given else ({}, "")
         if not stack.get(pid):

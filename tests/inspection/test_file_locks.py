@@ -87,6 +87,29 @@ def test_a_lock_that_is_the_file_itself_has_an_age(tmp_path: Path) -> None:
     assert seen.main is not None and seen.main.lock is None
 
 
+TAKES = "import sys, filelock; print(1, flush=True); filelock.FileLock(sys.argv[1]).acquire()"
+
+
+@pytest.mark.skipif(bool(stacks.why_not()), reason="py-spy is not here, or may not trace")
+def test_filelock_is_seen_to_wait_for_its_file(tmp_path: Path) -> None:
+    pytest.importorskip("filelock")
+    path = tmp_path / "hub.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with subprocess.Popen([sys.executable, "-c", TAKES, path], stdout=subprocess.PIPE) as started:
+            try:
+                assert started.stdout is not None and started.stdout.readline()
+                locks: set[str] = set()
+                deadline = time.monotonic() + 20
+                while not locks and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                    frames, _ = stacks.read([started.pid], given=True)[started.pid]
+                    locks = {frame.given.lock for frame in frames.get(started.pid, ()) if frame.given}
+            finally:
+                started.kill()
+    assert locks == {str(path)}
+
+
 @pytest.mark.parametrize(
     ("shown", "given"),
     [

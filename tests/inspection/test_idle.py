@@ -18,6 +18,7 @@ from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, node, pr
 
 ELASTIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
 ON_ONE = {rank: ("host0", 4000 + rank) for rank in range(4)}
+TWO_CAME = store((0, 1), 2, members_at=ON_ONE)
 USER_CODE = "process/waiting-in-user-code"
 ORDERS: dict[str, Any] = {"call": "read", "reads": "pipe:[7]", "idle": 90.0}
 SERVES: dict[str, Any] = {"call": "epoll_wait", "reads": "connections to port 8000", "idle": 90.0}
@@ -194,3 +195,11 @@ def test_a_rank_that_is_gone_is_told_as_gone() -> None:
 def test_who_is_watched_by_a_tracer_moves_between_its_stops(moved: Moved, found: list[Any]) -> None:
     watched = process(1, CODE, state="t", call="", moved=moved)
     assert roots(judged(local(REDUCE, watched, REDUCE, REDUCE))) == found
+
+
+def test_who_is_left_alone_keeps_nobody_waiting() -> None:
+    """The others are through, and their agent waits for the last."""
+    left = process(1, CODE, call="read", reads="/data/x", idle=90.0, world_size=2)
+    report = judged(node(left, world_size=2, stores=(TWO_CAME,)))
+    (finding,) = report.findings
+    assert finding.check == USER_CODE and finding.summary.endswith("does not move; the others have ended.")
