@@ -75,14 +75,25 @@ def _of_nodes(cluster: Cluster) -> Iterator[DuplicateAddress]:
         for address in _shared(node):
             owners.setdefault(address, {}).setdefault(node.host, node)
     beside = {node: tuple(_beside_its_network(node)) for node in cluster.nodes}
+    reached: dict[str | None, list[Node]] = {}
+    for node in cluster.nodes:
+        reached.setdefault(node.reached_at, []).append(node)
+    in_networks = set(owners)
     for node in cluster.nodes:
         for address in beside[node]:
             # As a service's it is there on purpose; but not where another node itself is reached at it.
-            if any(peer.reached_at == address for host, peer in owners.get(address, {}).items() if host != node.host):
-                owners[address][node.host] = node
+            others = [peer for peer in reached.get(address, ()) if peer.host != node.host]
+            if address in in_networks:
+                others = [peer for peer in others if peer.host in owners[address]]
+            elif node.reached_at in (None, address) or address in node.master_addresses:
+                continue  # what MASTER_ADDR means on this node is another matter
+            for one in (*others, node) if others else ():
+                owners.setdefault(address, {})[one.host] = one
     for address, by_host in owners.items():
         nodes = tuple(by_host.values())
-        spare = tuple(node for node in nodes if node.reached_at != address or address in beside.get(node, ()))
+        spare = tuple(node for node in nodes if node.reached_at != address)
+        if address in in_networks:
+            spare = tuple(node for node in nodes if node in spare or address in beside[node])
         if len(nodes) > 1 and len(spare) < len(nodes):
             yield DuplicateAddress(address, nodes, spare)
 

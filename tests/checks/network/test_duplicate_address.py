@@ -98,6 +98,20 @@ def on_loopback(address: str = "10.77.0.10") -> Facts:
     return waited_in_vain(a), with_network(outside(b, "refused"), master_is_own=True, primary=itself)
 
 
+def by_identity(*more: str) -> Facts:
+    """Each host is reached at an address of its lo, as where routes are announced by the hosts; host2 has ``more``."""
+    facts = []
+    for number, one in enumerate(healthy(3)):
+        assert one.host is not None
+        own = (f"10.255.0.{number}", *(more if number == 2 else ()))
+        lo, eth0 = one.host.interfaces
+        lo = replace(lo, addresses=(*lo.addresses, *own), prefix_lengths=(*lo.prefix_lengths, *(32 for _ in own)))
+        at = AddressChoice(own[0], "lo", "hostname")
+        one = with_host(one, interfaces=(lo, eth0), gloo=at, own_name=Resolution(one.identity.hostname, own[:1]))
+        facts.append(with_network(one, primary=at))
+    return tuple(facts)
+
+
 def on_every_node() -> Facts:
     """Each node has a service's address on a bridge of kube-proxy's."""
     facts = []
@@ -154,6 +168,7 @@ ROWS = [
 ]
 
 ROWS += [
+    Row("another's identity on lo", lambda: by_identity("10.255.0.1"), ("host2",), together=True),
     # What host2 sends to it stays on host2, and others reach the one or the other.
     Row("another's address without a network", lambda: also("10.77.0.11", length=32), ("host2",), together=True),
     Row("on a macvlan", lambda: also("10.77.0.11", length=32, interface="mv0"), ("host2",), together=True),
@@ -182,6 +197,7 @@ LOOK_ALIKES = [
     ),
     LookAlike("a service's address", lambda: also("10.77.0.99", length=32, interface="eth0")),
     LookAlike("a service's address on every node", on_every_node),
+    LookAlike("identities on lo", by_identity),
     LookAlike("containers", containers, "network/wrong-interface"),
     LookAlike("its own card answered", lambda: stranger(Answered("10.77.0.10", MAC0, "eth0")), "network/port-refused"),
     LookAlike(
