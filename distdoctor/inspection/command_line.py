@@ -1,4 +1,5 @@
-"""What torchrun was told: its options from the command line of an agent, else its variables."""
+"""What torchrun was told: its options from the command line of an agent, else its variables; or what accelerate was
+told, which runs that agent in its own process."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from distdoctor.launch import accelerate_line
 from distdoctor.launch.address_syntax import split_endpoint
 from distdoctor.launch.nodes import number_of
+from distdoctor.launch.torchrun import OF_ACCELERATE
 from distdoctor.launch.torchrun_line import options
 from distdoctor.model.launch_settings import (
     MASTER_ADDR,
@@ -79,8 +82,14 @@ class AgentOptions:
 
 
 def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptions:
-    """The options, as torchrun reads them: its own words end where the script's begin."""
-    given = options(_own_words(command))
+    """The options, as torchrun reads them: its own words end where the script's begin. Of another program that runs the
+    agent, as one of a framework does, nothing is known."""
+    command = [*command]
+    given = _of_torchrun(command)
+    if given is None:
+        given, variables = _of_accelerate(command, variables), {}
+    if given is None:
+        return AgentOptions(nnodes="", nproc_per_node="", rdzv_backend="")
 
     def told(setting: Setting, default: str) -> str:
         return given.get(setting.flag) or variables.get(setting.pet) or default
@@ -99,11 +108,28 @@ def of_agent(command: Sequence[str], variables: Mapping[str, str]) -> AgentOptio
     )
 
 
-def _own_words(command: Sequence[str]) -> Sequence[str]:
-    """What stands behind the name of the program."""
+def _of_torchrun(command: Sequence[str]) -> dict[str, str] | None:
+    """What stands behind the name of the program; None where that is another."""
     for place, word in enumerate(command[:8]):
         if os.path.basename(word) == "torchrun" or word.endswith(("distributed/run.py", "distributed/launch.py")):
-            return command[place + 1 :]
-        if word == "-m" and command[place + 1 : place + 2]:
-            return command[place + 2 :]
-    return ()
+            return options(command[place + 1 :])
+        if word == "-m" and command[place + 1 : place + 2] in (["torch.distributed.run"], ["torch.distributed.launch"]):
+            return options(command[place + 2 :])
+    return None
+
+
+def _of_accelerate(command: Sequence[str], variables: Mapping[str, str]) -> dict[str, str] | None:
+    """The same of accelerate; None where it is none, or its words make no sense."""
+    for place, word in enumerate(command[:8]):
+        if os.path.basename(word) in OF_ACCELERATE:
+            own = command[place + 1 :]
+            try:
+                return options(accelerate_line.flags(own[own[:1] == ["launch"] :], {**_places(), **variables}))
+            except ValueError:
+                return None
+    return None
+
+
+def _places() -> dict[str, str]:
+    """What says where accelerate's own file is: a process tells it only to its own user, whose it is here, too."""
+    return {name: os.environ[name] for name in ("HOME", "HF_HOME", "XDG_CACHE_HOME") if name in os.environ}

@@ -202,10 +202,21 @@ def test_stacks_of_a_process_that_is_gone_are_an_error_in_words() -> None:
         ("torchrun t.py", {"PET_NNODES": "3", "PET_MASTER_ADDR": "m"}, ("m", 29500), (3, 3), "none"),
         ("torchrun --rdzv-backend c10d --rdzv-endpoint h t.py", {}, ("h", 29400), (1, 1), "none"),
         ("torchrun --rdzv-b c10d --rdzv-end h:7 --rdzv-i r --nno 2 t.py", {}, ("h", 7), (2, 2), "r"),  # cut short
+        # It was told as an agent that looks for its store at 127.0.0.1:29500.
+        ("python /x/bin/accelerate launch --num_machines 2 --num_processes 4 --main_process_ip h --main_process_port 7 "
+         "--machine_rank 1 t.py", {"HF_HOME": "/none"}, ("h", 7), (2, 2), "none"),
+        ("python -m accelerate.commands.launch --num_machines 2 --num_processes 4 --main_process_ip h --rdzv_backend "
+         "c10d t.py", {"HF_HOME": "/none"}, ("h", 29500), (2, 2), "none"),
+        ("python /x/bin/fabric run --num-nodes 2 --main-address h t.py", {}, None, None, "none"),
+        ("python start.py", {"PET_NNODES": "2"}, None, None, "none"),
     ],
-)
+)  # fmt: skip
 def test_what_torchrun_was_told(
-    command: str, variables: dict[str, str], endpoint: tuple[str, int], nodes: tuple[int, int], run_id: str
+    command: str,
+    variables: dict[str, str],
+    endpoint: tuple[str, int] | None,
+    nodes: tuple[int, int] | None,
+    run_id: str,
 ) -> None:
     told = of_agent(command.split(), variables)
     assert (told.endpoint, told.nodes, told.rdzv_id) == (endpoint, nodes, run_id)
