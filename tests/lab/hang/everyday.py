@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from filelock import FileLock
 from torch.utils.data import DataLoader, Dataset
 
 from tests.lab.hang.holds import save_checkpoint
@@ -108,6 +109,14 @@ def lock_twice(mine: bool) -> None:
             pass
 
 
+def lock_over_barrier(mine: bool) -> None:
+    """These ranks are the first to take the lock of a cache, and wait for the others inside of it."""
+    if not mine:
+        time.sleep(2.0)
+    with FileLock("/run/tmp/cache.lock"):
+        dist.barrier()
+
+
 def import_waits(mine: bool) -> None:
     """These ranks import a module that waits for a thread, which imports the same module."""
     if mine:
@@ -170,6 +179,7 @@ EVERYDAY: dict[str, Callable[[bool], None]] = {
     "own-store": own_store,
     "sleepy-worker": sleepy_worker,
     "lock-twice": lock_twice,
+    "lock-over-barrier": lock_over_barrier,
     "import": import_waits,
     "output-held": output_held_open,
     "producer-gone": producer_gone,

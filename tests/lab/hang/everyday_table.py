@@ -8,7 +8,7 @@ from __future__ import annotations
 from tests.lab.hang.acts import late
 from tests.lab.hang.reported_further import held, one_host, slow
 from tests.lab.hang.row import Job, Look, Row
-from tests.lab.hang.table_words import MISSING
+from tests.lab.hang.table_words import MISSING, USER_CODE
 
 
 def moves(what: str, step: str, seconds: float) -> Job:
@@ -48,6 +48,21 @@ EVERYDAY = (
     held("a breakpoint of one rank", "dist-breakpoint@1", 1),
     held("a worker of the data loader sleeps", "sleepy-worker@1", 1),
     held("a lock that is taken twice", "lock-twice@1", 1),
+    Job(
+        "a barrier inside of a lock",
+        (
+            "init",
+            Row(
+                "everyday: rank 0 has a lock and waits in a barrier",
+                "lock-over-barrier@0",
+                (Look(0, USER_CODE, (0, 1, 2), ("host0",)),),
+                before=late(10.0),
+                last=True,
+            ),
+        ),
+        hosts=1,
+        nproc=3,
+    ),
     held("an import that waits for itself", "import@1", 1),
     held("a script has ended, and its output is open", "output-held@1", 1),
     held("the process that fills a queue has ended", "producer-gone@1", 1),
