@@ -179,8 +179,9 @@ def others_accused(cluster: Cluster, blamed: set[str]) -> bool:
     """Whether smaller groups that NCCL was tried in accuse a GPU, a node by itself, or none of these nodes: then it is
     not that two nodes are set unlike."""
     found = groups.group_search(cluster)
-    of_gpus = [*groups.device_searches(cluster), *filter(None, [groups.cross_search(cluster)])]
-    if any(one.ranks for one in of_gpus) or (found and found.nodes.alone):
+    across = groups.cross_search(cluster)
+    of_gpus = [one.ranks for one in groups.device_searches(cluster)] + ([across.ranks] if across else [])
+    if any(of_gpus) or (found and found.nodes.alone):
         return True
     accused = [*found.nodes.bad, *(node for pair in found.nodes.links for node in pair)] if found else []
     return bool(accused) and not blamed & {node.name for node in accused}

@@ -140,6 +140,11 @@ LOG = (
         shows="symptom",
         why="the NVSwitch goes on after it",
     ),
+    Line(  # of ROCm's runtime, which ends the process then
+        "HW Exception by GPU node",
+        shows="symptom",
+        why="a kernel that never ends, or does what it may not, shows the same; the kernel's log has amdgpu's word",
+    ),
     Line(
         ("GPU reset begin", " timeout, signaled seq="),
         r"amdgpu.{0,60}(?:GPU reset begin|\bring \S{1,40} timeout)",

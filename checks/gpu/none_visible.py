@@ -88,6 +88,11 @@ LOG = (
         told="This user cannot use AMD's GPUs",
         fix=FIX_ROCM,
     ),
+    Line(  # rocminfo's
+        "ROCk module is NOT loaded",
+        told="The kernel's driver of AMD's GPUs is not loaded",
+        fix="Load it on the host (modprobe amdgpu; dmesg says why where it cannot be); no container can.",
+    ),
     Line(
         "Module nvidia not found in directory",  # modprobe's
         told="There is no module of NVIDIA's driver for the kernel that runs",

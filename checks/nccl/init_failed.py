@@ -99,8 +99,8 @@ LOG = (
         why="the text does not say why",
     ),
     Line(
-        "NCCL WARN",
-        r"NCCL WARN.{0,20}(?:[Cc]uda|HIP) failure",
+        ("NCCL WARN", "[FATAL ERROR]: HIP failure"),
+        r"NCCL WARN.{0,20}(?:[Cc]uda|HIP) failure|\[FATAL ERROR\]: HIP failure",
         shows="symptom",
         why="NCCL only reports what CUDA told it: what the GPU was made to do before it, and its driver, say why",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("gpu/none-visible", "ROCk module is NOT loaded, possibly no GPU devices"),
     ("gpu/fewer-than-ranks", "AssertionError: Invalid device id"),
     (
         "gpu/out-of-memory",
@@ -112,6 +113,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("gpu/hardware", "HW Exception by GPU node-2 (Agent handle: 0x55d0c3a0) reason :GPU Hang"),
     ("gpu/hardware", "n1:79:79 [2] misc/nvmlwrap.cc:180 NCCL WARN nvmlDeviceGetHandleByIndex(3) failed: Unknown Error"),
     (
         "gpu/none-visible",

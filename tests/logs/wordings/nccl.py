@@ -92,6 +92,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("nccl/init-failed", "[FATAL ERROR]: HIP failure: 'invalid device pointer'"),
     (
         "nccl/cumem-host",
         "node1:1234:1250 [0] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment "
