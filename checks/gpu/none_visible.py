@@ -75,6 +75,7 @@ LOG = (
             "no NVIDIA driver on your system",
             "couldn't communicate with the NVIDIA driver",
             "Torch not compiled with CUDA enabled",
+            "ROCk module is NOT loaded",  # rocminfo's
         ),
     ),
     Line(  # of what is linked with the driver's library and does not begin without
@@ -87,11 +88,6 @@ LOG = (
         "Unable to open /dev/kfd",  # rocminfo's
         told="This user cannot use AMD's GPUs",
         fix=FIX_ROCM,
-    ),
-    Line(  # rocminfo's
-        "ROCk module is NOT loaded",
-        told="The kernel's driver of AMD's GPUs is not loaded",
-        fix="Load it on the host (modprobe amdgpu; dmesg says why where it cannot be); no container can.",
     ),
     Line(
         "Module nvidia not found in directory",  # modprobe's
@@ -279,14 +275,13 @@ def rung(node: Node) -> tuple[str, Fix]:
     if driver.devices and all(device.mig for device in driver.devices):
         return "its GPUs are cut up (MIG is on), and no part is given to the job", Fix.on(
             node,
-            "Make MIG's instances (nvidia-smi mig -cgi ... -C) and give one to each job; or, where the job takes whole "
-            "GPUs and nobody uses parts, turn MIG off (nvidia-smi -mig 0). What there is:",
+            "Make MIG's instances (nvidia-smi mig -cgi ... -C) and give one to each job; or, for whole GPUs and where "
+            "nobody uses parts, turn MIG off (nvidia-smi -mig 0). What there is:",
             commands=("nvidia-smi -L",),
         )
     if any(re.search(MPS, text) for text in said):
         return TOLD_MPS, Fix.on(node, FIX_MPS)
-    reason = said[0] if said else "torch does not say why"
-    return reason, Fix.on(
+    return said[0] if said else "torch does not say why", Fix.on(
         node,
         "In the job's own environment, find the first of these that fails.",
         commands=("nvidia-smi", "python -c 'import torch; torch.cuda.init()'"),
