@@ -10,7 +10,8 @@ Why it happens
 --------------
 TRITON_CACHE_DIR, HF_HOME and the like name a folder of another user, or one that is not there and that this user may
 not make; a container runs as another user than the one its image was made for; a file server does not take root for
-root (root_squash); or ~/.cache is a link to a scratch disk whose folder was cleared away. Or the folder lies on a mount
+root (root_squash); somebody else compiled first by this user's name, as root by `sudo -E` (/tmp/torchinductor_NAME);
+or ~/.cache is a link to a scratch disk whose folder was cleared away. Or the folder lies on a mount
 whose server is gone (`Transport endpoint is not connected`, `Stale file handle`).
 
 Fix
@@ -80,7 +81,7 @@ def closed(node: Node) -> tuple[Folder, ...]:
 
 
 def name(folder: Folder) -> str:
-    return folder.path if folder.use.startswith("HOME/") or folder.use in TEMPORARY[1:] else folder.use
+    return folder.path if "/" in folder.use or folder.use in TEMPORARY[1:] else folder.use
 
 
 def said(folder: Folder) -> str:
@@ -101,6 +102,9 @@ def fix(node: Node, folder: Folder) -> Fix:
     if folder.error in BROKEN:
         again = (f"umount -l {quote(folder.nearest or folder.path)}",) if folder.error in ("ENOTCONN", "ESTALE") else ()
         return Fix.on(node, "Mount it again, or name another folder.", commands=again)
+    if folder.use.startswith("TMPDIR/"):
+        text = "Have torch.compile keep its code elsewhere; or remove that folder, as its owner or root."
+        return Fix.on(node, text, env={"TORCHINDUCTOR_CACHE_DIR": f"{folder.path}_own"})
     if folder.use.startswith("HOME"):
         temporary = node.system.temporary.path if node.system.temporary else None
         text = "Let this user write there, or have caches elsewhere."

@@ -148,8 +148,6 @@ def _network(plan: Plan, env: Mapping[str, str]) -> Iterator[Touch]:
     place = endpoint(address, port) if port else f"{address}, a free port"
     yield Touch("listens", place, "the store of the check, where this is node 0; else nothing is opened there")
     yield Touch("connects", place, "the same, where this is another node")
-    yield Touch("listens", "a free port of an address of this host", "for a moment, to see whether it reaches itself")
-    yield Touch("connects", "a free port of an address of this host", "for a moment, to see whether it reaches itself")
     if plan.one_node:
         return
     for other in elsewhere.candidates(port, dict(env)):
@@ -164,6 +162,8 @@ def _together(options: Options) -> Iterator[Touch]:
     if not options.plan.one_node and _wants(options, MESH.name):
         yield Touch("listens", "a free port on all addresses", "for the other nodes, who must show the run's token")
         yield Touch("connects", "such a port of each other node", "at the addresses that gloo, NCCL and routes give")
+        yield Touch("listens", "a free port of this host's own", "for a moment, to see whether it reaches itself")
+        yield Touch("connects", "a free port of this host's own", "for a moment, to see whether it reaches itself")
     for stage in (GLOO, NCCL):
         if _wants(options, stage.name) and (stage == GLOO or stage.backend in options.plan.backends(gpus=True)):
             yield Touch("listens", "a free port for each rank", f"{stage.backend}, as in the job")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
+import re
 from collections.abc import Iterator, Mapping
 
 from distdoctor.model.facts import Folder
@@ -31,6 +33,8 @@ LOCKED = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TOR
 """Folders in which Hugging Face's libraries and torch.compile lock files (by the package filelock, with flock(2))."""
 DOWNLOADS = ".cache/huggingface"
 """What Hugging Face's libraries use in HOME where no variable names another: there where they have been used."""
+NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Where getpass.getuser() looks, in its order."""
 TEMPORARY = "/tmp"
 """What TMPDIR is where it is not set; also the use told of it then."""
 SECONDS = 1.0
@@ -59,6 +63,10 @@ def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         # An ordinary one is as HOME is.
         if os.path.isabs(home) and not env.get(instead) and (os.path.islink(path) or _closed(path)):
             yield f"HOME/{name}", path
+    name = f"torchinductor_{_user(env)}"
+    compiled = os.path.join(env.get("TMPDIR") or TEMPORARY, name)
+    if not env.get("TORCHINDUCTOR_CACHE_DIR") and _closed(compiled):
+        yield f"TMPDIR/{name}", compiled
     if not env.get("TMPDIR"):
         yield TEMPORARY, TEMPORARY
     try:
@@ -72,6 +80,17 @@ def _by_variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         path = env.get(use, "")
         if os.path.isabs(path):
             yield use, path
+
+
+def _user(env: Mapping[str, str]) -> str:
+    """Whom torch.compile takes this user for (torch/_inductor/runtime/cache_dir_utils.py, ``default_cache_dir``), by
+    whose name its cache among the temporary files is called."""
+    named = next((env[name] for name in NAMES if env.get(name)), "")
+    try:
+        found = named or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        found = f"uid_{os.getuid()}"
+    return re.sub(r'[\\/:*?"<>|]', "_", found)
 
 
 def _locks(use: str, path: str, env: Mapping[str, str]) -> bool:

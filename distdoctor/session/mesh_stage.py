@@ -9,7 +9,7 @@ from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
 from distdoctor.model.addresses import is_loopback, parse_address
-from distdoctor.probes import names
+from distdoctor.probes import names, own_port
 from distdoctor.probes.connect import connect
 from distdoctor.probes.neighbour_room import filled_since, refused
 from distdoctor.probes.neighbours import answered, unanswered
@@ -53,19 +53,26 @@ class MeshStage:
         if self._listener is None:
             return "skipped", ANOTHER_PROCESS
         room = refused()
-        called = asyncio.ensure_future(self._call(command))
+        called, own = asyncio.ensure_future(self._call(command)), asyncio.ensure_future(self._call_itself())
         facts = await Measurement(self._token, self._number, command.targets, command.lead).run()
         await called
+        shut = await own
         self._recorder.update(mesh=facts)
         if facts.bad:
             self._recorder.update_network(
                 hardware_addresses=answered(), unanswered=unanswered(), neighbour_table=filled_since(room)
             )
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
-        seen, several = self._recorder.facts.network, (self._recorder.options.plan.nproc_per_node or 1) > 1
-        if several and seen is not None and seen.own_port is not None and seen.own_port.outcome in SHUT:
-            return "failed", "this host does not reach its own ports"
-        return "ok", count(facts.good, "link")
+        return ("failed", "this host does not reach its own ports") if shut else ("ok", count(facts.good, "link"))
+
+    async def _call_itself(self) -> bool:
+        """Whether this host keeps its ranks, where it has several, from ports of its own."""
+        if (self._recorder.options.plan.nproc_per_node or 1) == 1:
+            return False
+        gloo = self._recorder.facts.host.gloo if self._recorder.facts.host is not None else None
+        contact = await own_port.reached(gloo.address if gloo is not None else None)
+        self._recorder.update_network(own_port=contact)
+        return contact is not None and contact.outcome in SHUT
 
     async def _call(self, command: Command) -> None:
         """Look for the host of the ranks' store as they will: by its name, and any port of it."""

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 from distdoctor.model.plan import Plan
-from distdoctor.probes import firewall, leftovers, own_port, policy, routes
+from distdoctor.probes import firewall, leftovers, policy, routes
 from distdoctor.probes.connect import connect
 from distdoctor.probes.threads import in_time
 from distdoctor.session.local_stages import Ended
@@ -95,13 +95,10 @@ class NetworkStage:
         picked = host.limits.port_range if host is not None and host.limits is not None else None
         cards = [one.name for one in host.interfaces if one.up and not one.loopback and one.addresses] if host else []
         only = cards[0] if len(cards) == 1 else None
-        address = host.gloo.address if host is not None and host.gloo is not None else None
-        own, rules, left = await asyncio.gather(
-            own_port.reached(address),
+        rules, left = await asyncio.gather(
             in_time(lambda: firewall.firewall(port, picked, only), LOOK_SECONDS),
             in_time(lambda: leftovers.probe(port), LOOK_SECONDS),
         )
-        recorder.update_network(own_port=own, firewall=rules)
-        recorder.update_network(routes=routes.table(), policy=policy.rules(), strict=routes.strict())
+        recorder.update_network(firewall=rules, routes=routes.table(), policy=policy.rules(), strict=routes.strict())
         if recorder.facts.host is not None and left is not None:
             recorder.update(host=replace(recorder.facts.host, leftovers=left))

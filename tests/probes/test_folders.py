@@ -159,3 +159,13 @@ def test_locks_are_tried_where_something_locks_files(tmp_path: Path, monkeypatch
         assert errors == {"HF_DATASETS_CACHE": "timeout", "HF_HUB_CACHE": "ENOLCK"}
     finally:
         ASKER.stop()
+
+
+def test_what_torch_compile_keeps_is_told_where_it_is_another_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = {"/scratch/torchinductor_ann_b", "/tmp/torchinductor_ann"}
+    monkeypatch.setattr(folders, "_closed", lambda path: path in closed)
+    assert ("TMPDIR/torchinductor_ann", "/tmp/torchinductor_ann") in folders.named({"USER": "ann"})
+    odd = {"LOGNAME": "ann:b", "USER": "ann", "TMPDIR": "/scratch"}
+    assert ("TMPDIR/torchinductor_ann_b", "/scratch/torchinductor_ann_b") in folders.named(odd)
+    for env in ({"USER": "bob"}, {"USER": "ann", "TORCHINDUCTOR_CACHE_DIR": "/x"}):
+        assert not any(use.startswith("TMPDIR/") for use, _ in folders.named(env))

@@ -22,8 +22,12 @@ def folders(*on_node_1: Folder, home_of_entry: str = "") -> Facts:
     return with_host(zero, folders=()), with_host(one, folders=on_node_1, account=account)
 
 
+COMPILED = Folder("TMPDIR/torchinductor_ann", "/tmp/torchinductor_ann", "EACCES", 1 << 33, 9, "ext4")
+
+
 ROWS = [
     Row("a cache of another user", lambda: folders(OTHERS), ("host1",), "warn", together=True),
+    Row("what torch.compile keeps, of another user", lambda: folders(COMPILED), ("host1",), "warn", together=True),
     Row("a folder that cannot be made", lambda: folders(UNMADE), ("host1",), "warn", together=True),
     Row("a file in its path", lambda: folders(A_FILE), ("host1",), "warn", together=True),
     Row("a link to a scratch disk", lambda: folders(CLEARED), ("host1",), "warn", together=True),
@@ -48,6 +52,11 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("a cache of another user", lambda: folders(OTHERS), {"host1": {"env": {"TRITON_CACHE_DIR": None}}}),
+    Cure(
+        "compiled code",
+        lambda: folders(COMPILED),
+        {"host1": {"env": {"TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor_ann_own"}}},
+    ),
     Cure("a link", lambda: folders(CLEARED), {"host1": {"commands": ("mkdir -p /scratch/ann",)}}),
 ]
 
