@@ -10,11 +10,20 @@ from __future__ import annotations
 import ipaddress
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import Firewall, FirewallChain, Passage
+
+MOST_RULES = 300
+"""Rules of a chain that are kept."""
+WAYS: tuple[Direction, ...] = ("dport", "sport")
+_PORTS = {way: re.compile(rf"\b{way}s?\s+(!=\s*)?(\{{[^}}]*\}}|[\d:,-]+)") for way in WAYS}
+_ONE_OF_OTHER = {"dport": re.compile(r"\bsports?\s+\d"), "sport": re.compile(r"\bdports?\s+\d")}
+_RANGE = re.compile(r"(\d+)(?:\s*[-:]\s*(\d+))?")
 
 
 def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -> bool:
@@ -25,6 +34,19 @@ def concerns(chain: FirewallChain, port: int | None, way: Direction = "dport") -
     if chain.policy != "accept":
         return True
     return any(_rule_concerns(rule, port, way) for rule in chain.blocking_rules)
+
+
+def with_few_rules(chain: FirewallChain, ports: Collection[int]) -> FirewallChain:
+    """The chain without the rules that concern none of these ports, and the first MOST_RULES of each kind, where it has
+    more: a node of Kubernetes has some for every port of every service."""
+
+    def kept(rules: tuple[str, ...]) -> tuple[str, ...]:
+        if len(rules) <= MOST_RULES:
+            return rules
+        concern = (rule for rule in rules if any(_rule_concerns(rule, port, way) for port in ports for way in WAYS))
+        return tuple(islice(concern, MOST_RULES))
+
+    return replace(chain, blocking_rules=kept(chain.blocking_rules), limited=kept(chain.limited))
 
 
 def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: Direction = "dport") -> bool | None:
@@ -133,12 +155,10 @@ def _rule_concerns(rule: str, port: int | None, way: Direction) -> bool:
 
 
 def _port_matches(rule: str, port: int, way: Direction) -> bool:
-    other = "sport" if way == "dport" else "dport"
-    match = re.search(rf"\b{way}s?\s+(!=\s*)?(\{{[^}}]*\}}|[\d:,-]+)", rule)
+    match = _PORTS[way].search(rule)
     if match is None:
         # A rule for one port number of the other side's range does not meet this packet, whose port there is random.
-        return re.search(rf"\b{other}s?\s+\d", rule) is None
+        return _ONE_OF_OTHER[way].search(rule) is None
     if match[1] or "! --" in rule:
         return True
-    ranges = re.findall(r"(\d+)(?:\s*[-:]\s*(\d+))?", match[2])
-    return any(int(low) <= port <= int(high or low) for low, high in ranges)
+    return any(int(low) <= port <= int(high or low) for low, high in _RANGE.findall(match[2]))

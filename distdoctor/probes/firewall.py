@@ -22,6 +22,7 @@ from distdoctor.knowledge.nft_marks import nft_marks
 from distdoctor.knowledge.nftables import parse_nft_json
 from distdoctor.knowledge.open_ports import open_ranges
 from distdoctor.knowledge.open_sources import open_sources
+from distdoctor.knowledge.packet_filter import with_few_rules
 from distdoctor.model.facts import Firewall, FirewallChain, PacketMark, Passage, ShutPort
 
 READ_SECONDS = 3.0
@@ -90,6 +91,8 @@ def firewall(port: int, picked: tuple[int, int] | None = None, interface: str | 
                 marks += _marks(partial(iptables_marks, saved, tool, interface=interface), port, picked, saved)
             except ValueError:
                 pass
+    ports = {port, *picked, sum(picked) // 2} if picked is not None else {port}
+    chains = [with_few_rules(chain, ports) for chain in chains]
     if not read:
         return Firewall(False, "neither nft nor iptables can be run here")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from distdoctor.knowledge.iptables import parse_iptables
 from distdoctor.knowledge.nftables import parse_nft_json
-from distdoctor.knowledge.packet_filter import blocks, concerns, open_commands, opening_port
+from distdoctor.knowledge.packet_filter import MOST_RULES, blocks, concerns, open_commands, opening_port, with_few_rules
 from distdoctor.knowledge.ruleset import BadRuleset
 from distdoctor.model.facts import Firewall, FirewallChain
 from tests.helpers.namespaces import ENV, entry
@@ -400,4 +401,18 @@ COMMIT
         "-p tcp -m tcp --syn -m limit --limit 3/min --limit-burst 3 -j ACCEPT",
         "-p tcp -m connlimit ! --connlimit-above 5 -j ACCEPT",
         "-p tcp --syn -j FLOOD > -m hashlimit --hashlimit-upto 9/sec --hashlimit-name f -j RETURN",
+    )
+
+
+def test_of_very_many_rules_those_for_the_ports_of_a_run_are_kept() -> None:
+    """A node of Kubernetes with 1,000 services told 0.7 MB of rules that concern none of its connections."""
+    services = tuple(f"-p tcp --dport {8000 + n} -j KUBE-SVC > -p tcp -j DNAT" for n in range(1000))
+    ours = ("-p tcp --dport 29000:30000 -j DROP", "-p tcp --sport 40000 -j DROP", "-s 10.0.0.1 -j DROP")
+    chain = FirewallChain("iptables", "ip", "nat", "PREROUTING", "input", "accept", (*services, *ours), services)
+    told = with_few_rules(chain, {29500, 40000})
+    assert (told.blocking_rules, told.limited) == (ours, ())
+    every = replace(chain, blocking_rules=("-j DROP",) * 1000)
+    assert len(with_few_rules(every, {29500}).blocking_rules) == MOST_RULES
+    assert (
+        with_few_rules(replace(chain, blocking_rules=services[:9], limited=()), {29500}).blocking_rules == services[:9]
     )
