@@ -8,7 +8,8 @@ Why it happens
 --------------
 Its clock is held down (heat, power, a limit that was set, a fault), or somebody else computes on it. The check
 multiplies the same matrices on each GPU that the ranks take, several times, and compares the best time of each with the
-median of its model in the job. No table says how fast a GPU ought to be.
+median of its model in the job, of two alone with the better one, where both are on one node. No table says how fast a
+GPU ought to be.
 
 Fix
 ---
@@ -48,9 +49,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     ]
     found: dict[Node, list[tuple[gpus.Gpu, float, float, int]]] = {}
     for node, gpu, speed in timed:
-        alike = [its for _, one, its in timed if one.name == gpu.name]
-        usual = median_low(alike)
-        if len(alike) >= LEAST and speed < SLOW * usual:
+        alike = [(of, its) for of, one, its in timed if one.name == gpu.name]
+        together_here = all(of is node for of, _ in alike)
+        usual = median_low(its for _, its in alike) if len(alike) >= LEAST else max(its for _, its in alike)
+        if (len(alike) >= LEAST or together_here) and speed < SLOW * usual:
             found.setdefault(node, []).append((gpu, speed, usual, len(alike)))
     for node, slow in found.items():
         shares = sorted(round(100 * speed / usual) for _, speed, usual, _ in slow)
@@ -73,10 +75,8 @@ def said(node: Node, gpu: gpus.Gpu) -> str:
 def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: float, count: int) -> str:
     device = gpus.device_of(node, gpu)
     why = f"; clocks lowered: {', '.join(device.slowed)}" if device and device.slowed else ""
-    return (
-        f"{node.name}: device {gpu.index}, {gpu.name}: {speed:.0f} products per second; the median of {count} of its "
-        f"model: {usual:.0f}{why}"
-    )
+    compared = f"the median of {count} of its model" if count >= LEAST else "the other of its model"
+    return f"{node.name}: device {gpu.index}, {gpu.name}: {speed:.0f} products per second; {compared}: {usual:.0f}{why}"
 
 
 def used_by_others(node: Node, gpu: gpus.Gpu) -> bool:
