@@ -7,7 +7,8 @@ The port in gloo's text has its bytes swapped.
 
 Why it happens
 --------------
-None of the known causes is in the facts. The addresses that the ranks advertised are shown with their errors.
+None of the known causes is in the facts. The addresses that the ranks advertised are shown with their errors. Where all
+of them were reached before, something between the nodes may forget connections that are idle, or limit their number.
 
 Fix
 ---
@@ -22,10 +23,11 @@ See also
 gloo/loopback-address, gloo/interface-unreachable, mesh/peer-ports-blocked
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Line, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, Line, failed_ranks, failed_stage_finding
 
 SEVERITY = "fail"
 LOG = (
@@ -45,9 +47,21 @@ LOG = (
 PREVENTS = "gloo group formed"
 SYMPTOM_OF = "gloo group formed"
 FIX = "Compare the addresses that the ranks advertise: each must be reached from all other nodes."
+FORGETS = (
+    "The links between the nodes carried all that was measured: look for what is between them and forgets connections "
+    "on which nothing was sent for a while (the idle time-out of a firewall or of NAT), or lets in only so many."
+)
+WAITED = re.compile(r"(?i)did not return|another rank failed|wait timeout")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    for finding in failed_stage_finding(cluster, "gloo", "The gloo process group cannot be made", FIX):
+    for finding in failed_stage_finding(cluster, "gloo", "The gloo process group cannot be made", advice(cluster)):
         advertised = tuple(f"{node.name} advertises {node.gloo_address}" for node in cluster.nodes if node.gloo_address)
         yield replace(finding, evidence=(*finding.evidence, *advertised))
+
+
+def advice(cluster: Cluster) -> str:
+    """What to look at: the way, where ranks of several hosts waited, and every address was reached before."""
+    reached = all(node.mesh.good and not node.mesh.bad for node in cluster.nodes)
+    waited = all(WAITED.search(one.stage.error or "") for one in failed_ranks(cluster, "gloo"))
+    return FORGETS if cluster.multi_host and reached and waited else FIX

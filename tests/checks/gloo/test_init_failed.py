@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.checks.row import LookAlike, Row, found, left_alone
-from tests.facts_builder import failing, healthy
+from tests.clusters.links import cut
+from tests.facts_builder import failing, healthy, judged
 
 CHECK = "gloo/init-failed"
 
@@ -20,3 +21,12 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_where_every_address_was_reached_the_way_is_looked_at() -> None:
+    waited = "ended after 22.2 s: it did not return"
+    for error, words in ((waited, "carried all that was measured"), ("some error", "Compare the addresses")):
+        (root,) = judged(*(failing(one, "gloo", error) for one in healthy(2))).roots
+        assert root.check == CHECK and any(words in fix.text for fix in root.fixes), root.fixes
+    a, b = cut([(1, 0)], 2)
+    assert not any("carried all" in fix.text for one in judged(a, b).findings for fix in one.fixes)
