@@ -24,9 +24,10 @@ See also
 gpu/fewer-than-ranks, gpu/mask-mismatch
 """
 
+import re
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, RankFacts, gpus, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, RankFacts, failed_ranks, gpus, names_of
 
 SEVERITY = "fail"
 MATTERS = "a script that takes cuda:LOCAL_RANK ends there with `invalid device ordinal`; one that takes device 0 runs"
@@ -35,12 +36,9 @@ NEXT = (
     "what each task sees",
     "srun nvidia-smi -L",
 )
-LOG = (
-    Line(
-        "transport/p2p",
-        r"transport/p2p\.cc.{0,60}(?:invalid device ordinal|failure 101)",
-    ),
-)
+P2P = r"transport/p2p\.cc.{0,60}(?:invalid device ordinal|failure 101)"
+LOG = (Line("transport/p2p", P2P),)
+SHOWN = 2
 FIX_LAUNCH = (
     "Let each task see all GPUs of its node: srun with --gpus-per-node and --gpu-bind=none in place of "
     "--gpus-per-task, and no CUDA_VISIBLE_DEVICES of its own."
@@ -55,15 +53,26 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     beyond = {n: found for n in cluster.nodes if gpus.wants_gpus(n) and (found := without_theirs(n))}
     if not beyond:
         return
+    warned = refused(cluster)
     first = min((rank for ranks in beyond.values() for rank in ranks), key=lambda rank: rank.local_rank).local_rank
     yield Finding.about(
         beyond,
         f"The ranks of {names_of(beyond)} see a GPU of their own each, from 0: local rank {first} has no cuda:{first}.",
         ranks=[rank.rank for ranks in beyond.values() for rank in ranks if rank.rank is not None],
-        evidence=[said(node, rank) for node, ranks in beyond.items() for rank in ranks],
+        evidence=[
+            *warned[:SHOWN],
+            *(said(node, rank) for node, ranks in beyond.items() for rank in ranks),
+        ],
         fixes=[Fix.on(beyond, FIX_LAUNCH), Fix.on(beyond, FIX_SCRIPT, option=2)],
-        severity="warn",
+        severity="fail" if warned else "warn",
     )
+
+
+def refused(cluster: Cluster) -> list[str]:
+    """What NCCL said of ranks whose group failed as it reached for a GPU that this process does not see."""
+    failed = [one for one in failed_ranks(cluster, "nccl") if one.rank.nccl is not None]
+    told = [(one, text) for one in failed if one.rank.nccl for text in one.rank.nccl.warnings if re.search(P2P, text)]
+    return [f"{one.node.name}: rank {one.rank.rank}: {text}" for one, text in told]
 
 
 def without_theirs(node: Node) -> list[RankFacts]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import GpuFacts, NodeFacts
+from distdoctor.model.facts import GpuFacts, NcclLog, NodeFacts
 from tests.checks.row import BOTH, LookAlike, Row, found, left_alone, root
 from tests.clusters.gpu_nodes import visible
 from tests.clusters.odd import gpu_masks, once_per_rank
-from tests.facts_builder import with_identity, with_plan
+from tests.facts_builder import failing, with_identity, with_plan
 
 CHECK = "gpu/one-visible-per-rank"
 
@@ -27,7 +27,15 @@ def seeing(*devices: tuple[int, ...], backend: str = "nccl") -> tuple[NodeFacts,
     return tuple(ones)
 
 
+def p2p_refused() -> tuple[NodeFacts, ...]:
+    """Four tasks of SLURM, whose NCCL cannot open the memory of a GPU that each does not see."""
+    log = NcclLog("2.27.5", warnings=("transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",))
+    failed = (failing(one, "nccl", "NCCL error") for one in seeing((0,), (1,), (2,), (3,)))
+    return tuple(replace(one, ranks=tuple(replace(rank, nccl=log) for rank in one.ranks)) for one in failed)
+
+
 ROWS = [
+    Row("and NCCL says so", p2p_refused, ("host0",), together=True),
     Row("one for each task", gpu_masks, BOTH, severity="warn", together=True),
     Row("of four ranks of a host", lambda: seeing((0,), (1,), (2,), (3,)), ("host0",), "warn", together=True),
     Row("two for each", lambda: seeing((0, 1), (2, 3), (4, 5)), ("host0",), "warn", together=True),
