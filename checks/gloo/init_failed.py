@@ -51,7 +51,8 @@ FORGETS = (
     "The links between the nodes carried all that was measured: look for what is between them and forgets connections "
     "on which nothing was sent for a while (the idle time-out of a firewall or of NAT), or lets in only so many."
 )
-WAITED = re.compile(r"(?i)did not return|another rank failed|wait timeout")
+IN_VAIN = re.compile(r"(?i)did not return|wait timeout")
+WAITED = re.compile(rf"{IN_VAIN.pattern}|another rank failed")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -61,7 +62,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def advice(cluster: Cluster) -> str:
-    """What to look at: the way, where ranks of several hosts waited, and every address was reached before."""
+    """What to look at: the way, where the facts of all nodes are here, ranks waited in vain, and every address was
+    reached before."""
+    all_here = len({node.host for node in cluster.nodes}) > 1 and len(cluster.nodes) >= (cluster.plan.nnodes or 0)
     reached = all(node.mesh.good and not node.mesh.bad for node in cluster.nodes)
-    waited = all(WAITED.search(one.stage.error or "") for one in failed_ranks(cluster, "gloo"))
-    return FORGETS if cluster.multi_host and reached and waited else FIX
+    errors = [one.stage.error or "" for one in failed_ranks(cluster, "gloo")]
+    waited = all(map(WAITED.search, errors)) and any(map(IN_VAIN.search, errors))
+    return FORGETS if all_here and reached and waited else FIX
