@@ -126,7 +126,7 @@ _PATHS = tuple(
         r"/rank[._-]?(?P<rank>\d{1,6})/",  # mpirun --output-filename
         r"(?:^|/)\d{1,12}(?:_\d{1,9})?_(?P<rank>\d{1,6})_log\.(?:out|err)$",  # submitit's
         r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
-        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt|dmesg|kmsg|journal)|/)",
+        r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|(?:node|host)[_-]?[a-rt-z]|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt|dmesg|kmsg|journal)|/)",
     )
 )
 _LOCAL_IN_PATH = re.compile(r"local[._-]?rank", re.I)
@@ -178,13 +178,14 @@ def of_file(name: str) -> Who:
 
 def within(who: Who, file: Who) -> Who:
     """``who``, completed by what the file says."""
-    if file.rank is None and file.local_rank is None and not file.host:
+    if file.rank is None and file.local_rank is None and not file.host and file.task is None:
         return who
     return replace(
         who,
         rank=who.rank if who.rank is not None else file.rank,
         local_rank=who.local_rank if who.local_rank is not None else file.local_rank,
         host=who.host or file.host,
+        task=who.task if who.task is not None else file.task,
     )
 
 

@@ -15,6 +15,8 @@ _TASK = re.compile(
     re.S,
 )
 """The job's name and number, the host, the number of the task."""
+_STEP = re.compile(r"(?P<job>.*(?<!\d)\d{2,12})_(?P<task>\d{1,5})(?P<end>\.(?:out|err|log))", re.S)
+"""What srun writes of a task (``--output slurm-%j_%t.out``) beside the log of the job; a job of an array has none."""
 _RUN = re.compile(
     r"(?:.*/|)(?!(?:run|exp|try|attempt|restart|logs?|out|job|tmp|torchelastic)[^/]{0,20}/)(?P<host>[A-Za-z][\w.-]{0,62})"
     r"/[^/]+/attempt_\d{1,6}/\d{1,6}/[^/]+",
@@ -29,6 +31,8 @@ def whose(names: Iterable[str]) -> dict[str, Who]:
     every = [*names]
     found = {name: Who(host=host) for name, host in _of_folders(every).items()}
     jobs: dict[tuple[str, str, str], dict[str, re.Match[str]]] = {}
+    for name, task in _of_step(every).items():
+        found[name] = Who(task=task)
     for name in every:
         if (parts := _TASK.fullmatch(name)) is not None:
             kind = name[parts.end("task") if parts["task"] else parts.end("host") :]
@@ -42,6 +46,15 @@ def whose(names: Iterable[str]) -> dict[str, Who]:
         for name, parts in files.items():
             found[name] = Who(rank=int(parts["task"]) if ranks else None, host=parts["host"])
     return found
+
+
+def _of_step(names: list[str]) -> dict[str, int]:
+    steps: dict[tuple[str, str], dict[str, int]] = {}
+    for name in names:
+        if (parts := _STEP.fullmatch(name)) is not None and parts["job"] + parts["end"] in names:
+            steps.setdefault((parts["job"], parts["end"]), {})[name] = int(parts["task"])
+    whole = [tasks for tasks in steps.values() if len(tasks) > 1 and sorted(tasks.values()) == [*range(len(tasks))]]
+    return {name: task for tasks in whole for name, task in tasks.items()}
 
 
 def _of_folders(names: Iterable[str]) -> dict[str, str]:

@@ -57,6 +57,7 @@ class Matches:
         """
         labelled = [match for match in self._known.values() if match.who.task is not None]
         launchers = {match.source for match in labelled if match.who.rank not in (None, match.who.task)}
+        launchers |= {source for source, place in places.items() if place.agents}
         told = (_task_as_rank(match, launchers) for match in self._known.values())
         return tuple(places[match.source].of(match) if match.source in places else match for match in told)
 

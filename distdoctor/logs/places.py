@@ -62,7 +62,7 @@ class Places:
         """By host (None: not said), which rank has local rank 0 there."""
         self._nodes: set[int] = set()
         """How many nodes there are, each time it is said."""
-        self._agents = False
+        self.agents = False
         """Whether launchers of whole nodes speak in it."""
 
     def hear(self, who: Who, text: str) -> None:
@@ -72,7 +72,7 @@ class Places:
         row = _ROW.search(text)
         if row is not None:
             self._first.setdefault(None, set()).add(int(row["rank"]) - int(row["local"]))
-        self._agents |= "elastic" in text or "torchrun" in text
+        self.agents |= "elastic" in text or "torchrun" in text
         if "nproc" not in text and "ode" not in text and "global_ranks" not in text and "achines" not in text:
             self._hear_prompt(text)
             return
@@ -104,7 +104,7 @@ class Places:
             first = self._first_rank(who.host)
             who = who if first is None else replace(who, rank=first + who.local_rank)
         tasks = match.values.get("tasks")
-        numbers = _numbers(tasks) if tasks and who.rank is None and not self._agents else ()
+        numbers = _numbers(tasks) if tasks and who.rank is None and not self.agents else ()
         if len(numbers) == 1:
             who = replace(who, rank=numbers[0])
         elif numbers:

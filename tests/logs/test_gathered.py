@@ -282,3 +282,30 @@ def test_lines_in_logfmt_and_those_of_fluentd(tmp_path: Path) -> None:
 def test_what_a_daemon_says_of_itself_in_logfmt_is_left_as_it_is() -> None:
     line = b'time="2026-01-01T10:00:00Z" level=error msg="failed to start" error="exit 1"\n'
     assert json_lines.as_text(line) == line
+
+
+@pytest.mark.parametrize(
+    ("said", "ranks"),
+    [("", (1,)), ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n", ())],
+    ids=["ranks", "a launcher on each node"],
+)
+def test_what_srun_writes_of_each_task_beside_the_log_of_the_job(tmp_path: Path, said: str, ranks: object) -> None:
+    failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
+    logs = {"slurm-4711__out": "srun: Terminating StepId=4711.0\n", "slurm-4711_0__out": f"{STEPS}{said}"}
+    found = judged_folder(tmp_path, **logs, **{"slurm-4711_1__out": f"{STEPS}{failed}\n{said}"})
+    assert [(one.check, one.ranks) for one in found.findings[:1]] == [("process/exception", ranks)]
+
+
+def test_the_jobs_of_an_array_are_no_ranks(tmp_path: Path) -> None:
+    failed = TRACE.replace(OUT_OF_MEMORY, "KeyError: 'mask'")
+    found = judged_folder(tmp_path, **{"slurm-4711_0__out": STEPS, "slurm-4711_1__out": f"{STEPS}{failed}\n"})
+    assert [(one.check, one.ranks) for one in found.findings] == [("process/exception", ())]
+
+
+@pytest.mark.parametrize(
+    ("name", "host"), [("nodeB/task1.log", "nodeB"), ("logs/host-b.log", "host-b"), ("nodes/1.log", "")]
+)
+def test_a_node_that_is_named_by_a_letter(tmp_path: Path, name: str, host: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(STEPS + TRACE + "\n")
+    assert [one.nodes for one in judged(tmp_path).findings] == [(host,) if host else ()]
