@@ -52,8 +52,10 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
         symptoms += [match for match in left if match.shows == "hint"]
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
     said = [match for match in blamed if not match.compared]
-    rows = _first_rows((*ends, *symptoms))
-    root = _first(said, rows, checks or {}) or _exception(raised, rows) or _end(ends, symptoms)
+    rows, known = _first_rows((*ends, *symptoms)), checks or {}
+    strange = [match for match in said if _is_of_another(match)]
+    root = _first([match for match in said if match not in strange], rows, known) or _exception(raised, rows)
+    root = root or _first(strange, rows, known) or _end(ends, symptoms)
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
@@ -163,6 +165,17 @@ def _cleared(matches: Sequence[Match]) -> list[Match]:
         for match in matches
         if match.shows in ("symptom", "hint", "end") and _last_line(match) < over.get((match.check, match.source), 0)
     ]
+
+
+_PYTHON = re.compile(r"python|pt_|ray|torchrun|accelerate|deepspeed|train|vllm|mpi|horovod", re.I)
+"""What the kernel calls a process of a job, as far as it can be told."""
+
+
+def _is_of_another(match: Match) -> bool:
+    """Whether the kernel tells how a process ended that has a name which those of jobs do not have: it may have been no
+    rank, and what a rank says of itself counts more."""
+    ended = match.check.startswith("process/")
+    return ended and "program" in match.values and not _PYTHON.search(match.values["program"])
 
 
 def _failed_itself(match: Match, others: Iterable[Match]) -> bool:

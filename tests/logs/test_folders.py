@@ -193,3 +193,15 @@ def test_the_rank_that_mpiexec_puts_before_a_line(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text("[0] step 1 loss 2.1\n" + text)
     (finding,) = judged_files(tmp_path).findings
     assert (finding.check, finding.ranks) == ("process/exception", (1,))
+
+
+@pytest.mark.parametrize(
+    ("program", "root"), [("python3", "process/killed-by-oom"), ("jupyter-lab", "process/exception")]
+)
+def test_what_the_kernel_killed_that_is_no_rank(tmp_path: Path, program: str, root: str) -> None:
+    killed = f"[81234.7] Memory cgroup out of memory: Killed process 4711 ({program}) total-vm:9kB, anon-rss:6kB\n"
+    logs = {"gpu07__dmesg": killed, "rank0__log": raised("[rank0]: ", CLOSED)}
+    found = judged_folder(tmp_path, **logs, rank1__log=STEPS + raised("[rank1]: ", SHAPE))
+    assert roots(found) == [root]
+    (tmp_path / "rank1.log").unlink()
+    assert roots(judged_folder(tmp_path, **logs)) == ["process/killed-by-oom"]
