@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
-from distdoctor.judge.kernel_witness import of_others
+from distdoctor.judge.kernel_witness import is_strange, of_others
+from distdoctor.judge.long_ago import long_ago
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 NEAR = 600
@@ -38,7 +39,9 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     by_source: dict[str, list[Match]] = {}
     for match in matches:
         by_source.setdefault(match.source, []).append(match)
-    over = (*_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
+    old = long_ago(matches, logs.sources)
+    ended = [match for match in old if match.check.startswith("process/")]
+    over = (*ended, *_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
     over = (*over, *of_others(logs.sources, matches))
     past = {match.order for match in over}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
@@ -53,7 +56,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
     said = [match for match in blamed if not match.compared]
     rows, known = _first_rows((*ends, *symptoms)), checks or {}
-    strange = [match for match in said if _is_of_another(match)]
+    strange = [match for match in said if match in old or is_strange(match)]
     root = _first([match for match in said if match not in strange], rows, known) or _exception(raised, rows)
     root = root or _first(strange, rows, known) or _end(ends, symptoms)
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
@@ -165,17 +168,6 @@ def _cleared(matches: Sequence[Match]) -> list[Match]:
         for match in matches
         if match.shows in ("symptom", "hint", "end") and _last_line(match) < over.get((match.check, match.source), 0)
     ]
-
-
-_PYTHON = re.compile(r"python|pt_|ray|torchrun|accelerate|deepspeed|train|vllm|mpi|horovod", re.I)
-"""What the kernel calls a process of a job, as far as it can be told."""
-
-
-def _is_of_another(match: Match) -> bool:
-    """Whether the kernel tells how a process ended that has a name which those of jobs do not have: it may have been no
-    rank, and what a rank says of itself counts more."""
-    ended = match.check.startswith("process/")
-    return ended and "program" in match.values and not _PYTHON.search(match.values["program"])
 
 
 def _failed_itself(match: Match, others: Iterable[Match]) -> bool:

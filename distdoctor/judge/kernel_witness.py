@@ -36,3 +36,10 @@ def of_others(sources: Sequence[LogSource], matches: Sequence[Match]) -> list[Ma
     only = {(match.source, match.check) for match in others} - about
     rest = [match for match in matches if (match.source, match.check) in only and match not in others]
     return [*others, *rest]  # the rest goes with them: "java invoked oom-killer"
+
+
+def is_strange(match: Match) -> bool:
+    """Whether the kernel tells how a process ended that has no name of a job's: it may have been none, and what a rank
+    says of itself counts more."""
+    ended = match.check.startswith("process/") and "program" in match.values
+    return ended and not _JOB.search(match.values["program"])

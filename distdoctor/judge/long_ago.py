@@ -1,0 +1,43 @@
+"""What the kernel told long before a job failed: its log goes back to the start of the host. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Collection, Iterable
+from time import strptime
+
+from distdoctor.model.facts.logs import LogSource, Match
+
+LONG = 24 * 3600
+"""Seconds: more than two clocks of any zones differ, and than a job lives on that lost a GPU or a process."""
+_DATED = re.compile(r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4})\]")
+"""As ``dmesg -T`` writes a time."""
+_REAL = calendar.timegm((1973, 1, 1, 0, 0, 0))
+"""Times before it are of a year that the log does not tell."""
+
+
+def long_ago(matches: Collection[Match], sources: Iterable[LogSource]) -> list[Match]:
+    """The lines of kernel logs that are older than anything that a log of the job tells by more than LONG; none where
+    either has no date."""
+    kernel = {source.name for source in sources if source.kind == "kernel"}
+    told = [match.who.time for match in matches if match.source not in kernel and _is_real(match.who.time)]
+    first = min((time for time in told if time is not None), default=None)
+    if first is None:
+        return []
+    times = [(match, _time(match)) for match in matches if match.source in kernel]
+    return [match for match, time in times if time is not None and time < first - LONG]
+
+
+def _time(match: Match) -> float | None:
+    dated = _DATED.search(match.text)
+    if dated is None:
+        return match.who.time if _is_real(match.who.time) else None
+    try:
+        return float(calendar.timegm(strptime(dated[1], "%a %b %d %H:%M:%S %Y")))
+    except ValueError:
+        return None
+
+
+def _is_real(time: float | None) -> bool:
+    return time is not None and time >= _REAL

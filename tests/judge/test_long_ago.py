@@ -1,0 +1,47 @@
+"""What a kernel log tells of last week is not what ended the job of today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.test_first_failure import CLOSED, raised
+from tests.logs.test_folders import SHAPE, judged_folder, roots
+
+LOST = "NVRM: Xid (PCI:0000:4e:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+KILLED = "Memory cgroup out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:6kB\n"
+LAST_WEEK, NOW = "[Mon Nov 16 03:00:00 2026] ", "[Mon Nov 23 06:40:59 2026] "
+ISO = "2026-11-16T03:00:00+0000 gpu07 kernel: "
+
+
+def told(error: str, who: str = "[rank1]: ") -> str:
+    return "".join(f"2026-11-23 06:41:00 {line}\n" for line in raised(who, error).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("line", "root"),
+    [
+        (LAST_WEEK + LOST, "process/exception"),
+        (LAST_WEEK + KILLED, "process/exception"),
+        (ISO + KILLED, "process/exception"),
+        (NOW + LOST, "gpu/hardware"),
+        (NOW + KILLED, "process/killed-by-oom"),
+        (f"[81234.7] {KILLED}", "process/killed-by-oom"),
+    ],
+    ids=["a GPU", "a process", "journald", "a GPU now", "a process now", "no date"],
+)
+def test_an_exception_of_today(tmp_path: Path, line: str, root: str) -> None:
+    assert roots(judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(SHAPE))) == [root]
+
+
+@pytest.mark.parametrize(("line", "verdict"), [(KILLED, "incomplete"), (LOST, "fail")])
+def test_where_the_job_shows_a_symptom_only(tmp_path: Path, line: str, verdict: str) -> None:
+    """A process of last week was none of this job; a GPU that was lost may be lost still."""
+    found = judged_folder(tmp_path, gpu07__dmesg=LAST_WEEK + line, rank1__log=told(CLOSED))
+    assert found.verdict == verdict
+
+
+def test_a_log_of_the_job_without_dates_says_nothing_of_it(tmp_path: Path) -> None:
+    found = judged_folder(tmp_path, gpu07__dmesg=LAST_WEEK + LOST, rank1__log=raised("[rank1]: ", SHAPE))
+    assert roots(found) == ["gpu/hardware"]
