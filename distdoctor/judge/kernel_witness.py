@@ -10,7 +10,7 @@ from distdoctor.model.facts.logs import LogSource, Match
 _NUMBER = re.compile(r"\b(?:pid|PID)(?:: ?|=| )(\d{1,9})\b")
 """As torchrun's tables and messages give the number of a process that ended."""
 _JOB = re.compile(
-    r"(?i)py|pt_|torch|train|ray|vllm|sglang|nccl|deepspeed|accelerate|megatron|nemo|slurm|worker|rank|gpu"
+    r"(?i)(?<!ju)py|pt_|torch|train|ray|vllm|sglang|nccl|deepspeed|accelerate|megatron|nemo|slurm|worker|rank|gpu"
 )
 """In the name of a process that may be one of a job: Python, or what a program calls itself (the kernel keeps 15
 characters)."""
