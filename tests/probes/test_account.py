@@ -17,7 +17,10 @@ _SHOW = """
 import json, os
 from dataclasses import asdict
 from distdoctor.probes import account
-os.setgid(4711); os.setuid(4711)
+try:
+    os.setgid(4711); os.setuid(4711)
+except OSError as err:
+    raise SystemExit(f"nobody else to be here: {err}")
 print(json.dumps(asdict(account.probe({"HOME": "/root"}))))
 """
 
@@ -32,10 +35,13 @@ def test_a_number_without_an_entry_and_a_home_that_is_not_its_own() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SHOW],
         capture_output=True,
-        check=True,
+        text=True,
+        check=False,
         timeout=30,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
     )
+    if done.stderr.startswith("nobody else"):  # a user namespace that has one user
+        pytest.skip(done.stderr.strip())
     found = json.loads(done.stdout)
     assert (found["uid"], found["known"], found["named"], found["home_error"]) == (4711, False, "", "EACCES")
 
