@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import NcclLog, NodeFacts
+from tests.clusters import rdma_nodes
 from tests.facts_builder import failing, healthy, judged, with_gpus, with_plan
 
 WARNINGS = [
@@ -57,3 +58,20 @@ def test_what_shows_no_cause_is_told_as_evidence() -> None:
     (root,) = judged(*said(warning)).roots
     assert root.check == "nccl/init-failed"
     assert any(warning in line for line in root.evidence)
+
+
+def test_a_warning_of_the_same_check_does_not_keep_what_nccl_says_back() -> None:
+    gids = "misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument"
+    one_port = rdma_nodes.several({}, {"ports": {1: {"gids": rdma_nodes.gids(1, 1)[:2]}}}, {})
+    assert [(root.check, root.severity) for root in judged(*one_port).roots] == [("nccl/infiniband-gid", "warn")]
+    log = NcclLog("2.27.3", warnings=(gids,))
+    failed = [failing(one, "nccl", "NCCL error") for one in one_port]
+    failed[1] = replace(failed[1], ranks=tuple(replace(rank, nccl=log) for rank in failed[1].ranks))
+    result = judged(*failed)
+    assert {(root.check, root.severity) for root in result.roots} == {
+        ("nccl/infiniband-gid", "fail"),
+        ("nccl/infiniband-gid", "warn"),
+    }
+    assert {one.because_of for one in result.findings if one.check == "nccl/init-failed"} <= {
+        root.id for root in result.roots if root.severity == "fail"
+    }
