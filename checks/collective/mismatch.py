@@ -23,6 +23,7 @@ See also
 collective/rank-missing, collective/rank-conditional, collective/uneven-inputs
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from distdoctor.check_api import Cluster, Finding, Fix, Line, live, ranks_said
@@ -130,6 +131,10 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
         unsure = not whole and len(odd) * 2 == len(inside)
         more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
+        calls = Counter(rank.place.call for rank in odd)
+        if len(calls) > 1 and max(calls.values()) >= len(others):
+            yield found(inside, f"{summary} Which of them is wrong cannot be known from here.", inside)
+            return
         yield found(odd, f"{summary}{more}", inside)
 
 

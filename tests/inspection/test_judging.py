@@ -323,3 +323,11 @@ def test_a_rank_that_ended_well_before_init_under_torchrun() -> None:
         "torchrun runs, and no Python of rank 2: it ends all where one fails" in line for line in finding.evidence
     )
     assert finding.fixes[0].text.startswith("Look at what these ranks wrote last")
+
+
+def test_ranks_of_which_each_is_in_another_call_may_all_be_wrong() -> None:
+    report = judged(local(*(call(name) for name in ("broadcast", "scatter", "barrier", "all_reduce"))))
+    assert roots(report) == [("collective/mismatch", (0, 1, 2, 3), ("host0",))]
+    assert report.findings[0].summary.endswith("Which of them is wrong cannot be known from here.")
+    report = judged(local(*(call(name) for name in ("broadcast", "scatter", "barrier", "barrier"))))
+    assert roots(report) == [("collective/mismatch", (0, 1), ("host0",))]
