@@ -63,9 +63,10 @@ def named(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         # An ordinary one is as HOME is.
         if os.path.isabs(home) and not env.get(instead) and (os.path.islink(path) or _closed(path)):
             yield f"HOME/{name}", path
-    name = f"torchinductor_{_user(env)}"
-    compiled = os.path.join(env.get("TMPDIR") or TEMPORARY, name)
-    if not env.get("TORCHINDUCTOR_CACHE_DIR") and _closed(compiled):
+    name, temporary = f"torchinductor_{_user(env)}", env.get("TMPDIR") or TEMPORARY
+    compiled = os.path.join(temporary, name)
+    # Where nothing can be written to the folder above it, another is taken (tempfile.gettempdir()).
+    if not env.get("TORCHINDUCTOR_CACHE_DIR") and _closed(compiled) and not _closed(temporary):
         yield f"TMPDIR/{name}", compiled
     if not env.get("TMPDIR"):
         yield TEMPORARY, TEMPORARY
