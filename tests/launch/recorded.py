@@ -19,9 +19,9 @@ def without(env: dict[str, str], *names: str) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in names}
 
 
-def plan_in(env: dict[str, str], gpus: int = 0, **flags: Any) -> Plan:
-    """The plan of a process with this environment and these flags."""
-    return resolve(Flags(**flags), env, lambda: gpus, lambda: 4)
+def plan_in(env: dict[str, str] | None = None, gpus: int = 0, **flags: Any) -> Plan:
+    """The plan of a process with this environment and these flags, on a node with 4 processors."""
+    return resolve(Flags(**flags), env or {}, lambda: gpus, lambda: 4)
 
 
 def values(plan: Plan, *names: str) -> tuple[Any, ...]:

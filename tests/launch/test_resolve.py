@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from distdoctor.launch.address_syntax import address_problem
-from distdoctor.launch.flags import Flags
-from distdoctor.launch.resolve import resolve
 from distdoctor.model.errors import UsageError
-from distdoctor.model.plan import Plan
-from tests.launch.recorded import env_of
+from tests.launch.recorded import plan_in, values
 
 RANK_ENV = {
     "RANK": "3",
@@ -27,16 +20,8 @@ RANK_ENV = {
 }
 
 
-def plan_of(env: dict[str, str] | None = None, gpus: int = 0, cpus: int = 6, **flags: Any) -> Plan:
-    return resolve(Flags(**flags), env or {}, lambda: gpus, lambda: cpus)
-
-
-def values(plan: Plan, *names: str) -> tuple[Any, ...]:
-    return tuple(getattr(plan, name) for name in names)
-
-
 def test_alone_without_anything() -> None:
-    plan = plan_of()
+    plan = plan_in()
     assert values(plan, "started", "nnodes", "nproc_per_node", "node_rank", "world_size") == ("node", 1, 2, 0, 2)
     assert values(plan, "master_addr", "master_port", "announce", "problems") == ("127.0.0.1", 0, False, ())
     assert plan.sources["nproc_per_node"] == plan.sources["nnodes"] == plan.sources["master_addr"] == "default"
@@ -52,8 +37,8 @@ def test_alone_without_anything() -> None:
         ({"nproc_per_node": "8"}, {"PET_NPROC_PER_NODE": "4"}, "nproc_per_node", 8, "--nproc-per-node"),
         ({}, {"PET_NPROC_PER_NODE": "4", "LOCAL_WORLD_SIZE": "3"}, "nproc_per_node", 4, "PET_NPROC_PER_NODE"),
         ({"nnodes": "1"}, {"LOCAL_WORLD_SIZE": "3"}, "nproc_per_node", 3, "LOCAL_WORLD_SIZE"),
-        ({"nproc_per_node": "cpu"}, {}, "nproc_per_node", 6, "--nproc-per-node"),
-        ({"nproc_per_node": "auto"}, {}, "nproc_per_node", 6, "--nproc-per-node"),
+        ({"nproc_per_node": "cpu"}, {}, "nproc_per_node", 4, "--nproc-per-node"),
+        ({"nproc_per_node": "auto"}, {}, "nproc_per_node", 4, "--nproc-per-node"),
         ({"nnodes": "2", "node_rank": 1, "master_addr": "a"}, {"PET_NODE_RANK": "0"}, "node_rank", 1, "--node-rank"),
         ({"nnodes": "2", "master_addr": "a"}, {"PET_NODE_RANK": "1"}, "node_rank", 1, "PET_NODE_RANK"),
         ({"nnodes": "2", "master_addr": "a"}, {"NODE_RANK": "1"}, "node_rank", 1, "NODE_RANK"),
@@ -98,26 +83,26 @@ def test_alone_without_anything() -> None:
     ],
 )  # fmt: skip
 def test_which_value_wins(flags: dict[str, Any], env: dict[str, str], field: str, value: Any, source: str) -> None:
-    plan = plan_of(env, **flags)
+    plan = plan_in(env, **flags)
     assert (getattr(plan, field), plan.sources[field], plan.problems) == (value, source, ())
 
 
 def test_visible_gpus_give_the_ranks() -> None:
-    assert values(plan_of(gpus=4), "nproc_per_node", "world_size") == (4, 4)
-    assert plan_of(gpus=4).sources["nproc_per_node"] == "visible GPUs"
-    assert plan_of(gpus=4, nproc_per_node="auto").nproc_per_node == 4
-    assert plan_of(gpus=4, nproc_per_node="gpu").nproc_per_node == 4
+    assert values(plan_in(gpus=4), "nproc_per_node", "world_size") == (4, 4)
+    assert plan_in(gpus=4).sources["nproc_per_node"] == "visible GPUs"
+    assert plan_in(gpus=4, nproc_per_node="auto").nproc_per_node == 4
+    assert plan_in(gpus=4, nproc_per_node="gpu").nproc_per_node == 4
 
 
 def test_no_master_known_makes_this_node_0() -> None:
-    plan = plan_of(nnodes="2")
+    plan = plan_in(nnodes="2")
     assert values(plan, "announce", "node_rank", "master_addr") == (True, 0, None)
-    assert plan_of(nnodes="2", node_rank=0).announce
+    assert plan_in(nnodes="2", node_rank=0).announce
 
 
 class TestOncePerRank:
     def test_all_variables(self) -> None:
-        plan = plan_of(RANK_ENV)
+        plan = plan_in(RANK_ENV)
         assert values(plan, "started", "rank", "local_rank", "world_size") == ("rank", 3, 1, 4)
         assert values(plan, "nnodes", "nproc_per_node", "node_rank") == (2, 2, 1)
         assert values(plan, "master_addr", "master_port", "agent_store") == ("host0", 29500, False)
@@ -131,39 +116,39 @@ class TestOncePerRank:
             "TORCHELASTIC_RUN_ID": "job",
             "TORCHELASTIC_RESTART_COUNT": "2",
         }
-        assert values(plan_of(env), "agent_store", "run_id", "restart") == (True, "job", 2)
+        assert values(plan_in(env), "agent_store", "run_id", "restart") == (True, "job", 2)
 
     def test_ranks_of_a_torchrun_that_was_itself_configured_by_pet_variables(self) -> None:
         env = {**RANK_ENV, "TORCHELASTIC_RUN_ID": "job", "PET_NNODES": "2", "PET_RDZV_ENDPOINT": "other:1"}
-        plan = plan_of(env)
+        plan = plan_in(env)
         assert values(plan, "started", "master_addr", "master_port") == ("rank", "host0", 29500)
 
     @pytest.mark.parametrize(
         "flags", [{"nnodes": "1"}, {"nproc_per_node": "2"}, {"node_rank": 0}, {"standalone": True}]
     )
     def test_shaping_flags_make_it_once_per_node(self, flags: dict[str, Any]) -> None:
-        assert plan_of(RANK_ENV, **flags).started == "node"
+        assert plan_in(RANK_ENV, **flags).started == "node"
 
     @pytest.mark.parametrize("name", ["PET_NNODES", "PET_NPROC_PER_NODE"])
     def test_pet_variables_make_it_once_per_node(self, name: str) -> None:
-        assert plan_of({**RANK_ENV, name: "2"}).started == "node"
+        assert plan_in({**RANK_ENV, name: "2"}).started == "node"
 
     def test_the_deprecated_launcher_names_the_local_rank(self) -> None:
         env = {name: value for name, value in RANK_ENV.items() if name != "LOCAL_RANK"}
-        plan = plan_of(env, local_rank=1)
+        plan = plan_in(env, local_rank=1)
         assert (plan.local_rank, plan.sources["local_rank"]) == (1, "--local-rank")
 
     def test_without_local_world_size_the_nodes_are_unknown(self) -> None:
         env = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
-        assert values(plan_of(env), "nnodes", "nproc_per_node", "world_size") == (None, None, 4)
+        assert values(plan_in(env), "nnodes", "nproc_per_node", "world_size") == (None, None, 4)
 
     def test_master_flags_stand_for_the_missing_variables(self) -> None:
-        plan = plan_of({"RANK": "0", "WORLD_SIZE": "1"}, master_addr="a", master_port=5)
+        plan = plan_in({"RANK": "0", "WORLD_SIZE": "1"}, master_addr="a", master_port=5)
         assert values(plan, "started", "master_addr", "master_port", "problems") == ("rank", "a", 5, ())
 
     @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
     def test_each_missing_variable_is_a_problem(self, name: str) -> None:
-        plan = plan_of({key: value for key, value in RANK_ENV.items() if key != name})
+        plan = plan_in({key: value for key, value in RANK_ENV.items() if key != name})
         assert [(p.variable, p.value) for p in plan.problems] == [(name, None)]
         assert plan.started == "rank"
 
@@ -187,7 +172,7 @@ class TestOncePerRank:
     ],
 )
 def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: str, why: str) -> None:
-    (problem,) = plan_of({**RANK_ENV, **env}).problems
+    (problem,) = plan_in({**RANK_ENV, **env}).problems
     assert problem.variable == variable
     assert problem.value == env[variable]
     assert why in problem.why
@@ -215,7 +200,7 @@ def test_variables_of_a_rank_that_make_no_sense(env: dict[str, str], variable: s
     ],
 )  # fmt: skip
 def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: str, why: str) -> None:
-    (problem,) = plan_of(env).problems
+    (problem,) = plan_in(env).problems
     assert (problem.variable, problem.value) == (variable, env[variable])
     assert why in problem.why
 
@@ -223,15 +208,15 @@ def test_variables_of_a_node_that_make_no_sense(env: dict[str, str], variable: s
 @pytest.mark.parametrize("env", [*({"LOCAL_RANK": value} for value in ("2", "", "x", "-1")), {"LOCAL_WORLD_SIZE": "x"}])
 def test_what_numbers_the_ranks_of_a_node_keeps_no_group_from_being_made(env: dict[str, str]) -> None:
     """torch reads LOCAL_RANK where it picks a device alone, and LOCAL_WORLD_SIZE nowhere."""
-    plan = plan_of({**RANK_ENV, **env})
+    plan = plan_in({**RANK_ENV, **env})
     assert [(problem.variable, problem.local) for problem in plan.problems] == [(*env, True)]
     assert plan.broken == ()
-    assert plan_of({**RANK_ENV, "RANK": "x"}).broken == plan_of({**RANK_ENV, "RANK": "x"}).problems != ()
+    assert plan_in({**RANK_ENV, "RANK": "x"}).broken == plan_in({**RANK_ENV, "RANK": "x"}).problems != ()
 
 
 def test_torchrun_does_not_read_what_is_left_over_of_its_ranks() -> None:
     for value in ("", "x", "0", "-1"):
-        plan = plan_of({"LOCAL_WORLD_SIZE": value}, nnodes="2", master_addr="a")
+        plan = plan_in({"LOCAL_WORLD_SIZE": value}, nnodes="2", master_addr="a")
         assert (plan.problems, plan.nproc_per_node, plan.sources["nproc_per_node"]) == ((), 2, "default")
 
 
@@ -246,25 +231,25 @@ def test_torchrun_does_not_read_what_is_left_over_of_its_ranks() -> None:
 )
 def test_what_stands_in_quotes_is_meant(env: dict[str, str], variable: str, meant: str) -> None:
     """As docker's --env-file leaves them."""
-    (problem,) = plan_of(env).problems
+    (problem,) = plan_in(env).problems
     assert (problem.variable, problem.suggestion) == (variable, meant)
 
 
 def test_a_local_rank_that_cannot_be_is_not_known() -> None:
     """Each process without a known one tells its report: with this number none did."""
-    plan = plan_of({**RANK_ENV, "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"})
+    plan = plan_in({**RANK_ENV, "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"})
     assert plan.local_rank is None
 
 
 def test_a_bad_port_is_not_said_to_be_where_the_port_came_from() -> None:
-    plan = plan_of({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"})
+    plan = plan_in({"PET_NNODES": "2", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "x"})
     assert (plan.master_port, plan.sources["master_port"]) == (29500, "default")
 
 
 def test_one_process_may_leave_the_port_to_the_system() -> None:
-    assert plan_of({**RANK_ENV, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_PORT": "0"}).master_port == 0
+    assert plan_in({**RANK_ENV, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_PORT": "0"}).master_port == 0
     endpoint: dict[str, Any] = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
-    for plan in (plan_of(), plan_of(standalone=True), plan_of(standalone=True, master_port=0), plan_of(**endpoint)):
+    for plan in (plan_in(), plan_in(standalone=True), plan_in(standalone=True, master_port=0), plan_in(**endpoint)):
         assert (plan.master_port, plan.sources["master_port"]) == (0, "any free port")
 
 
@@ -273,21 +258,21 @@ def test_port_0_is_none_that_torchrun_could_tell_its_ranks() -> None:
     given: list[dict[str, Any]] = [{"master_port": 0}, {"rdzv_endpoint": "localhost:0"}]
     for flags in given:
         with pytest.raises(UsageError, match="all ranks know"):
-            plan_of(nnodes="1", **flags)
-    (problem,) = plan_of({"PET_MASTER_PORT": "0"}).problems
+            plan_in(nnodes="1", **flags)
+    (problem,) = plan_in({"PET_MASTER_PORT": "0"}).problems
     assert (problem.variable, problem.why) == ("PET_MASTER_PORT", "must be 1 to 65535")
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1"])
 def test_the_number_of_a_node_is_read_by_nobody_where_ranks_are_given(text: str) -> None:
-    plan = plan_of({**RANK_ENV, "GROUP_RANK": text, "NODE_RANK": "1"})
+    plan = plan_in({**RANK_ENV, "GROUP_RANK": text, "NODE_RANK": "1"})
     assert (plan.node_rank, plan.sources["node_rank"], plan.problems) == (1, "NODE_RANK", ())
-    assert plan_of({**RANK_ENV, "GROUP_RANK": text}).problems == ()
+    assert plan_in({**RANK_ENV, "GROUP_RANK": text}).problems == ()
 
 
 def test_left_over_node_rank_does_not_touch_one_node() -> None:
     """NODE_RANK=3 from another launcher says nothing of a machine that is checked alone."""
-    plan = plan_of({"NODE_RANK": "3", "GROUP_RANK": "3"})
+    plan = plan_in({"NODE_RANK": "3", "GROUP_RANK": "3"})
     assert (plan.node_rank, plan.problems) == (0, ())
 
 
@@ -307,18 +292,18 @@ def test_what_torchrun_does_not_read_of_one_node(
     """Since torch 2.13 it meets itself by c10d on a free port, where it is given neither a port nor an endpoint."""
     for version in ("2.13.0+cpu", "3.0"):
         monkeypatch.setattr("importlib.metadata.version", lambda _, version=version: version)
-        plan = plan_of(env, **flags)
+        plan = plan_in(env, **flags)
         assert (plan.node_rank, plan.master_addr, plan.master_port, plan.problems) == (0, "127.0.0.1", 0, ())
 
 
 def test_what_earlier_ones_read_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Node 1 of 1 waits for node 0, in any version where a port is given."""
     with pytest.raises(UsageError, match="--node-rank 1"):
-        plan_of(nnodes="1", node_rank=1, master_port=29555)
+        plan_in(nnodes="1", node_rank=1, master_port=29555)
     monkeypatch.setattr("importlib.metadata.version", lambda _: "2.12.1")
     with pytest.raises(UsageError, match="--node-rank 1"):
-        plan_of(nnodes="1", node_rank=1)
-    assert plan_of(nnodes="1", master_addr="host0").master_addr == "host0"
+        plan_in(nnodes="1", node_rank=1)
+    assert plan_in(nnodes="1", master_addr="host0").master_addr == "host0"
 
 
 @pytest.mark.parametrize(
@@ -335,182 +320,11 @@ def test_what_earlier_ones_read_of_one_node(monkeypatch: pytest.MonkeyPatch) -> 
 def test_numbers_are_what_python_takes_for_them(
     flags: dict[str, Any], env: dict[str, str], name: str, value: int
 ) -> None:
-    plan = plan_of(env, **flags)
+    plan = plan_in(env, **flags)
     assert (getattr(plan, name), plan.problems) == (value, ())
 
 
 @pytest.mark.parametrize("text", ["29__577", "_1", "1_", "0x10", "1.0", "1" * 19])
 def test_and_what_it_does_not_take_is_none(text: str) -> None:
-    (problem,) = plan_of({**RANK_ENV, "MASTER_PORT": text}).problems
+    (problem,) = plan_in({**RANK_ENV, "MASTER_PORT": text}).problems
     assert (problem.variable, problem.value) == ("MASTER_PORT", text)
-
-
-@pytest.mark.parametrize(
-    ("env", "query"), [("RANK=1 WORLD_SIZE=2", ""), ("", "?rank=1&world_size=2"), ("RANK=0", "?rank=1&world_size=2")]
-)
-def test_a_rank_by_hand_with_an_init_method_is_one_of_several_and_needs_no_master(env: str, query: str) -> None:
-    """It was told that MASTER_ADDR is missing; with its rank in the URL it was checked as a machine alone."""
-    plan = plan_of(env_of(env), init_method=f"tcp://host0:4000{query}")
-    told = values(plan, "started", "rank", "world_size", "master_addr", "master_port", "problems")
-    assert told == ("rank", 1, 2, "host0", 4000, ())
-    assert plan.sources["rank"] == ("--init-method" if query else "RANK")
-
-
-def test_ranks_by_hand_that_meet_in_a_file_are_asked_for_an_address() -> None:
-    env = env_of("RANK=1 WORLD_SIZE=2")
-    with pytest.raises(UsageError, match="--master-addr HOST"):
-        plan_of(env, init_method="file:///shared/init")
-    plan = plan_of(env, init_method="file:///shared/init", master_addr="host0")
-    assert values(plan, "rank", "world_size", "master_addr", "problems") == (1, 2, "host0", ())
-
-
-@pytest.mark.parametrize(
-    ("method", "addr", "port"),
-    [
-        ("tcp://host0:4000", "host0", 4000),
-        ("tcp://[fd00::1]:4000", "fd00::1", 4000),
-        ("env://", "host9", 29500),
-        ("file:///shared/init", "host9", 29500),
-    ],
-)
-def test_init_method_names_the_master(method: str, addr: str, port: int) -> None:
-    plan = plan_of({"MASTER_ADDR": "host9"}, nnodes="2", init_method=method)
-    assert values(plan, "master_addr", "master_port", "init_method") == (addr, port, method)
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({"nnodes": "x"}, "--nnodes 'x'"),
-        ({"nnodes": "0"}, "--nnodes '0'"),
-        ({"nnodes": "3:2"}, "--nnodes '3:2'"),
-        ({"nproc_per_node": "0"}, "--nproc-per-node '0'"),
-        ({"nproc_per_node": "gpu"}, "no GPU is visible"),
-        (
-            {"nnodes": "2", "node_rank": 2, "master_addr": "a"},
-            "--node-rank 2: with --nnodes 2 node ranks go from 0 to 1",
-        ),
-        (
-            {"node_rank": 5, "master_addr": "a", "master_port": 1},
-            "--node-rank 5: with --nnodes 1 the only node rank is 0",
-        ),
-        ({"nnodes": "2", "node_rank": -1, "master_addr": "a"}, "--node-rank -1"),
-        ({"nnodes": "2", "node_rank": 1}, "--master-addr"),
-        ({"nnodes": "2", "standalone": True}, "--standalone"),
-        ({"master_port": 65536}, "--master-port 65536"),
-        ({"master_port": -1}, "--master-port -1"),
-        ({"nnodes": "2", "master_addr": "tcp://a:1"}, "did you mean a"),
-        ({"nnodes": "2", "rdzv_endpoint": "a:70000"}, "70000 is not a port"),
-        ({"nnodes": "2", "rdzv_endpoint": "a:b"}, "no port behind its colon"),
-        ({"nnodes": "2", "rdzv_endpoint": "a"}, "names no port"),
-        ({"nnodes": "2", "rdzv_endpoint": "fd00::1"}, "without brackets ([fd00::1]:PORT)"),
-        ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]"}, "names no port"),
-        ({"nnodes": "2", "rdzv_backend": "c10d", "master_addr": "a"}, "--rdzv-endpoint a:PORT"),
-        ({"init_method": "tcp://host0"}, "--init-method 'tcp://host0'"),
-        ({"init_method": "file://shared"}, "--init-method"),
-        ({"init_method": "tcp://a:1", "master_addr": "b"}, "--master-addr"),
-        ({"nnodes": "2", "master_addr": "a", "master_port": 0}, "--master-port 0"),
-        ({"nnodes": "2", "rdzv_endpoint": "a:0"}, "0 is not a port that all ranks know"),
-        ({"nnodes": "2", "rdzv_endpoint": "a", "rdzv_backend": "c10"}, "no rendezvous backend"),
-        ({"backend": "glo"}, "--backend 'glo'"),
-        ({"backend": "gloo,nccl"}, "--backend 'gloo,nccl'"),
-    ],
-)
-def test_flags_that_make_no_plan(flags: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        plan_of(**flags)
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "why", "meant"),
-    [
-        (" ", "is empty", None),
-        ("<MASTER_IP>", "placeholder", None),
-        ("${MASTER}", "placeholder", None),
-        ("10.0.0.XX", "placeholder", None),
-        ("192.168.1.x", "placeholder", None),
-        ("MASTER_IP", "placeholder", None),
-        ("tcp://host0:29500/x", "URL", "host0"),
-        ("[::1]", "brackets", "::1"),
-        ("host0:29500", "port in it", "host0"),
-        ("host0 ", "space", "host0"),
-        ("ho st", "space", None),
-        ("256.1.1.1", "255", None),
-        ("a,b", "list of 2 nodes", "a"),
-        ("gpu[07-09]", "list of 3 nodes", "gpu07"),  # SLURM_JOB_NODELIST as it is
-        ("10,0,0,1", "character", None),
-        ("gpu[07]", "character", None),
-        ("a:b", "colon", None),
-    ],
-)
-def test_addresses_that_cannot_be_one(text: str, why: str, meant: str | None) -> None:
-    problem, suggestion = address_problem(text)
-    assert problem is not None
-    assert why in problem
-    assert suggestion == meant
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["host0", "node-1.cluster.local", "10.0.0.1", "fd00::1", "fe80::1%eth0", "my_host", "LNXX01", "xerxes", "1.2.3"],
-)
-def test_addresses_that_can_be_one(text: str) -> None:
-    assert address_problem(text) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("backend", "gpus", "expected"),
-    [
-        ("auto", False, ("gloo",)),
-        ("auto", True, ("gloo", "nccl")),
-        ("nccl", True, ("nccl",)),
-        ("cpu:gloo,cuda:nccl", False, ("gloo", "nccl")),
-    ],
-)
-def test_the_groups_that_are_made(backend: str, gpus: bool, expected: tuple[str, ...]) -> None:
-    plan = plan_of(backend=backend)
-    assert plan.backends(gpus) == expected
-    assert plan.gloo_planned == ("gloo" in expected)
-
-
-@pytest.mark.parametrize(
-    ("flags", "env", "field", "wanted"),
-    [
-        ({"nnodes": "2:3"}, {}, "min_nodes", 2),
-        ({"nnodes": "3"}, {}, "min_nodes", None),
-        ({"rdzv_backend": "c10d", "rdzv_endpoint": "a", "rdzv_conf": "x=1, join_timeout = 9"}, {}, "join_timeout", 9),
-        ({"rdzv_backend": "c10d", "rdzv_endpoint": "a"}, {}, "join_timeout", None),
-        ({"nnodes": "3"}, {"PET_NNODES": "1:3"}, "min_nodes", None),
-        ({"local_addr": "10.0.0.1"}, {"PET_LOCAL_ADDR": "h"}, "local_addr", "10.0.0.1"),
-        ({}, {"PET_LOCAL_ADDR": "10.0.0.2\r"}, "local_addr", "10.0.0.2"),
-        ({"rdzv_conf": "timeout=5, is_host=True"}, {}, "is_host", True),
-        ({}, {"PET_RDZV_CONF": "is_host=0"}, "is_host", False),
-        ({"rdzv_conf": "is_hosted=1"}, {}, "is_host", None),
-    ],
-)
-def test_what_torchrun_is_told_of_its_rendezvous(
-    flags: dict[str, str], env: dict[str, str], field: str, wanted: object
-) -> None:
-    words: dict[str, Any] = {"nnodes": "3", "rdzv_backend": "c10d", "rdzv_endpoint": "h:1", **flags}
-    assert getattr(resolve(Flags(**words), env, int, lambda: 2), field) == wanted
-
-
-def test_a_meeting_that_only_torchrun_can_hold_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What answers at the endpoint is etcd itself, and no store that anybody could host there."""
-    monkeypatch.setitem(sys.modules, "etcd", ModuleType("etcd"))
-    sys.modules["etcd"].__spec__ = ModuleSpec("etcd", None)
-    for kind in ("etcd", "etcd-v2"):
-        for nnodes in ("1", "2"):
-            with pytest.raises(UsageError, match=f"{kind} rendezvous.* -m distdoctor check"):
-                plan_of(nnodes=nnodes, rdzv_endpoint="host0", rdzv_backend=kind)
-            with pytest.raises(UsageError, match=f"{kind} rendezvous.* -m distdoctor check"):
-                plan_of({"PET_RDZV_BACKEND": kind}, nnodes=nnodes, rdzv_endpoint="host0")
-    assert plan_of({"PET_RDZV_BACKEND": "etcd"}, standalone=True).rdzv_backend == "c10d"
-
-
-def test_without_its_package_etcd_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "etcd", None)
-    (problem,) = plan_of({"PET_RDZV_BACKEND": "etcd"}, nnodes="2", rdzv_endpoint="host0").problems
-    assert "python-etcd is missing" in problem.why
