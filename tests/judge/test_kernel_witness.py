@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_first_failure import TABLE, raised
-from tests.logs.test_wordings import judged
+from tests.logs.judging import TABLE, judged, raised
 
 KILLED = TABLE.format(code=-9, told="Signal 9 (SIGKILL) received by PID 101")
 RAISED = TABLE.format(code=1, told="To enable traceback see: ...") + raised("[rank8]: ", "ValueError: bad sample")

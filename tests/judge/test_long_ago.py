@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_first_failure import CLOSED, raised
+from tests.logs.judging import CLOSED, raised
 from tests.logs.test_folders import SHAPE, judged_folder, roots
 
 LOST = "NVRM: Xid (PCI:0000:4e:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"

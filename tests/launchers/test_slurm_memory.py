@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.launchers.harness import site, slurm
-from tests.logs.test_wordings import judged_files
+from tests.logs.judging import judged_files
 
 PROGRAM = """import os, time
 print("epoch 1", flush=True)

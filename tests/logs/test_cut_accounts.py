@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_first_failure import raised, roots
-from tests.logs.test_wordings import judged
+from tests.logs.judging import judged, raised, roots
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs import ending
-from tests.logs.test_wordings import judged
+from tests.logs.judging import judged
 
 STEPS = "".join(f"step {number}: loss {1 / number:.3f}\n" for number in range(1, 60))
 SUMMARY = "".join(f"  layer.{number}.weight  frobenius  {number / 7:.4f}\n" for number in range(120))

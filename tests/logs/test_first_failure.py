@@ -6,52 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distdoctor.logs.attribution import of_file
-from tests.logs.test_wordings import judged
-
-TRACEBACK = """{who}Traceback (most recent call last):
-{who}  File "/home/u/train.py", line 12, in <module>
-{who}    main()
-{who}  File "/home/u/train.py", line 8, in main
-{who}    {source}
-{who}{error}
-"""
-CLOSED = (
-    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:219, remote process exited or there was a "
-    "network error, NCCL version 2.20.5"
-)
-TABLE = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Failures:
-[1]:
-  time      : 2026-01-01_10:00:01
-  host      : gpu02
-  rank      : 9 (local_rank: 1)
-  exitcode  : -15 (pid: 102)
-  error_file: <N/A>
-  traceback : Signal 15 (SIGTERM) received by PID 102
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-01-01_10:00:00
-  host      : gpu02
-  rank      : 8 (local_rank: 0)
-  exitcode  : {code} (pid: 101)
-  error_file: <N/A>
-  traceback : {told}
-============================================================
-"""
-
-
-def raised(who: str, error: str, source: str = "step()") -> str:
-    return TRACEBACK.format(who=who, error=error, source=source)
-
-
-def roots(path: Path, *texts: str) -> list[tuple[str, tuple[int, ...]]]:
-    found = judged(path, *texts)
-    return [(finding.check, finding.ranks) for finding in found.findings if finding.because_of is None]
+from tests.logs.judging import CLOSED, TABLE, judged, raised, roots
 
 
 def test_the_exception_of_the_rank_that_failed_first(tmp_path: Path) -> None:
@@ -195,12 +150,6 @@ def test_steps_that_were_created_after_all(tmp_path: Path) -> None:
     assert roots(tmp_path, f"{waiting}srun: Step created for StepId=5.1\n") == []
 
 
-def test_a_number_of_nodes_in_a_file_name_is_no_host(tmp_path: Path) -> None:
-    assert of_file("logs/meg_gpt2_perf_n16-1999618.out").host is None
-    assert of_file("logs/node16.log").host == "node16"
-    assert of_file("logs/n16.log").host == "n16"
-
-
 MISSED = "[rank0]: RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 6000 ms\n"
 
 
@@ -208,23 +157,6 @@ def test_who_is_missed_is_no_root_where_it_failed_itself(tmp_path: Path) -> None
     assert roots(tmp_path, MISSED) == [("barrier/rank-missing", (1,))]
     assert roots(tmp_path, MISSED, raised("[rank1]: ", "KeyError: 'label'")) == [("process/exception", (1,))]
     assert roots(tmp_path, MISSED, raised("[rank2]: ", CLOSED)) == [("barrier/rank-missing", (1,))]
-
-
-def test_the_tasks_of_srun_are_ranks_or_whole_nodes(tmp_path: Path) -> None:
-    """A launcher of a node writes for all of its ranks: the number before the line is then not a rank's."""
-    alone = raised("3: ", "KeyError: 'label'")
-    assert roots(tmp_path, alone) == [("process/exception", (3,))]
-    assert roots(tmp_path, raised("1: [rank2]: ", "KeyError: 'label'")) == [("process/exception", (2,))]
-    other = raised("1: [rank9]: ", CLOSED)
-    assert roots(tmp_path, other + raised("1: ", "KeyError: 'label'")) == [("process/exception", ())]
-
-
-def test_a_process_of_spawn_is_named(tmp_path: Path) -> None:
-    head = "torch.multiprocessing.spawn.ProcessRaisedException:\n\n-- Process 1 terminated with the following error:\n"
-    found = judged(tmp_path, head + raised("", "KeyError: 'label'"))
-    assert found.findings[0].summary == "The process of local rank 1 ended with KeyError: 'label'."
-    text = "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n"
-    assert "local rank 1" in judged(tmp_path, text).findings[0].summary
 
 
 RECORD = "2026-01-01 10:00:0{}, {} train: {}\n"
@@ -251,39 +183,10 @@ def test_which_node_was_ended_from_outside_by_the_clock(tmp_path: Path) -> None:
     assert roots(tmp_path, peer.replace("10:00:05", "10:00:03"), ended) == []
 
 
-@pytest.mark.parametrize("folder", ["no_5", "new_3", "nemo_2"])
-def test_a_folder_is_no_host_for_its_name(tmp_path: Path, folder: str) -> None:
-    (tmp_path / folder).mkdir()
-    found = judged(tmp_path / folder, raised("", "KeyError: 'label'"))
-    assert found.findings[0].nodes == ()
-
-
 def test_what_python_ignored_is_no_failure(tmp_path: Path) -> None:
     told = raised("", "AssertionError: a worker is not my child", "self.join()")
     assert roots(tmp_path, f"Exception ignored in: <function Loader.__del__ at 0x7f>\n{told}") == []
     assert roots(tmp_path, f"tidying up\n{told}") == [("process/exception", ())]
-
-
-def test_the_ranks_that_unused_parameters_name(tmp_path: Path) -> None:
-    lines = (
-        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.\n"
-        "Parameter indices which did not receive grad for rank 1: 0 1 2\n"
-    )
-    assert roots(tmp_path, lines) == [("collective/unused-parameters", (1,))]
-
-
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "[2025-01-30 18:11:34 TP10] ",
-        "[2025-01-30 18:11:34 DP0 TP1 EP1] ",
-        "(EngineCore_DP0 pid=7) ERROR 10-14 17:17:23 [core.py:700] ",
-        "Fri Sep 25 16:52:53 2020[0]<stderr>:",
-    ],
-)
-def test_what_servers_put_before_a_line(tmp_path: Path, prefix: str) -> None:
-    found = judged(tmp_path, f"{prefix}starting\n{prefix}KeyError: 'lr'\n")
-    assert found.findings[0].summary.endswith("KeyError: 'lr'.")
 
 
 def test_a_failure_of_nobody_is_of_the_one_that_failed(tmp_path: Path) -> None:
@@ -297,21 +200,6 @@ def test_a_failure_of_nobody_is_of_the_one_that_failed(tmp_path: Path) -> None:
     )
     several = text.replace("exitcode  : -15 (pid: 102)", "exitcode  : 1 (pid: 102)")
     assert roots(tmp_path, several) == [("process/exception", ())]  # of two at once it takes the lowest
-
-
-@pytest.mark.parametrize(
-    ("line", "host"),
-    [
-        ("9b405963aa12:12:34 [1] include/alloc.h:125 NCCL WARN Cuda failure 2 'out of memory'", "9b405963aa12"),
-        ("May 15 23:09:27 ubuntu-vm kernel: [  514.68] Out of memory: Killed process 156 (python3) x", "ubuntu-vm"),
-        ("Aug 30 06:58:55.050705 node7 kernel: Out of memory: Killed process 156 (python3) x", "node7"),
-        ("2026-08-31 12:27:50 [slave03:00956] Signal: Segmentation fault (11)", "slave03"),
-        ("train.py: RuntimeError: CUDA out of memory. Tried to allocate 1 GiB", None),
-    ],
-)
-def test_the_host_of_a_line(tmp_path: Path, line: str, host: str | None) -> None:
-    found = judged(tmp_path, f"starting\n{line}\n")
-    assert found.findings[0].nodes == ((host,) if host else ())
 
 
 def test_transports_that_nccl_does_without(tmp_path: Path) -> None:
@@ -345,11 +233,6 @@ def test_more_workers_than_the_world_has(tmp_path: Path, here: int, stale: bool)
     told = "Timed out initializing process group in store based barrier on rank: 0, for key: k (world_size=2, "
     found = judged(tmp_path, f"{told}worker_count={here}, timeout=0:02:00)\n")
     assert ("environment/stale-init-file" in [one.check for one in found.candidates]) is stale
-
-
-def test_whose_log_is_next_where_a_line_names_whom_it_waits_for(tmp_path: Path) -> None:
-    found = judged(tmp_path, "Stalled ops: HorovodBroadcast_dense_0 [missing ranks: 1, 6]\n")
-    assert found.candidates[0].next == "the log of ranks 1, 6"
 
 
 @pytest.mark.parametrize(
@@ -419,20 +302,6 @@ def test_the_remedy_is_of_what_the_line_shows(tmp_path: Path, line: str, check: 
 )
 def test_what_only_sounds_like_it(tmp_path: Path, line: str) -> None:
     assert {one.check for one in judged(tmp_path, f"{line}\n").findings} <= {"process/exception"}
-
-
-def test_the_host_of_a_rank_that_failed_is_the_one_that_torchrun_names(tmp_path: Path) -> None:
-    text = raised("[rank8]: ", "KeyError: 'lr'") + TABLE.format(code=1, told="x")
-    assert judged(tmp_path, text).findings[0].nodes == ("gpu02",)
-
-
-def test_the_node_that_failed_is_not_the_one_from_which_slurm_says_so(tmp_path: Path) -> None:
-    found = judged(
-        tmp_path,
-        "srun: error: Node failure on n7\n"
-        "slurmstepd: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***\n",
-    )
-    assert found.findings[0].nodes == ("n7",)
 
 
 def test_the_reason_is_at_the_end_of_what_torch_wraps(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from distdoctor.judge.log_findings import LogJudgement
 from distdoctor.logs.flight_recorder import BadDump, load
 from tests.lab.logged.dumps import read
-from tests.logs.test_wordings import judged as judged_texts
-from tests.logs.test_wordings import judged_files
+from tests.logs.judging import judged as judged_texts
+from tests.logs.judging import judged_files
 
 MISSING, MISMATCH = "collective/rank-missing", "collective/mismatch"
 PARTED: dict[str, tuple[str, str]] = {

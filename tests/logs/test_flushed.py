@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_first_failure import CLOSED, raised
+from tests.logs.judging import CLOSED, judged_files, raised
 from tests.logs.test_folders import judged_folder, roots
-from tests.logs.test_wordings import judged_files
 
 FAILED = "ValueError: bad batch"
 WARNED = "/opt/x.py:3: UserWarning: an old name\n  warnings.warn(\n"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.log_findings import LogJudgement
-from tests.logs.test_first_failure import CLOSED, raised
-from tests.logs.test_wordings import judged_files
+from tests.logs.judging import CLOSED, judged_files, raised
 
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 IN_USE = "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "

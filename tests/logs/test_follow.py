@@ -19,7 +19,7 @@ from distdoctor.logs.collect import Collector
 from distdoctor.logs.follow import Follower
 from tests.facts_builder import CHECKS
 from tests.helpers.commands import environment
-from tests.logs.test_wordings import LOGS
+from tests.logs.judging import LOGS
 
 STEPS = "step 1 loss 2\nstep 2 loss 1\n"
 OUT = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_wordings import judged
+from tests.logs.judging import judged
 
 KILLED = (
     "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 3 (pid: 77) of binary: py\n"

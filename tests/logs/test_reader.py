@@ -20,7 +20,7 @@ from distdoctor.logs.flight_recorder import BadDump, load
 from distdoctor.logs.scanner import MOST, Scanner
 from distdoctor.model.log_line import Line
 from tests.facts_builder import CHECKS
-from tests.logs.test_wordings import LOGS
+from tests.logs.judging import LOGS
 
 LINE = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 ROOT = Path(__file__).resolve().parents[2]

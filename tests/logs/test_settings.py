@@ -7,7 +7,7 @@ from pathlib import Path
 from distdoctor.judge.log_findings import judge_logs
 from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
-from tests.logs.test_wordings import LOGS
+from tests.logs.judging import LOGS
 
 INFO = """\
 gpu0{n}:10:20 [0] NCCL INFO Bootstrap : Using {interface}:10.0.0.{n}<0>

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_wordings import judged, judged_files
+from tests.logs.judging import judged, judged_files
 
 FRAMES = ("Traceback (most recent call last):", '  File "/x/train.py", line 8, in <module>', "    main()")
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.test_first_failure import raised
-from tests.logs.test_wordings import judged
+from tests.logs.judging import judged, raised, roots
 
 CAUGHT = (
     "[rank{rank}]:[E816 01:45:40.18 ProcessGroupNCCL.cpp:607] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Watchdog "
@@ -24,10 +23,6 @@ COUNTS = (
 def said(rank: int, number: int, enqueued: int, operation: str = "ALLREDUCE", size: int = 1) -> str:
     values = {"rank": rank, "number": number, "enqueued": enqueued, "operation": operation, "size": size}
     return CAUGHT.format(**values) + COUNTS.format(**values)
-
-
-def roots(path: Path, *texts: str) -> list[tuple[str, tuple[int, ...]]]:
-    return [(one.check, one.ranks) for one in judged(path, *texts).findings if one.because_of is None]
 
 
 def test_who_is_behind_never_called_it(tmp_path: Path) -> None:

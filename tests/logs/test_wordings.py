@@ -8,30 +8,14 @@ from pathlib import Path
 import pytest
 
 from distdoctor.judge.expressions import hazard
-from distdoctor.judge.log_findings import LogJudgement, judge_logs
-from distdoctor.logs.collect import Collector
 from tests.facts_builder import CHECKS
+from tests.logs.judging import LOGS, judged
 from tests.logs.wordings import CAUSES, SYMPTOMS
 
-LOGS = {check.id: check.log for check in CHECKS}
 OUTSIDE = ("15 death signal", "SIGTERMException", "got signal: 15", "tasks 0-7: Killed", "KILLED BY SIGNAL: 9")
 """Who was ended from outside after something had failed was ended because of it."""
 UNASKED = "ImportError: libcudnn.so.9: cannot open"
 """A cause where nothing says who asked for that library: behind a program's frame, as some symptoms are, it is none."""
-
-
-def judged(path: Path, *texts: str) -> LogJudgement:
-    """What is said of logs with these contents, each a file."""
-    names = []
-    for number, text in enumerate(texts):
-        names.append(path / f"part{number}.log")
-        names[-1].write_text(text)
-    return judge_logs(Collector(LOGS).collect(names).logs, CHECKS)
-
-
-def judged_files(folder: Path) -> LogJudgement:
-    """What is said of all that lies in ``folder``."""
-    return judge_logs(Collector(LOGS).collect([folder]).logs, CHECKS)
 
 
 @pytest.mark.parametrize(("check", "line"), CAUSES, ids=[check for check, _ in CAUSES])
