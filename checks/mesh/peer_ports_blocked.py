@@ -124,9 +124,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def shut_to_itself(node: Node) -> bool:
-    """Whether several ranks of this node meet by ports of its own, and those cannot be reached from it."""
+    """Whether several ranks of this node meet by ports of its own, and those cannot be reached from it though its
+    loopback interface, by which it sends to itself, is up."""
     own = node.network.own_port
-    return not node.plan.one_node and rank_count(node) > 1 and own is not None and own.outcome in SHUT
+    asleep = any(one.loopback and not one.up for one in node.interfaces)
+    return not (node.plan.one_node or asleep) and rank_count(node) > 1 and own is not None and own.outcome in SHUT
 
 
 def own_port_seen(node: Node) -> str:

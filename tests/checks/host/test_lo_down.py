@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind
+from distdoctor.model.facts import Bind, Contact
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, outside, with_host, with_master, with_meeting, with_network, with_plan
 
@@ -39,7 +39,14 @@ def never_set_up() -> Facts:
     return (with_meeting(with_network(node, bind=bind), hosted=True, expected=1),)
 
 
+def lost_on_it() -> Facts:
+    """What host1 sends to a port of its own gets no answer, as from a packet filter."""
+    a, b = loopback(1)
+    return a, with_network(b, own_port=Contact("10.77.0.11", 40001, "no-answer", None, 1.0))
+
+
 ROWS = [
+    Row("and what goes over it is lost", lost_on_it, ("host1",), together=True),
     Row("never set up, and the store is to be at 127.0.0.1", never_set_up, ("host0",)),
     Row("no address, one node", alone, ("host0",), together=True),
     Row("of node 1", lambda: loopback(1), ("host1",), together=True),
