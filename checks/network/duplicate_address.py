@@ -34,7 +34,7 @@ network/wrong-interface, network/master-resolves-differently, network/port-refus
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distdoctor.check_api import (
     Cluster,
@@ -61,7 +61,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         elif one.mac:
             yield with_one_card(one) if len(one.owners) > 1 else with_a_stranger(one)
         else:
-            yield between_nodes(one)
+            yield between_nodes(cluster, one)
 
 
 def needed(cluster: Cluster, node: Node) -> Iterator[tuple[str, str]]:
@@ -147,9 +147,10 @@ def with_one_card(one: DuplicateAddress) -> Finding:
     )
 
 
-def between_nodes(one: DuplicateAddress) -> Finding:
+def between_nodes(cluster: Cluster, one: DuplicateAddress) -> Finding:
     """The finding about nodes: who is reached by another address has this one too many."""
     nodes = one.owners
+    others = [node for node in cluster.nodes if node.host not in {owner.host for owner in nodes}]
     return Finding.about(
         one.spare or nodes,
         f"{one.address} is an address of {names_of(nodes)}, in one network.",
@@ -159,9 +160,13 @@ def between_nodes(one: DuplicateAddress) -> Finding:
             f"{node.name}: {one.address} is on its {node.interface_of(one.address)}{reached(node, one.address)}"
             for node in nodes
         ),
-        fixes=(surplus(node, one.address) for node in one.spare)
+        fixes=[*(surplus(node, one.address) for node in one.spare), *asked_anew(others, one.address)]
         if one.spare
-        else (another(node, one.address, option) for option, node in enumerate(nodes, start=1)),
+        else [
+            fix
+            for option, node in enumerate(nodes, start=1)
+            for fix in (another(node, one.address, option), *asked_anew(others, one.address, option))
+        ],
     )
 
 
@@ -186,6 +191,14 @@ def another(node: Node, address: str, option: int) -> Fix:
     return Fix.on(node, f"On {node.name}, give {node.interface_of(address)} another address than {address}.", option)
 
 
+def asked_anew(nodes: Sequence[Node], address: str, option: int = 1) -> Iterator[Fix]:
+    """For nodes that may know the hardware address of the wrong one: the kernel holds to an answer for up to a minute
+    (base_reachable_time, and what follows it)."""
+    if nodes:
+        text = "Then let them ask anew who has the address."
+        yield Fix.on(nodes, text, option, commands=(f"ip neighbour flush to {address}",))
+
+
 def with_a_stranger(one: DuplicateAddress) -> Finding:
     """The finding about a node and a host that is none of the job's."""
     (node,) = one.owners
@@ -205,11 +218,6 @@ def with_a_stranger(one: DuplicateAddress) -> Finding:
         ),
         fixes=(
             Fix.on(node, text),
-            # The kernel holds to an answer for up to a minute (base_reachable_time, and what follows it).
-            Fix.on(
-                one.seen_by,
-                "Then let them ask anew who has the address.",
-                commands=(f"ip neighbour flush to {one.address}",),
-            ),
+            *asked_anew(one.seen_by, one.address),
         ),
     )

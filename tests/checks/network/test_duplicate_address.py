@@ -226,7 +226,16 @@ CURES = [
         unsaid=("firewall",),
     ),
     Cure("on loopback", on_loopback, {"host1": {"commands": ("ip address del 10.77.0.10/32 dev lo",)}}, only=True),
-    Cure("surplus", surplus, {"host2": {"commands": ("ip address del 10.77.0.11/24 dev eth1",)}}, only=True),
+    Cure(
+        "surplus",
+        surplus,
+        {
+            "host2": {"commands": ("ip address del 10.77.0.11/24 dev eth1",)},
+            "host0": {"commands": ("ip neighbour flush to 10.77.0.11",)},
+        },
+        only=True,
+    ),
+    Cure("cloned", cloned, {"host2": {}, "host0": {"commands": ("ip neighbour flush to 10.77.0.11",)}}),
 ]
 
 test_found = found(CHECK, ROWS)
