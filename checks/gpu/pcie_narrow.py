@@ -30,8 +30,6 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus, some_of
 SEVERITY = "warn"
 MATTERS = "what goes through the host to or from this GPU is slower, and the others wait for it"
 FIX = "Seat the card anew, look at its slot in the BIOS, or take the node out of use."
-
-
 SHOWN = 4
 
 

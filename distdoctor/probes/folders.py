@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from distdoctor.model.facts import Folder
+from distdoctor.probes.account import NAMES
 from distdoctor.probes.init_file import mount
 from distdoctor.probes.look_up import ASKER
 from distdoctor.probes.threads import in_time
@@ -33,8 +34,6 @@ LOCKED = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "TOR
 """Folders in which Hugging Face's libraries and torch.compile lock files (by the package filelock, with flock(2))."""
 DOWNLOADS = ".cache/huggingface"
 """What Hugging Face's libraries use in HOME where no variable names another: there where they have been used."""
-NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Where getpass.getuser() looks, in its order."""
 TEMPORARY = "/tmp"
 """What TMPDIR is where it is not set; also the use told of it then."""
 SECONDS = 1.0
