@@ -20,7 +20,15 @@ _OF_THE_JOB = [setting.variables[0] for setting in (WORLD_SIZE, MASTER_ADDR, MAS
 
 def probe(port: int) -> tuple[Leftover, ...]:
     """The ranks whose launcher is gone (their parent is not a process with a rank's or launcher's look), of this
-    user, in this network namespace; those that listen on ``port`` first."""
+    user, in this network namespace; those that listen on ``port`` first. None is found where no file is
+    left to look with."""
+    try:
+        return _left_over(port)
+    except OSError:  # psutil's own errors are none; it lets this one through
+        return ()
+
+
+def _left_over(port: int) -> tuple[Leftover, ...]:
     found = []
     above = psutil.Process().parents()
     ours = {os.getpid(), *(p.pid for p in above)}

@@ -20,9 +20,14 @@ HOLDERS = 20
 
 def holders(port: int) -> tuple[PortHolder, ...]:
     """The processes that listen on TCP ``port`` here; where none does, those that have it as their own end of a
-    connection, which keeps a listener away, too. Without root, another user's process shows with pid None."""
+    connection, which keeps a listener away, too. Without root, another user's process shows with pid None; none shows
+    where no file is left to look with."""
     listeners, connections = [], []
-    for one in psutil.net_connections(kind="tcp"):
+    try:
+        seen = psutil.net_connections(kind="tcp")
+    except OSError:
+        return ()
+    for one in seen:
         if not one.laddr or one.laddr.port != port:
             continue
         if one.status == psutil.CONN_LISTEN:

@@ -102,3 +102,19 @@ def test_ranks_that_were_started_one_by_one_are_not_left_over() -> None:
     assert seen_under_init({"RANK": "0", "WORLD_SIZE": "2"}, shell=True) == []
     assert seen_under_init({"RANK": "0", "WORLD_SIZE": "4"}, shell=True) == ["1"], "of another job"
     assert seen_under_init({"RANK": "1", "WORLD_SIZE": "2"}, shell=True) == ["1"], "this rank's own, of before"
+
+
+_NO_FILE_LEFT = """
+import resource
+from distdoctor.probes import leftovers, ports
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+print(leftovers.probe(29500), ports.holders(29500))
+"""
+
+
+def test_without_a_file_to_look_with_none_is_found() -> None:
+    """It failed the stage network with "Too many open files", and the other nodes never heard of this one."""
+    done = subprocess.run(
+        [sys.executable, "-c", _NO_FILE_LEFT], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (done.stdout.split(), done.returncode) == (["()", "()"], 0), done.stderr
