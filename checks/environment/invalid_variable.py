@@ -13,6 +13,10 @@ configuration option 'timeout' must have a value specified`; with an empty --rdz
 torch itself ends with `Invalid value for environment variable: TORCH_GLOO_LAZY_INIT`, or by signal 6 and with no Python
 error where it is TORCH_FR_BUFFER_SIZE;
 
+NCCL ends with `ncclInvalidUsage` and `Unrecognized element token "rings" when parsing "rings"`, or, where NCCL_ALGO
+names none that can do what is called, `no algorithm/protocol available for function Broadcast ... NCCL_ALGO was set to
+Tree`;
+
 and for a RANK that is negative or not below WORLD_SIZE nothing at all: a silent hang.
 
 Why it happens
@@ -20,6 +24,8 @@ Why it happens
 A value copied from a URL, a placeholder that was never filled in, brackets round an IPv6 address, a stray space from a
 script, a rank counted from 1, a port above 65535. torchrun reads each of its flags from a variable, too (PET_ and the
 name of the flag), and a template that leaves one empty does not leave it out; LOGLEVEL is meant for another program.
+From 2.24 on NCCL takes only names that it knows in NCCL_ALGO and NCCL_PROTO, without blanks; of a word in the place of
+a number (NCCL_IB_DISABLE=true, NCCL_BUFFSIZE=4M) it reads 0, or what stands before the letter, and says nothing.
 
 Fix
 ---
@@ -30,7 +36,7 @@ When it is harmless
 -------------------
 Never for a job that reads the variable. A script that passes init_method, rank and world_size itself does not. Where
 the process groups are made LOCAL_RANK and LOCAL_WORLD_SIZE are not read, only where a script picks its GPU by them:
-without one, or with a GPU of that number, they are a warning.
+without one, or with a GPU of that number, they are a warning; so is what NCCL makes of a value if its group is made.
 
 See also
 --------
@@ -56,7 +62,7 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
-MATTERS = "torch makes its process groups without it: a script that reads it may end"
+MATTERS = "the process groups are made all the same: a script or a call that goes by it may end, or do otherwise"
 LOG = (
     Line(
         "Port could not be cast to integer value",
@@ -80,6 +86,12 @@ LOG = (
         r"NCCL WARN Unrecognized (?:element|prefix) token .{1,80} when parsing",
         told="NCCL does not know what NCCL_ALGO or NCCL_PROTO names",
         fix="Unset NCCL_ALGO and NCCL_PROTO, or take names that this NCCL knows (Ring, Tree; LL, LL128, Simple).",
+    ),
+    Line(
+        "o algorithm/protocol available for function",
+        r"available for function \w+.{0,60} NCCL_ALGO was set to ",
+        told="NCCL_ALGO names no algorithm that can do what is called",
+        fix="Unset NCCL_ALGO, or set it for one function alone (NCCL_ALGO=allreduce:tree).",
     ),
     Line(
         "Invalid NCCL_COMM_ID",
@@ -107,8 +119,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     # Where the nodes have different rendezvous backends that is told by itself.
     alike = len({node.plan.rdzv_backend for node in cluster.nodes}) == 1
     bad = [(node, p) for node in cluster.nodes for p in invalid(node) if alike or p.variable != "PET_RDZV_BACKEND"]
+    bad = [(node, p) for node, p in bad if not differs(cluster, p)]
     yield from told(cluster, [(node, p) for node, p in bad if not harmless(node, p)])
     yield from told(cluster, [(node, p) for node, p in bad if harmless(node, p)], mild=True)
+
+
+def differs(cluster: Cluster, problem: PlanProblem) -> bool:
+    """Whether NCCL takes the value, and not all nodes have it: that is told as the difference."""
+    values = {node.variables.get(problem.variable) for node in cluster.nodes}
+    return problem.starts and problem.variable == "NCCL_ALGO" and len(values) > 1
 
 
 def told(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, mild: bool = False) -> Iterator[Finding]:
@@ -128,11 +147,11 @@ def told(cluster: Cluster, bad: list[tuple[Node, PlanProblem]], *, mild: bool = 
 
 
 def harmless(node: Node, problem: PlanProblem) -> bool:
-    """Whether the ranks make their groups all the same: with no GPU to pick by this number, or with one of this
-    number."""
+    """Whether the ranks make their groups all the same: NCCL goes on with it, or there is no GPU to pick by this
+    number, or one of this number."""
     number = _number(problem.value)
     visible = max((len(rank.gpu.visible) for rank in node.facts.ranks if rank.gpu), default=0)
-    return problem.local and (not visible or (number is not None and 0 <= number < visible))
+    return problem.starts or (problem.local and (not visible or (number is not None and 0 <= number < visible)))
 
 
 def counted_from_one(cluster: Cluster, bad: list[tuple[Node, PlanProblem]]) -> tuple[Fix, ...]:

@@ -45,6 +45,7 @@ from distdoctor.check_api import (
     Fix,
     Line,
     Node,
+    PlanProblem,
     disagreement,
     failed_ranks,
     gloo_device_names,
@@ -57,6 +58,7 @@ from distdoctor.check_api import (
     same_rendezvous,
     setting_effect,
     together,
+    unreadable,
 )
 
 SEVERITY = "warn"
@@ -120,7 +122,15 @@ def names(cluster: Cluster) -> list[str]:
 
 def differing(cluster: Cluster, name: str) -> Disagreement[str | None] | None:
     nodes = [node for node in cluster.nodes if not (name == GLOO_INTERFACES and not_found(node))]
+    # What NCCL or torch refuses or misreads has a check of its own.
+    own = {node.name for node in nodes for one in unreadable(node) if one.variable == name and not taken(one)}
+    nodes = [node for node in nodes if node.name not in own]
     return disagreement({node.name: setting_effect(name, value(node, name)) for node in nodes})
+
+
+def taken(problem: PlanProblem) -> bool:
+    """Whether it is a value that NCCL takes, and that leaves some calls without an algorithm."""
+    return problem.starts and problem.variable == "NCCL_ALGO"
 
 
 def not_found(node: Node) -> bool:

@@ -8,8 +8,8 @@ Why it happens
 --------------
 Its clock is held down (heat, power, a limit that was set, a fault), or somebody else computes on it. The check
 multiplies the same matrices on each GPU that the ranks take, several times, and compares the best time of each with the
-median of its model in the job, of two alone with the better one, where both are on one node. No table says how fast a
-GPU ought to be.
+best GPU of its model on its own node, and from three of its model in the job on with their median. No table says how
+fast a GPU ought to be: one alone on its node is not told apart from one other elsewhere.
 
 Fix
 ---
@@ -47,15 +47,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for gpu in gpus.taken_gpus(node)
         if gpu.speed and not used_by_others(node, gpu)
     ]
-    found: dict[Node, list[tuple[gpus.Gpu, float, float, int]]] = {}
+    found: dict[Node, list[tuple[gpus.Gpu, float, dict[str, float]]]] = {}
     for node, gpu, speed in timed:
         alike = [(of, its) for of, one, its in timed if one.name == gpu.name]
-        together_here = all(of is node for of, _ in alike)
-        usual = median_low(its for _, its in alike) if len(alike) >= LEAST else max(its for _, its in alike)
-        if (len(alike) >= LEAST or together_here) and speed < SLOW * usual:
-            found.setdefault(node, []).append((gpu, speed, usual, len(alike)))
+        usual = {"the best of its model on its node": max(its for of, its in alike if of is node)}
+        if len(alike) >= LEAST:
+            usual[f"the median of {len(alike)} of its model"] = median_low(its for _, its in alike)
+        if speed < SLOW * max(usual.values()):
+            found.setdefault(node, []).append((gpu, speed, usual))
     for node, slow in found.items():
-        shares = sorted(round(100 * speed / usual) for _, speed, usual, _ in slow)
+        shares = sorted(round(100 * speed / max(usual.values())) for _, speed, usual in slow)
         range_said = f"{shares[0]}" if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}"
         verb = "computes" if len(slow) == 1 else "compute"
         yield Finding.about(
@@ -72,11 +73,11 @@ def said(node: Node, gpu: gpus.Gpu) -> str:
     return gpus.device_said(device) if device else f"device {gpu.index}"
 
 
-def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: float, count: int) -> str:
+def evidence(node: Node, gpu: gpus.Gpu, speed: float, usual: dict[str, float]) -> str:
     device = gpus.device_of(node, gpu)
     why = f"; clocks lowered: {', '.join(device.slowed)}" if device and device.slowed else ""
-    compared = f"the median of {count} of its model" if count >= LEAST else "the other of its model"
-    return f"{node.name}: device {gpu.index}, {gpu.name}: {speed:.0f} products per second; {compared}: {usual:.0f}{why}"
+    compared = "; ".join(f"{what}: {value:.0f}" for what, value in usual.items())
+    return f"{node.name}: device {gpu.index}, {gpu.name}: {speed:.0f} products per second; {compared}{why}"
 
 
 def used_by_others(node: Node, gpu: gpus.Gpu) -> bool:

@@ -80,7 +80,7 @@ Values that must be alike, and variables:
     DEPRECATED_VARIABLES     old names of variables, and the new ones
     variable_meant           the known variable that a name is probably a misspelling of
     misspellings_of          the variables of a node that look like one misspelled
-    unreadable               those that torch would end on
+    unreadable               those that torch or NCCL would end on, or take for something else
 
 Addresses and interfaces:
     parse_address            an address as a number that compares whatever its spelling (parse: its name in 0.1.0)

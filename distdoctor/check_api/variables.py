@@ -3,7 +3,7 @@
 c10d reads the latter as a process group is made (Utils.hpp, getCvarInt and getCvarBool): an empty text is no value,
 either. Gloo's were tried with torch 2.13: what the flight recorder cannot read ends the process by signal 6, without a
 Python error. NCCL's are those that the constructor of ProcessGroupNCCL reads from torch 2.2 on, and were not tried on a
-GPU.
+GPU. What NCCL itself makes of its settings stands in knowledge/nccl_values.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from distdoctor.check_api.text import together
+from distdoctor.knowledge import nccl_values
+from distdoctor.knowledge.nccl import version as nccl_version
 from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, variable_meant
 from distdoctor.model.cluster import Node
 from distdoctor.model.plan import PlanProblem
@@ -44,7 +47,8 @@ _SWITCHES = ("y", "yes", "1", "t", "true", "n", "no", "0", "f", "false")
 
 
 def unreadable(node: Node) -> Iterator[PlanProblem]:
-    """What torch would end on as this node's ranks make their groups; nothing where its version is not known."""
+    """What torch or NCCL would end on as this node's ranks make their groups, or take for something else; nothing where
+    their version is not known."""
     match = re.match(r"(\d+)\.(\d+)", node.identity.torch or "")
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     backends = node.plan.backends(gpus=node.gpus)
@@ -55,6 +59,7 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
         read.update(_RECORDER)
     if "nccl" in backends and node.gpus and match:
         read.update(_NCCL)
+        yield from _of_nccl(node)
     for name, kind in read.items():
         value = node.variables.get(name)
         if value is not None and not (_is_number(value) if kind == _NUMBER else value.lower() in _SWITCHES):
@@ -62,6 +67,23 @@ def unreadable(node: Node) -> Iterator[PlanProblem]:
     value = node.variables.get(_BARRIER)
     if value is not None and version >= _SEEN and not re.fullmatch(r"\s*[+-]?\d+(_\d+)*\s*", value):
         yield PlanProblem(_BARRIER, value, f"{_NUMBER}: torch ends on it", unset=True)
+
+
+def _of_nccl(node: Node) -> Iterator[PlanProblem]:
+    """The settings of NCCL that it refuses or misreads. RCCL's own were not read."""
+    if node.identity.cuda is None:
+        return
+    own, several = f"NCCL {node.identity.nccl}", (node.plan.world_size or 0) > 1
+    version = nccl_version(node.identity.nccl)
+    for name, value in node.variables.items():
+        if why := nccl_values.refused(name, value, version):
+            yield PlanProblem(name, value, f"{why}: {own} ends on it", nccl_values.mended(name, value), unset=True)
+        elif taken := nccl_values.misread(name, value):
+            why = f"is no number: NCCL takes it for {taken[0]}"
+            yield PlanProblem(name, value, why, taken[1], unset=True, starts=True)
+        elif several and name == "NCCL_ALGO" and (without := nccl_values.left_without(value, version)):
+            why = f"leaves no algorithm for {together(without)}: {own} ends where one of these is called"
+            yield PlanProblem(name, value, why, unset=True, starts=True)
 
 
 def _is_number(text: str) -> bool:

@@ -25,6 +25,8 @@ class PlanProblem:
     """Whether the job runs without it: what is then taken for it is what most jobs have."""
     local: bool = False
     """Whether it numbers the ranks of one node: torch makes its groups without it, a script picks its GPU by it."""
+    starts: bool = False
+    """Whether the process groups are made all the same, and what was meant by it does not come about."""
 
 
 @dataclass(frozen=True)

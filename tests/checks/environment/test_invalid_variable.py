@@ -116,7 +116,33 @@ ROWS += [
     ),
 ]
 
+
+def of_nccl(nccl: str | None = "2.27.5", **values: str) -> Facts:
+    """host1 has these settings of NCCL, for a job on GPUs."""
+    return tuple(with_identity(one, nccl=nccl, cuda="12.8") for one in of_torch(backend="nccl", gpus=2, **values))
+
+
+def everywhere(nccl: str | None = "2.27.5", **values: str) -> Facts:
+    """Both have."""
+    return tuple(with_variables(one, **values) for one in of_nccl(nccl))
+
+
+ROWS += [
+    Row("a name that NCCL does not know", lambda: everywhere(NCCL_ALGO="rings"), BOTH, together=True),
+    Row("a blank in a list of NCCL's", lambda: everywhere(NCCL_PROTO="LL, Simple"), BOTH, together=True),
+    Row("a word for a number", lambda: everywhere(NCCL_P2P_DISABLE="true"), BOTH, "warn", together=True),
+    Row("a size with a unit", lambda: everywhere(NCCL_BUFFSIZE="4M"), BOTH, "warn", together=True),
+    Row("no algorithm for a broadcast", lambda: everywhere(NCCL_ALGO="Tree"), BOTH, "warn", together=True),
+    Row("on one node a word for a number", lambda: of_nccl(NCCL_IB_DISABLE="yes"), ("host1",), "warn", together=True),
+    Row("on one node, which the others have not", lambda: of_nccl(NCCL_ALGO="rings"), ("host1",), together=True),
+]
+
 LOOK_ALIKES = [
+    LookAlike("a name that an older NCCL passes over", lambda: everywhere("2.21.5", NCCL_ALGO="rings")),
+    LookAlike("of an NCCL that is not known", lambda: everywhere(None, NCCL_ALGO="rings")),
+    LookAlike("of an NCCL that was not read", lambda: everywhere("2.99.1", NCCL_ALGO="Rings,Tree")),
+    LookAlike("for one function", lambda: everywhere(NCCL_ALGO="allreduce:tree", NCCL_PROTO="^LL128")),
+    LookAlike("a word that is read as it is meant", lambda: everywhere(NCCL_NVLS_ENABLE="false")),
     LookAlike("NCCL's, and gloo alone", lambda: of_torch(gpus=2, TORCH_NCCL_ASYNC_ERROR_HANDLING="x")),
     LookAlike("of gloo, before torch had it", lambda: of_torch("2.7.1", TORCH_GLOO_LAZY_INIT="x")),
     LookAlike("of a torch that is not known", lambda: of_torch("", TORCH_FR_BUFFER_SIZE="x")),
@@ -141,6 +167,21 @@ def node_ranks_from_one() -> Facts:
 
 
 CURES = [
+    Cure(
+        "a blank in a list of NCCL's",
+        lambda: everywhere(NCCL_ALGO="Ring, Tree"),
+        {name: {"env": {"NCCL_ALGO": "Ring,Tree"}} for name in BOTH},
+    ),
+    Cure(
+        "a size with a unit",
+        lambda: everywhere(NCCL_BUFFSIZE="4M"),
+        {name: {"env": {"NCCL_BUFFSIZE": "4194304"}} for name in BOTH},
+    ),
+    Cure(
+        "no algorithm for a broadcast",
+        lambda: everywhere(NCCL_ALGO="Tree"),
+        {name: {"env": {"NCCL_ALGO": None}} for name in BOTH},
+    ),
     Cure(
         "what torch cannot read",
         lambda: of_torch(TORCH_FR_BUFFER_SIZE="abc"),

@@ -47,6 +47,7 @@ ROWS = [
     Row(
         "both of a node, its clocks held low", lambda: nodes(2e4, 9e3, 2e4), ("host1",), severity="warn", together=True
     ),
+    Row("most of a node, against its best", lambda: speeds(*[9e3] * 5), ("host0",), severity="warn"),
     Row("one of two of a node", lambda: two(2e4, 9e3), ("host0",), severity="warn"),
     Row("alone on its node", lambda: one_each(2e4, 2e4, 2e4, 9e3), ("host3",), severity="warn", together=True),
 ]

@@ -15,6 +15,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         "environment/invalid-variable",
+        "n1:79:79 [0] enqueue.cc:2066 NCCL WARN Error : no algorithm/protocol available for function AllGather with "
+        "datatype ncclFloat32. NCCL_ALGO was set to Tree.",
+    ),
+    (
+        "environment/invalid-variable",
         "n1:79:79 [0] bootstrap.cc:200 NCCL WARN Invalid NCCL_COMM_ID, please use format: <ipv4>:<port>",
     ),
     (
