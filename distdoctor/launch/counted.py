@@ -5,7 +5,8 @@ AWS Batch: user guide, "Environment variables" of multi-node parallel jobs. RunP
 api/leaderworkerset/v1/leaderworkerset_types.go. Of the others, what public start scripts hand to torchrun: Google
 Batch, Baseten, Beaker (gantry run --leader-selection), Volcengine (MLP_*), Merlin (ARNOLD_*), Lepton, NGC Base Command,
 NSML (also its guide, "Using multiple nodes"), Tencent's Taiji and TI-ONE. DLRover:
-dlrover/python/common/constants.py, NodeEnv. Metaflow: metaflow/plugins/parallel_decorator.py.
+dlrover/python/common/constants.py, NodeEnv. Metaflow: metaflow/plugins/parallel_decorator.py. MosaicML's platform:
+composer/cli/launcher.py, which reads what that sets.
 """
 
 from __future__ import annotations
@@ -110,9 +111,28 @@ def by_script(env: Mapping[str, str]) -> Launched | None:
     if RANK.variables[0] in env:
         return None
     if not count or count < 2:
-        return None if COUNT in env else next((launched for other in OTHERS if (launched := _told(other, env))), None)
+        return None if COUNT in env else next(filter(None, (_told(other, env) for other in OTHERS)), _by_ranks(env))
     found = {"nnodes": Found(count, COUNT), **({"nproc_per_node": Found(ranks, RANKS)} if ranks else {})}
     return Launched(COUNT, {}, found, (), per_node=True, rank0_unknown=_unknown(COUNT, count, NODE_RANK.variables[0]))
+
+
+def _by_ranks(env: Mapping[str, str]) -> Launched | None:
+    """One node of several by how many ranks there are, in all and on it, before a launcher of its own starts them."""
+    names = WORLD_SIZE.variables[0], NPROC_PER_NODE.variables[0], NODE_RANK.variables[0]
+    world, here, number = (number_of(env.get(name)) for name in names)
+    if not world or not here or world % here or number is None or any(name in env for name in LOCAL_RANK.variables):
+        return None
+    count = world // here
+    if count < 2 or number >= count:
+        return None
+    note = (
+        f"{RANK.variables[0]} is not set: {names[0]} and {names[1]} were taken for {count} nodes on each of which a "
+        "launcher starts the ranks, as composer's does"
+    )
+    found = {"nnodes": Found(count, f"{names[0]} and {names[1]}")}
+    return Launched(
+        names[1], {}, found, (), per_node=True, rank0_unknown=_unknown(names[1], count, names[2]), note=note
+    )
 
 
 def only_node(env: Mapping[str, str]) -> bool:
@@ -125,6 +145,9 @@ def only_node(env: Mapping[str, str]) -> bool:
     number, address = number_of(env.get(NODE_RANK.variables[0])), env.get(MASTER_ADDR.variables[0])
     if number is None or not address or any(name in env for name in (*RANK.variables, *LOCAL_RANK.variables)):
         return False
+    world = number_of(env.get(WORLD_SIZE.variables[0]))
+    if world and world == number_of(env.get(NPROC_PER_NODE.variables[0])):
+        return True
     counts = (COUNT, *(platform.count for platform in (*OTHERS, *PLATFORMS)))
     if any(number_of(env.get(name)) == 1 for name in counts):
         return not any(name in env for name in WORLD_SIZE.variables)

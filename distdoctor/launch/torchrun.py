@@ -28,6 +28,8 @@ OF_ACCELERATE = ("accelerate", "accelerate-launch", "accelerate.commands.launch"
 """It runs that agent in its own process."""
 ANCESTORS = 5
 """Shells and wrappers between the agent and this process, at most."""
+_LIGHTHOUSE = "TORCHFT_LIGHTHOUSE"
+"""Where torchft's replica groups meet: each of them is a job of its own for torchrun (torchft, README)."""
 _OF_AGENT = ("TORCHELASTIC_", "GROUP_", "ROLE_")
 _OF_A_RANK = (*LAUNCH_VARIABLES, *LOCAL_RANK.variables, *NPROC_PER_NODE.variables)
 
@@ -50,6 +52,8 @@ def agent_of_one_node(env: Mapping[str, str]) -> str:
     --nnodes since torch 2.13 (torch/distributed/run.py).
     """
     if env_variables.RUN_ID not in env or env.get("GROUP_WORLD_SIZE", "1") != "1" or env.get(STANDALONE.pet):
+        return ""
+    if env.get(_LIGHTHOUSE):
         return ""
     name, given = agent_above(os.getppid())
     here = given.get(RDZV_ENDPOINT.flag, "").startswith(("localhost", "127."))

@@ -52,6 +52,7 @@ def test_of_other_launchers_too(env: dict[str, str]) -> None:
         | env_of("SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_NODELIST=sn0 SLURM_JOB_NUM_NODES=2"),
         env_of("SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=sn0"),
         env_of("PET_NNODES=1:2"),
+        STEP | ONE_EACH | env_of("TORCHFT_LIGHTHOUSE=http://sn0:29510 REPLICA_GROUP_ID=1"),  # each is a job of its own
     ],
 )
 def test_one_torchrun_and_one_job_of_all_are_left_alone(env: dict[str, str]) -> None:

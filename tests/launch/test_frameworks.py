@@ -75,6 +75,7 @@ HOROVOD = env_of("HOROVOD_RANK=3 HOROVOD_SIZE=4 HOROVOD_LOCAL_RANK=1 HOROVOD_LOC
 SUBMITIT = env_of("SUBMITIT_LOCAL_NTASKS=2 SUBMITIT_LOCAL_GLOBALID=1 SUBMITIT_LOCAL_LOCALID=1")
 DLROVER = env_of("DLROVER_MASTER_ADDR=10.0.0.9:50001 NODE_NUM=2 NODE_RANK=1 RANK=1 WORLD_SIZE=2")
 METAFLOW = env_of("MF_PARALLEL_MAIN_IP=10.0.0.1 MF_PARALLEL_NUM_NODES=2 MF_PARALLEL_NODE_INDEX=1")
+COMPOSER = env_of("MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 NODE_RANK=1 WORLD_SIZE=16 LOCAL_WORLD_SIZE=8")
 PAI_DLC = POD | env_of("NPROC_PER_NODE=8 KUBERNETES_SERVICE_HOST=10.96.0.1")
 
 ALONE = ("node", 1, 2, 0, None, 2)
@@ -143,6 +144,10 @@ SHAPE = ("started", "nnodes", "nproc_per_node", "node_rank", "rank", "world_size
         ),
         (METAFLOW, {}, "Metaflow", ("node", 2, 2, 1, None, 4)),
         (PAI_DLC, {}, "NPROC_PER_NODE", ("node", 2, 8, 1, None, 16)),
+        (COMPOSER, {}, "LOCAL_WORLD_SIZE", ("node", 2, 8, 1, None, 16)),
+        (COMPOSER | env_of("NODE_RANK=0 WORLD_SIZE=8"), {}, "", ("node", 1, 8, 0, None, 8)),
+        # composer has started its ranks
+        (COMPOSER | env_of("RANK=9 LOCAL_RANK=1"), {}, "env", ("rank", 2, 8, 1, 9, 16)),
         # by hand, as before every process
         (without(PAI_DLC, "KUBERNETES_SERVICE_HOST"), {}, "env", ("rank", None, None, None, 1, 2)),
         (PAI_DLC | {"NPROC_PER_NODE": "1"}, {}, "env", ("rank", None, None, None, 1, 2)),
@@ -195,6 +200,7 @@ def test_a_number_that_no_node_has_is_a_mistake_of_the_variable() -> None:
 def test_what_counts_pods_is_said() -> None:
     assert "--nproc-per-node N" in plan_in(VOLCANO).note
     assert "RANK and WORLD_SIZE were taken to count nodes, with 8 ranks on each" in plan_in(PAI_DLC).note
+    assert "WORLD_SIZE and LOCAL_WORLD_SIZE were taken for 2 nodes" in plan_in(COMPOSER).note
 
 
 def test_a_pod_of_an_indexed_job_is_checked_alone_and_told_so() -> None:
@@ -239,6 +245,8 @@ def test_rays_workers_are_nearer_than_the_step_that_started_ray() -> None:
         (LIGHTNING, "NODE_RANK is 1 .*Lightning.* `distdoctor check --nnodes N --nproc-per-node M` on each of them"),
         (LIGHTNING | env_of("WORLD_SIZE=4"), "or set RANK and WORLD_SIZE for ranks by hand"),
         (LIGHTNING | env_of("NODE_RANK=0"), "NODE_RANK is 0 and RANK is not set"),
+        (COMPOSER | env_of("LOCAL_WORLD_SIZE=5"), "NODE_RANK is 1 and RANK is not set"),
+        (without(COMPOSER, "MASTER_ADDR"), r"nothing tells the nodes where node 0 is \(LOCAL_WORLD_SIZE\)"),
         (env_of("K_MPI_JOB_ROLE=launcher"), "in this pod type `mpirun distdoctor check`"),
         (env_of("K_MPI_JOB_ROLE=worker"), "in the launcher's pod type `mpirun distdoctor check`"),
     ],
@@ -278,7 +286,7 @@ def test_the_main_node_of_aws_batch_takes_its_own_address_and_asks_nobody_to_sta
             for env in (METAFLOW, AWS_BATCH, LWS, GOOGLE_BATCH, BASETEN, BEAKER, NGC, NSML, TPU)
         ),
         *((env, "10.0.0.1", 2222) for env in (VOLCENGINE, MERLIN)),
-        *((env, "10.0.0.1", 29400) for env in (RUNPOD, SCRIPT)),
+        *((env, "10.0.0.1", 29400) for env in (RUNPOD, SCRIPT, COMPOSER)),
         (HOROVOD | {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1"}, "10.0.0.1", 29500),
     ],
 )
