@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +12,15 @@ from distdoctor import streams
 from distdoctor.model.observer import Observer
 from distdoctor.model.plan import Plan
 from distdoctor.model.stages import STAGES, position
-from distdoctor.render.words import fold
+from distdoctor.render.words import fold_short
 
 MOST_NOTES, MOST_TEXT = 1000, 4096
 """Different notes of all hosts, and characters of one, that are told."""
+MOST_ALIKE = 3
+"""Hosts that are told of one by one where all are gone for the same reason."""
+FEW, EVERY_SECONDS = 20, 0.5
+"""Of more hosts than these it is told so often at most which of them are waited for: to put their names into words, at
+each stage of each, would take this place's time from the lines to them."""
 _WORST_FIRST = ("error", "failed", "skipped", "ok")
 
 
@@ -29,7 +35,11 @@ class Progress:
         self._began: dict[str, float] = {}
         self._told: set[str] = set()
         self._notes: set[str] = set()
-        self._waits = ""
+        self._gone: Counter[str] = Counter()
+        """How many hosts are gone for a reason, in which their names are left out."""
+        self._waits = self._stage = ""
+        self._worded = 0.0
+        """When it was last put into words what is waited for."""
 
     def hello(self, present: Sequence[str], left: float) -> None:
         """The roll of the hosts."""
@@ -37,7 +47,12 @@ class Progress:
 
     def gone(self, host: str, why: str) -> None:
         """It is said at once; the finding about it comes with the report."""
-        self._observer.note(f"{host}: {why}")
+        alike = why.replace(host, "")
+        self._gone[alike] += 1
+        if self._gone[alike] <= MOST_ALIKE:
+            self._observer.note(f"{host}: {why}")
+        elif self._gone[alike] == MOST_ALIKE + 1:
+            self._observer.note(f"{host}: {why}; further hosts of which the same is to be said are in the report")
         self.done(host)
 
     def done(self, host: str) -> None:
@@ -81,11 +96,13 @@ class Progress:
     def _wait(self) -> None:
         """What is waited for now: the highest stage that is under way, and on which hosts."""
         under_way = [stage for stage in self._began if stage not in self._told]
-        text = ""
-        if under_way:
-            stage = max(under_way, key=position)
-            left = [host for host in self._hosts if host in self._running - {*self._ended.get(stage, {})}]
-            text = f"{stage} on {fold(left)}" if left else stage
+        stage = max(under_way, key=position) if under_way else ""
+        at_work, now = self._running - {*self._ended.get(stage, {})}, time.monotonic()
+        if stage == self._stage and len(at_work) > FEW and now - self._worded < EVERY_SECONDS:
+            return
+        self._stage, self._worded = stage, now
+        left = [host for host in self._hosts if host in at_work] if stage else []
+        text = f"{stage} on {fold_short(left)}" if left else stage
         if text != self._waits:
             if self._waits:
                 self._observer.waited(self._waits)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from distdoctor.model.observer import Observer, Silent
 from distdoctor.model.sanitize import clean
-from distdoctor.render.words import fold
+from distdoctor.render.words import fold_short
 
 if TYPE_CHECKING:
     from distdoctor.model.plan import Plan
@@ -236,7 +236,7 @@ class Terminal:
 
 def roll_call(present: Sequence[str], expected: int, what: str, left: float) -> str:
     """Who is here and who is awaited, in one line."""
-    who = f": {fold(present)}" if present else ""
+    who = f": {fold_short(present)}" if present else ""
     return f"waiting for {what}, {len(present)} of {expected} here{who} (waits {max(left, 0):.0f} s more)"
 
 

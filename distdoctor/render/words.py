@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from distdoctor.model.sanitize import clean
@@ -13,6 +13,8 @@ _FOLDABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#+-]*")
 
 FOLDED = 20_000
 """How many names are folded; more are a mistyped number of nodes, and take seconds."""
+SHORT = 60
+"""Characters of names in a line that is told while a run goes on: it stays one line of a screen."""
 
 
 def fold(names: Iterable[str]) -> str:
@@ -21,9 +23,20 @@ def fold(names: Iterable[str]) -> str:
     if len(unique) < 2:
         return clean("".join(unique))
     if len(unique) > FOLDED:
-        return f"{', '.join(map(clean, unique[:3]))} and {len(unique) - 3:,} more"
+        return _first(unique)
     folded = _folded(tuple(unique)) if all(_FOLDABLE.fullmatch(name) for name in unique) else None
     return folded or ", ".join(clean(name) for name in unique)
+
+
+def fold_short(names: Iterable[str]) -> str:
+    """The same, but of names that take more than SHORT characters, however folded, the first ones and a count."""
+    unique = list(dict.fromkeys(names))
+    folded = fold(unique)
+    return folded if len(folded) <= SHORT or len(unique) < 5 else _first(unique)
+
+
+def _first(names: Sequence[str]) -> str:
+    return f"{', '.join(map(clean, names[:3]))} and {len(names) - 3:,} more"
 
 
 def ranks(numbers: Iterable[int]) -> str:
