@@ -61,9 +61,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def host_is_up(shut: FailedContact) -> bool:
     """Whether the host answers on another port, or when it is asked for its hardware address: then it is up.
 
-    Silence after a refusal proves nothing of a filter: perhaps another host is reached now, or none.
+    Silence after an answer proves nothing of a filter: perhaps another host is reached now, or none.
     """
-    if shut.node.network.refused_before:
+    if shut.node.network.let_through:
         return False
     if shut.control is not None and shut.control.answered:
         return True

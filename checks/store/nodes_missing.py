@@ -223,20 +223,21 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
 
 def outside_text(node: Node) -> str:
     """What a node that never got in saw last."""
-    meeting, network = node.meeting, node.network
-    if node.plan.master_addr is None:
+    meeting, network, plan = node.meeting, node.network, node.plan
+    if plan.master_addr is None:
         return "nothing says here where node 0 is"
-    where = f"{node.plan.master_addr}:{node.plan.master_port}"
-    waited = f"waited {meeting.waited:.0f} s for {where}" if node.saw("meeting") else ""
+    waited = f"waited {meeting.waited:.0f} s for {plan.master_addr}:{plan.master_port}" if node.saw("meeting") else ""
     if meeting.late is not None:
-        return f"came when the check was over, with {meeting.late} of {node.plan.nnodes} there"
+        return f"came when the check was over, with {meeting.late} of {plan.nnodes} there"
     if network.contact is None:
         return waited
     if network.contact.outcome == "open" and network.answer is not None and network.answer.kind == "distdoctor":
         return f"{waited}; the store there is that of a check in which this node takes no part"
     if network.contact.outcome == "open":
         return f"{waited}; the port is open, but nothing there answers as a store does"
-    return f"{waited}; at last {contact_text(network.contact)}"
+    silent = network.answer is not None and network.answer.kind == "silent"
+    taken = "the port was open, but what listens there said nothing, and takes no more connections now"
+    return f"{waited}; {taken if silent else f'at last {contact_text(network.contact)}'}"
 
 
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:

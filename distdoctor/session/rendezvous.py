@@ -199,7 +199,7 @@ class Rendezvous:
         contact, control = seen.contact, seen.control
         if contact is not None and contact.outcome == "rejected":
             return True
-        if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.refused_before:
+        if contact is not None and contact.outcome == "no-answer" and control is not None and not seen.let_through:
             return control.answered
         return self._astray()
 

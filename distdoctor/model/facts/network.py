@@ -274,3 +274,12 @@ class NetworkFacts:
     """The next host on the way to MASTER_ADDR, where nothing answered a connection there."""
     elsewhere: Elsewhere | None = None
     """Where a store waits that may be this run's, while nothing listens on MASTER_PORT."""
+
+    @property
+    def let_through(self) -> bool:
+        """An earlier attempt of this run got to MASTER_PORT, so that no filter kept all packets back then.
+
+        Silence after it may be that of a process which takes none of its connections: once as many wait as it has room
+        for, the kernel drops what more is asked for (tcp_abort_on_overflow in the kernel's ip-sysctl.rst).
+        """
+        return self.refused_before or (self.answer is not None and self.answer.kind == "silent")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distdoctor.model.facts import (
+    Answer,
     Bind,
     Firewall,
     FirewallChain,
@@ -346,6 +347,13 @@ def test_silence_after_a_refusal_is_not_proven_to_be_a_filter() -> None:
     silent = outside(healthy(2)[1], "no-answer", control="refused")
     assert [root.id for root in judged(silent).roots] == [CHECK]
     assert [root.id for root in judged(with_network(silent, refused_before=True)).roots] == [NODES_MISSING]
+
+
+def test_silence_after_connections_that_nobody_took_is_no_filter() -> None:
+    """A stopped process has the port: what waits to be accepted there fills up."""
+    silent = with_network(outside(healthy(2)[1], "no-answer", control="refused"), answer=Answer("silent"))
+    (root,) = judged(silent).roots
+    assert (root.id, "takes no more connections now" in root.summary) == (NODES_MISSING, True)
 
 
 def test_firewall_commands_name_the_peer_and_the_port() -> None:
