@@ -9,11 +9,13 @@ Why it happens
 --------------
 Its process was ended (out of memory, a scheduler's limit, a closed terminal, Ctrl-C), the host went down, or the
 network was cut. In a job that hangs, what its ranks send is then sent again and again, and not acknowledged. A check
-that a signal ended tells the others by which; whether the job would fail there is then not known.
+that a signal ended tells the others by which; whether the job would fail there is then not known. Where only the
+process that leads the check on node 0 is stopped (SIGSTOP, a debugger), the store, a process of its own, answers on,
+and the others get no further order.
 
 Fix
 ---
-Look at that node first: its own output, `dmesg`, the scheduler's log.
+Look at that node first: its own output, `dmesg`, the scheduler's log, and whether its process is stopped (state T).
 
 When it is harmless
 -------------------
@@ -21,7 +23,7 @@ When somebody stopped it on purpose.
 
 See also
 --------
-store/nodes-missing, barrier/rank-missing
+store/nodes-missing, barrier/rank-missing, process/stopped
 """
 
 from collections.abc import Iterator
@@ -46,6 +48,8 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+UNLED_SECONDS = 30.0
+"""Far more than node 0 takes from the end of one stage to its next order, also for a thousand nodes."""
 PREVENTS = "store used"
 NEXT = (
     "what the kernel said before, on the host's console or in its crash dump",
@@ -123,6 +127,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     alone = [node for node in left if node not in (*apart, *own) and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
+    unled = [node for node in cluster.nodes if node.meeting.unled > UNLED_SECONDS]
+    if unled:
+        yield stood_still(node0_name(cluster, unled[0]), unled)
 
 
 def interrupted(cluster: Cluster) -> list[Node]:
@@ -195,6 +202,27 @@ def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
     # Where its own facts are here it came to its end, and what it found there is why.
     here = zero is not None and zero not in left and zero.meeting.ended
     return replace(finding, evidence=told, because_of="*" if here else None)
+
+
+def stood_still(name: str, unled: list[Node]) -> Finding:
+    """The finding about a node 0 that orders nothing more, though its store answers."""
+    longest = max(node.meeting.unled for node in unled)
+    found = Finding.about(
+        (name,),
+        f"The check on {name} (node 0) went no further for {longest:.0f} s, though its store answered: its process is "
+        "stopped, or gets no processor.",
+        title="Node 0 leads the check no further",
+        evidence=(f"{node.name}: no further order came for {node.meeting.unled:.0f} s" for node in unled),
+        fixes=(
+            Fix(
+                f"On {name}, look at the state of distdoctor's process: what is in state T goes on after kill -CONT "
+                "PID. Then start the check again on all nodes.",
+                (name,),
+                commands=("ps -eo pid,stat,args | grep '[d]istdoctor'",),
+            ),
+        ),
+    )
+    return replace(found, incomplete=True)  # whether the job would have failed was not seen
 
 
 def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:

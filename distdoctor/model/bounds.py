@@ -94,6 +94,7 @@ def _check_times(facts: NodeFacts) -> None:
     if facts.meeting is not None:
         within("waited", facts.meeting.waited, 0, 4 * MAX_SECONDS)
         within("wait_limit", facts.meeting.wait_limit, 0, MAX_SECONDS)
+        within("unled", facts.meeting.unled, 0, 4 * MAX_SECONDS)
         within("expected", facts.meeting.expected, 0, MAX_WORLD)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -43,6 +44,8 @@ class Follower:
         self._transcript = transcript
         self._ranks: RankStages | None = None
         self._mesh: MeshStage | None = None
+        self._due: float | None = None
+        """When node 0's orders so far have had their time, of the monotonic clock; None: none came, or all have."""
 
     async def follow(self) -> Report | None:
         """Say hello, climb what is opened, and return node 0's report; None if node 0 went away before it.
@@ -72,6 +75,7 @@ class Follower:
                     raise Untrusted(f"a command to {command.op} {command.stage[:40]}: {err}") from None
                 if self._transcript is not None and work is None and (silent := unanswered()):
                     self._recorder.update_network(hardware_addresses=answered(), unanswered=silent)
+                self._due = max(self._due or 0.0, time.monotonic() + command.seconds)
                 if command.op == "abort":
                     ranks.abort.set()
                 elif command.op == "skip":
@@ -87,6 +91,7 @@ class Follower:
                         self._climb(command, stages[stage]) if stage in stages else self._try(command, trials[stage])
                     )
                 else:
+                    self._due = None
                     if work is not None:
                         work.cancel()  # what is not over by now is not in the report
                         await asyncio.wait([work])
@@ -100,6 +105,14 @@ class Follower:
         """One message to the leader, with the facts as they are now where it brings facts."""
         self._note_forged()
         await self._post.send(replace(event, facts=self._recorder.facts) if event.facts is not None else event)
+
+    async def unled(self) -> float:
+        """For how many seconds node 0 has given no order, beyond the time of those that it gave, while its store
+        answers; 0.0 where it has. Raises StoreError.
+        """
+        if self._due is None or await self._post.ordered():
+            return 0.0
+        return max(0.0, time.monotonic() - self._due)
 
     @property
     def enrolled(self) -> bool:

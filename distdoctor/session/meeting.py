@@ -124,6 +124,7 @@ class Meeting:
             await self._leader.publish(interrupted=True, left=seen.left if seen else "")
             return self._inbox.report
         if self._follower.enrolled:
+            self._recorder.update_meeting(unled=round(await self._follower.unled(), 1))
             await self._follower.tell(Event("left", self._recorder.facts))
         return None
 

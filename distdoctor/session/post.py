@@ -51,6 +51,9 @@ class Post(Protocol):
     def commands(self) -> AsyncIterator[Command]:
         """The leader's commands, as they come."""
 
+    async def ordered(self) -> bool:
+        """Whether a command is there that was not told yet."""
+
     async def report(self, command: Command) -> Report:
         """The report that ``command`` announces."""
 
@@ -76,6 +79,10 @@ class OwnPost:
         while True:
             yield await self._inbox.own_commands.get()
 
+    async def ordered(self) -> bool:
+        """Whether a command is there that was not told yet."""
+        return not self._inbox.own_commands.empty()
+
     async def report(self, command: Command) -> Report:
         """What node 0 judged itself."""
         assert self._inbox.report is not None
@@ -94,6 +101,8 @@ class StorePost:
         """Place -> what is wrong with what was found there."""
         self._nonce = secrets.token_hex(8)
         self._sequence = 0
+        self._told = 0
+        """How many of node 0's commands were."""
         self._sending = asyncio.Lock()
 
     async def enrol(self) -> None:
@@ -118,12 +127,12 @@ class StorePost:
 
     async def commands(self) -> AsyncIterator[Command]:
         """The leader's commands, as they come. Raises Untrusted for what no node 0 writes."""
-        sequence, pause, beaten = 0, 0.01, 0.0
+        pause, beaten = 0.01, 0.0
         while True:
             if time.monotonic() - beaten > BEAT_SECONDS:
                 beaten = time.monotonic()
                 await self._client.add(self.keys.beat(self.number), 1)
-            key = self.keys.command(sequence)
+            key = self.keys.command(self._told)
             data = await self._read(key)
             if data is None:
                 await asyncio.sleep(pause)
@@ -133,9 +142,13 @@ class StorePost:
                 command = decode(data, Command)
             except BadFacts as err:
                 raise Untrusted(f"{self.keys.place(key)} is nothing that node 0 writes: {str(err)[:200]}") from None
-            sequence, pause = sequence + 1, 0.01
+            self._told, pause = self._told + 1, 0.01
             self.transcript.add(data)
             yield command
+
+    async def ordered(self) -> bool:
+        """Whether a command is there that was not told yet. Raises StoreError."""
+        return await self._client.has(self.keys.command(self._told))
 
     async def report(self, command: Command) -> Report:
         """The report that ``command`` announces. Raises Untrusted, or TooLate where it does not count this process."""

@@ -51,7 +51,7 @@ def measured(facts: list[NodeFacts], blocked: Blocked | None = None, outcome: st
             )
         near = [keys[(number + step) % COUNT] for step in (1, -1)]
         rates = tuple(LinkRate(key, 9e8, 9e8, segments=200, rtt=1e-4) for key in near)
-        mesh = MeshFacts(COUNT - 1 - len(bad), bad, 1e-4, 1e-3, rates, 9e8, 2, 0.2)
+        mesh = MeshFacts(COUNT - 1 - len(bad), bad, 1e-4, 1e-3, rates, 9e8, busy=0.2)
         found.append(replace(one, mesh=mesh))
     return found
 

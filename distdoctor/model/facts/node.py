@@ -53,6 +53,9 @@ class MeetingFacts:
     """What was found in the store under this run's keys that its processes have not written."""
     late: int | None = None
     """How many processes node 0's report is about, where this one came after it was written."""
+    unled: float = 0.0
+    """Seconds beyond the time of node 0's last order in which it gave no further one, though its store answered; 0
+    where the end was not waited for in vain, or no order had come."""
     verdict: Literal["", "pass", "warn", "fail", "incomplete"] = ""
     """What node 0 said, which had the facts of all who came; empty where it said nothing here."""
     visitors: int = 0

@@ -6,10 +6,11 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from distdoctor.model.facts import Link, MeshFacts
+from distdoctor.model.facts import Bind, Link, MeshFacts
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, first, found, left_alone
+from tests.checks.store.test_silent import closed
 from tests.clusters.limits import on, roots_and_fixes_when_told
-from tests.facts_builder import failing
+from tests.facts_builder import PORT, failing, judged, with_network
 
 CHECK = "host/open-files-limit"
 
@@ -32,7 +33,15 @@ def files_in_mesh() -> Facts:
     return a, replace(b, mesh=MeshFacts(good=0, bad=(link,)))
 
 
+def held_connections() -> Facts:
+    """Others hold connections to the store until it has no descriptor left: it closes those of the nodes."""
+    a, b = closed()
+    bind = Bind(True, PORT, files=(1023, 1024))
+    return with_network(a, bind=bind), b
+
+
 ROWS = [
+    Row("a store to which connections are held", held_connections, ("host0",), together=True),
     Row("16 files", files_in_store, ("host1",), together=True),
     Row("too many open files", many_files, ("host1",), together=True),
     Row("no file left for a link", files_in_mesh, ("host1",), together=True),
@@ -85,3 +94,10 @@ def test_the_kernels_own_table_of_files_is_no_limit_of_the_shell() -> None:
     assert checks == ["gloo/init-failed"] and "fs.file-max" in fixes and "ulimit" not in fixes
     checks, fixes = roots_and_fixes_when_told("OSError: Too many open files", open_files=65536, open_files_hard=-1)
     assert checks == [CHECK] and "ulimit -n 131072" in fixes
+
+
+def test_a_store_without_a_descriptor_is_no_other_service() -> None:
+    result = judged(*held_connections())
+    assert [one.check for one in result.roots] == [CHECK]
+    assert "network/foreign-service" not in {one.check for one in result.findings}
+    assert any("has 1023 of 1024 files open, and none left for a node" in line for line in result.roots[0].evidence)

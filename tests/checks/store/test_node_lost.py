@@ -32,6 +32,12 @@ def late() -> Facts:
     return (failing(b, "collective", "ended after 17.0 s: it was kept waiting", killed=True, starved=15.2),)
 
 
+def unled(seconds: float = 62.0) -> Facts:
+    """node 0's doctor was stopped after the gloo stage was opened; its store, and so its facts, told nothing more."""
+    b = with_network(with_meeting(alone(healthy(2)[1]), unled=seconds), master_name="host0")
+    return (failing(b, "gloo", "ended after 22.0 s: it did not return", killed=True),)
+
+
 def found_lost(*facts: NodeFacts) -> list[Finding]:
     return [f for f in judged(*facts).findings if f.check == CHECK]
 
@@ -59,11 +65,13 @@ ROWS = [
     Row("a job's data is not acknowledged anywhere", lambda: unacknowledged("10.0.0.11", "10.0.0.12"), ("host0",)),
     Row("node lost", lost, ("host1",), together=True),
     Row("store lost", host_lost, ("host0",)),
+    Row("node 0 orders nothing more", unled, ("host0",), together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
     LookAlike("it got no processor, and came after node 0's end", late, "host/processor-starved"),
+    LookAlike("node 0 is slow", lambda: unled(20.0), "gloo/init-failed"),
     LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
 ]
 
@@ -162,3 +170,13 @@ def test_where_all_were_interrupted_or_node_0_was_nobody_is_to_blame() -> None:
 def test_who_is_cut_off_from_all_is_isolated() -> None:
     (root,) = judged(*gone_silent(3)).roots
     assert (root.check, root.nodes) == ("mesh/node-isolated", ("host2",))
+
+
+def test_a_node_0_that_orders_nothing_more_is_all_that_is_said_and_the_job_is_not_said_to_fail() -> None:
+    result = judged(*unled())
+    (root,) = result.roots
+    assert (root.id, root.nodes, result.verdict) == (CHECK, ("host0",), "incomplete")
+    assert "went no further for 62 s, though its store answered" in root.summary
+    assert "kill -CONT" in root.fixes[0].text
+    zero = with_meeting(healthy(2)[0], ended=True)
+    assert [one.nodes for one in judged(zero, *unled()).roots] == [("host0",)]

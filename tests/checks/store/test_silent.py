@@ -15,8 +15,16 @@ def silent() -> Facts:
     return waited_in_vain(a), with_network(outside(b, "open"), answer=Answer("silent"))
 
 
+def closed() -> Facts:
+    """Node 0 hosts the store and nobody came to it: others hold so many connections to it that it has no descriptor
+    left."""
+    a, b = healthy(2)
+    return waited_in_vain(a), with_network(outside(b, "open"), answer=Answer("closed"))
+
+
 ROWS = [
     Row("silent listener", silent, ("host0",)),
+    Row("a store that closes each further connection", closed, ("host0",), together=True),
 ]
 
 LOOK_ALIKES = [
