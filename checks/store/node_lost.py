@@ -9,9 +9,9 @@ Why it happens
 --------------
 Its process was ended (out of memory, a scheduler's limit, a closed terminal, Ctrl-C), the host went down, or the
 network was cut. In a job that hangs, what its ranks send is then sent again and again, and not acknowledged. A check
-that a signal ended tells the others by which; whether the job would fail there is then not known. Where only the
-process that leads the check on node 0 is stopped (SIGSTOP, a debugger), the store, a process of its own, answers on,
-and the others get no further order.
+that a signal ended tells the others by which; whether the job would fail there is then not known. One that is stopped
+(SIGSTOP, a debugger) is still there and answers nothing; where it is that of node 0, the store, a process of its own,
+answers on, and the others get no further order.
 
 Fix
 ---
@@ -26,7 +26,7 @@ See also
 store/nodes-missing, barrier/rank-missing, process/stopped
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from distdoctor.check_api import (
@@ -127,9 +127,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     alone = [node for node in left if node not in (*apart, *own) and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
+    if still := [node for node in cluster.nodes if node.stood_still]:
+        yield stopped(still)
     unled = [node for node in cluster.nodes if node.meeting.unled > UNLED_SECONDS]
     if unled:
-        yield stood_still(node0_name(cluster, unled[0]), unled)
+        yield leads_no_more(node0_name(cluster, unled[0]), unled)
 
 
 def interrupted(cluster: Cluster) -> list[Node]:
@@ -204,7 +206,20 @@ def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
     return replace(finding, evidence=told, because_of="*" if here else None)
 
 
-def stood_still(name: str, unled: list[Node]) -> Finding:
+def stopped(nodes: list[Node]) -> Finding:
+    """The finding about nodes whose process is there, and did not go on."""
+    names = names_of(nodes)
+    found = Finding.about(
+        nodes,
+        f"The check on {names} stood still: its process is there, and is stopped or gets no processor.",
+        title="A node came and then stood still",
+        evidence=(f"{node.name}: it did not come to the end of stage {node.stood_still}" for node in nodes),
+        fixes=(let_go_on([node.name for node in nodes]),),
+    )
+    return replace(found, incomplete=True)  # whether the job would have failed was not seen
+
+
+def leads_no_more(name: str, unled: list[Node]) -> Finding:
     """The finding about a node 0 that orders nothing more, though its store answers."""
     longest = max(node.meeting.unled for node in unled)
     found = Finding.about(
@@ -213,16 +228,17 @@ def stood_still(name: str, unled: list[Node]) -> Finding:
         "stopped, or gets no processor.",
         title="Node 0 leads the check no further",
         evidence=(f"{node.name}: no further order came for {node.meeting.unled:.0f} s" for node in unled),
-        fixes=(
-            Fix(
-                f"On {name}, look at the state of distdoctor's process: what is in state T goes on after kill -CONT "
-                "PID. Then start the check again on all nodes.",
-                (name,),
-                commands=("ps -eo pid,stat,args | grep '[d]istdoctor'",),
-            ),
-        ),
+        fixes=(let_go_on([name]),),
     )
-    return replace(found, incomplete=True)  # whether the job would have failed was not seen
+    return replace(found, incomplete=True)
+
+
+def let_go_on(names: Sequence[str]) -> Fix:
+    text = (
+        f"On {some_of(names)}, look at the state of distdoctor's process: what is in state T goes on after kill -CONT "
+        "PID. Then start the check again on all nodes."
+    )
+    return Fix.on(names, text, commands=("ps -eo pid,stat,args | grep '[d]istdoctor'",))
 
 
 def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:

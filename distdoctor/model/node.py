@@ -19,6 +19,7 @@ from distdoctor.model.facts import (
     Resolution,
 )
 from distdoctor.model.plan import Plan
+from distdoctor.model.stages import STAGES, position
 
 Part = Literal["host", "network", "meeting", "mesh"]
 """The parts of a node's facts, each of which one stage's probes see as a whole, or do not come to."""
@@ -45,6 +46,14 @@ class Node:
     def saw(self, part: Part) -> bool:
         """Whether this part of the facts is there; where it is not, its view is empty."""
         return getattr(self.facts, part) is not None
+
+    @property
+    def stood_still(self) -> str:
+        """The stage at which node 0 waited for it in vain though its process was there, if it was not heard of after
+        that; else empty."""
+        stages = [entry for entry in self.facts.stages if entry.stage in STAGES]
+        last = max(stages, key=lambda entry: position(entry.stage), default=None)
+        return last.stage if last is not None and last.stood_still else ""
 
     @property
     def identity(self) -> Identity:

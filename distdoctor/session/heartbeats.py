@@ -45,7 +45,7 @@ class Heartbeats:
                 silent.append((one, now - since))
         there = await asyncio.gather(*(listens(one) for one, _ in silent))
         for (one, seconds), still in zip(silent, there, strict=True):
-            one.lost = not still or seconds > STALLED_SECONDS
+            one.lost, one.there = not still or seconds > STALLED_SECONDS, still
 
 
 async def listens(one: Participant) -> bool:

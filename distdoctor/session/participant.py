@@ -27,8 +27,10 @@ class Participant:
     """It was interrupted and said so."""
     lost: bool = False
     """It stopped answering."""
+    there: bool = False
+    """But its process was there, as its kernel still accepted for it."""
     stalled: StageFacts | None = None
-    """But its process is there: the stage that it did not come through in time."""
+    """The stage that it then did not come through in time."""
 
     @property
     def gpus(self) -> int:

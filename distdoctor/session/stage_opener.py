@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from distdoctor.model.facts import StageFacts
+from distdoctor.model.facts.node import STOOD_STILL
 from distdoctor.model.stages import STAGES, Stage
 from distdoctor.session.heartbeats import Heartbeats, listens
 from distdoctor.session.inbox import Inbox
@@ -18,7 +19,6 @@ LEAST_SECONDS = 2.0
 """
 LATE_SECONDS = 4.0
 """How long after its seconds a stage's results may still come in."""
-STALLED = "it did not come to its end in time, and its process is there: it was stopped, or gets no processor"
 
 
 class StageOpener:
@@ -72,7 +72,8 @@ class StageOpener:
             await asyncio.sleep(0.01)
         there = await asyncio.gather(*(listens(one) for one in open_))
         for one, still in zip(open_, there, strict=True):
-            one.lost = True
-            if still and stage.name in STAGES:
-                one.stalled = StageFacts(stage.name, "error", round(time.monotonic() - began, 3), STALLED)
+            one.lost, one.there = True, still
+        for one in waiting:
+            if one.lost and one.there and stage.name in STAGES:
+                one.stalled = StageFacts(stage.name, "error", round(time.monotonic() - began, 3), STOOD_STILL)
         return not failed and not open_

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from distdoctor.model.stages import COLLECTIVE, TRIAL, Stage
-from distdoctor.session import stage_opener
+from distdoctor.model.stages import COLLECTIVE, GLOO, TRIAL, Stage
+from distdoctor.session import heartbeats, stage_opener
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.participant import Participant
 from distdoctor.session.protocol import Command, Keys
@@ -53,3 +54,25 @@ def test_who_is_there_and_late_did_not_go_away(
     assert (one.stalled is not None) is stalled
     if one.stalled is not None:
         assert (one.stalled.stage, one.stalled.status) == (stage.name, "error")
+
+
+def test_who_is_silent_for_long_and_there_did_not_go_away_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows no sign of life in the middle of a stage that has time left."""
+
+    async def listens(_one: Participant) -> bool:
+        return True
+
+    one = Participant(1, node("host1", 1), 40000)
+    inbox = Quiet(one)
+    clock = iter(range(0, 10_000, 4))
+    monkeypatch.setattr(heartbeats, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(heartbeats, "listens", listens)
+    monkeypatch.setattr(inbox, "number", silent)
+    opener = StageOpener(cast(Inbox, inbox), time.monotonic() + 600)
+    passed = asyncio.run(opener.open(GLOO, Numbering({"1": (0,)}, {"1": (0,)}, {"1": 1}, 1), 300.0))
+    assert not passed and one.lost
+    assert one.stalled is not None and one.stalled.stood_still
+
+
+async def silent(_key: str) -> int:
+    return 7

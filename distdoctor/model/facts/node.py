@@ -62,6 +62,9 @@ class MeetingFacts:
     """How many processes came to the store that this node hosts, to which MASTER_ADDR does not lead it itself."""
 
 
+STOOD_STILL = "it did not come to its end in time, and its process is there: it was stopped, or gets no processor"
+
+
 @dataclass(frozen=True)
 class StageFacts:
     """How one stage ended on one node."""
@@ -72,6 +75,11 @@ class StageFacts:
     reason: str = ""
     blocked_by: str | None = None
     """The stage whose failure is why this one was not run."""
+
+    @property
+    def stood_still(self) -> bool:
+        """Whether node 0 waited for its end in vain, though the process was there."""
+        return self.status == "error" and self.reason == STOOD_STILL
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Limits, Link, MeshFacts, NodeFacts, Socket
+from distdoctor.model.facts import Limits, Link, MeshFacts, NodeFacts, Socket, StageFacts
+from distdoctor.model.facts.node import STOOD_STILL
 from distdoctor.model.findings import Finding
+from distdoctor.model.stages import position
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing
@@ -38,6 +40,17 @@ def unled(seconds: float = 62.0) -> Facts:
     return (failing(b, "gloo", "ended after 22.0 s: it did not return", killed=True),)
 
 
+def stood_still(stage: str = "mesh", after: bool = False) -> Facts:
+    """host1's doctor was stopped in the middle of this stage and the ranks of the others waited for its rank; or it
+    went on ``after`` that stage."""
+    waited = "DistStoreError: wait timeout after 20150ms, keys: /distdoctor/f64f5714022607c6/gloo/0/0//cpu//0/1"
+    a, b, c = (failing(one, "gloo", waited) for one in healthy(3))
+    its = StageFacts(stage, "error", 8.3, STOOD_STILL)
+    before = [entry for entry in b.stages if after or position(entry.stage) < position(stage)]
+    b = replace(b, stages=(*(entry for entry in before if entry.stage != stage), its))
+    return a, b if after else replace(b, ranks=tuple(replace(rank, stages=()) for rank in b.ranks)), c
+
+
 def found_lost(*facts: NodeFacts) -> list[Finding]:
     return [f for f in judged(*facts).findings if f.check == CHECK]
 
@@ -65,10 +78,12 @@ ROWS = [
     Row("a job's data is not acknowledged anywhere", lambda: unacknowledged("10.0.0.11", "10.0.0.12"), ("host0",)),
     Row("node lost", lost, ("host1",), together=True),
     Row("store lost", host_lost, ("host0",)),
+    Row("stood still in the mesh", stood_still, ("host1",), together=True),
     Row("node 0 orders nothing more", unled, ("host0",), together=True),
 ]
 
 LOOK_ALIKES = [
+    LookAlike("stood still, and went on", lambda: stood_still(after=True), "gloo/init-failed"),
     LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
     LookAlike("it got no processor, and came after node 0's end", late, "host/processor-starved"),
     LookAlike("node 0 is slow", lambda: unled(20.0), "gloo/init-failed"),
@@ -180,3 +195,11 @@ def test_a_node_0_that_orders_nothing_more_is_all_that_is_said_and_the_job_is_no
     assert "kill -CONT" in root.fixes[0].text
     zero = with_meeting(healthy(2)[0], ended=True)
     assert [one.nodes for one in judged(zero, *unled()).roots] == [("host0",)]
+
+
+def test_a_node_that_stood_still_is_why_the_others_waited_and_no_address_is() -> None:
+    result = judged(*stood_still())
+    (root,) = result.roots
+    assert (root.id, root.nodes, result.verdict) == (CHECK, ("host1",), "incomplete")
+    assert "stopped or gets no processor" in root.summary and "kill -CONT" in root.fixes[0].text
+    assert {one.check: one.because_of for one in result.findings} == {CHECK: None, "gloo/init-failed": CHECK}
