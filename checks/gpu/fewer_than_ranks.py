@@ -102,8 +102,8 @@ def ranks(node: Node) -> int:
 
 def evidence(node: Node) -> str:
     first = next(r.gpu for r in node.facts.ranks if r.gpu)
-    mask = first.cuda_visible_devices
-    shown = f"CUDA_VISIBLE_DEVICES={mask!r}" if mask is not None else "CUDA_VISIBLE_DEVICES is not set"
+    values = [repr(mask) for mask in masks(node) if mask is not None]
+    shown = f"CUDA_VISIBLE_DEVICES={together(values)}" if values else "CUDA_VISIBLE_DEVICES is not set"
     why = f"; {first.reason or first.error}" if first.reason or first.error else ""
     source = node.plan.sources.get("nproc_per_node", "default")
     driver = gpus.driver(node)
@@ -118,6 +118,17 @@ def evidence(node: Node) -> str:
     return f"{node.name}: {seen}; {shown}{why}{lost}{parts}"
 
 
+def masks(node: Node) -> list[str | None]:
+    """What the ranks have in CUDA_VISIBLE_DEVICES, each value once."""
+    return list(dict.fromkeys(rank.gpu.cuda_visible_devices for rank in node.facts.ranks if rank.gpu))
+
+
+def hidden(node: Node) -> bool:
+    """Whether the driver has a whole device for each rank, and it is the ranks' masks that hide them."""
+    whole = [device for device in gpus.driver(node).devices if not device.error]
+    return any(masks(node)) and not gpus.cut_up(node) and len(whole) >= ranks(node)
+
+
 def fixes(node: Node) -> Iterator[Fix]:
     count, cut = len(devices(node)), gpus.cut_up(node)
     if count == 0:
@@ -129,5 +140,17 @@ def fixes(node: Node) -> Iterator[Fix]:
         text = f"Turn MIG off on {gpus.devices_said(cut)}, when nobody uses it."
         commands = tuple(f"nvidia-smi -i {device.index} -mig 0" for device in cut)
         yield Fix.on(node, text, option=1 if some_whole else 2, commands=commands)
-    text = f"Start {count} ranks on {node.name}, one per visible GPU."
-    yield set_launch_fix(node, text, "nproc_per_node", count, 2 if cut and some_whole else 1)
+    unlike = hidden(node) and len(masks(node)) > 1
+    fewer_first = not unlike and not (cut and some_whole)
+    text = f"{'Start' if fewer_first else 'Or start'} {count} ranks on {node.name}, one per visible GPU."
+    fewer = set_launch_fix(node, text, "nproc_per_node", count, 1 if fewer_first else 2)
+    if not hidden(node):
+        yield fewer
+        return
+    named = f"{ranks(node)} of its {len(gpus.driver(node).devices)} GPUs in CUDA_VISIBLE_DEVICES on {node.name}"
+    if unlike:
+        yield Fix.on(node, f"Name {named}, another one for each rank.")
+        yield fewer
+    else:
+        yield fewer
+        yield Fix.on(node, f"Or name {named}, where no other job has them.", option=2)

@@ -173,11 +173,10 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         fatal = any(is_wrong(gpu) for gpu in gpus.taken_gpus(node)) or (
             (bool(lost(node)) or gone(node)) and len(gpus.visible_gpus(node)) < rank_count(node)
         )
-        failed = [d for d in gpus.taken_devices(node) if d.remap_failed]
         yield Finding.about(
             [node],
             f"A GPU of {node.name} has a fault: {'; '.join([*grave, *mild])}.",
-            severity="fail" if fatal or failed else "warn",
+            severity="fail" if fatal else "warn",
             evidence=[f"{node.name}: {text}" for text in (*grave, *mild)],
             fixes=[Fix.on(node, "Take the node out of use, and reset the GPU or reboot; look for its Xid in dmesg.")],
         )

@@ -15,7 +15,7 @@ Reset the GPUs of the node together, or reboot; where it stays so, the hardware 
 
 When it is harmless
 -------------------
-Where some GPUs of a model are bridged and others not, on purpose.
+Where some cards of a model are bridged and others not, on purpose: one with no link up at all is passed over.
 
 See also
 --------
@@ -34,8 +34,7 @@ MATTERS = "NCCL takes fewer links between these GPUs, or another way, and every 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from by_the_fabric(cluster)
     yield from trained_anew(cluster)
-    # Without any link a device is one that is not bridged, which is a way to build a machine.
-    for node, device, up, usual in gpus.unlike_its_model(cluster, lambda device: sum(device.links) or None):
+    for node, device, up, usual in gpus.unlike_its_model(cluster, links_up):
         if up < usual and gpus.wants_gpus(node):
             down = [str(number) for number, active in enumerate(device.links) if not active]
             yield Finding.about(
@@ -50,6 +49,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
                     )
                 ],
             )
+
+
+def links_up(device: gpus.Device) -> int | None:
+    """How many are up; None where there need not be any: a card without one is not bridged, which is a way to build a
+    machine. A module (SXM), and what is registered with NVSwitches, has its links in the board that it sits on."""
+    wired = bool(device.links) and (bool(device.fabric) or "SXM" in device.name)
+    return sum(device.links) or (0 if wired else None)
 
 
 def trained_anew(cluster: Cluster) -> Iterator[Finding]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from distdoctor.model.facts import Gpu, GpuFacts, NodeFacts
 from tests.checks.row import LookAlike, Row, fixes, found, left_alone, root
-from tests.clusters.gpu_nodes import one, visible
+from tests.clusters.gpu_nodes import one, visible, with_node
 from tests.clusters.odd import eight_gpus, once_per_rank
-from tests.facts_builder import met, node, with_gpus, with_identity, with_variables
+from tests.facts_builder import met, node, with_gpus, with_identity, with_plan, with_variables
 
 CHECK = "gpu/fewer-than-ranks"
 
@@ -63,3 +63,24 @@ def test_a_gpu_that_is_cut_up_hides_the_others() -> None:
     found = root(*one(devices={3: {"mig": True}}, torch={"visible": part}))
     assert found.id == CHECK and "MIG is on on GPU 3" in " ".join(found.evidence)
     assert found.fixes[0].commands == ("nvidia-smi -i 3 -mig 0",)
+
+
+def test_a_mask_that_hides_what_is_there_is_another_way() -> None:
+    four = tuple(visible(n) for n in range(4))
+    told = fixes(*one(torch={"cuda_visible_devices": "0,1,2,3", "visible": four}))
+    assert [(fix.option, bool(fix.flags)) for fix in told] == [(1, True), (2, False)]
+    assert "8 of its 8 GPUs" in told[1].text
+
+
+def test_masks_that_give_two_ranks_the_same_gpu() -> None:
+    """As a launcher gives them out by the local rank halved: what is wrong is not the number of ranks."""
+    nodes = []
+    for number, facts in enumerate(once_per_rank(4, 4)):
+        half = number // 2
+        seen = GpuFacts((replace(visible(half), index=0),), cuda_visible_devices=str(half))
+        facts = with_node(with_plan(facts, backend="nccl"), 4)
+        nodes.append(replace(facts, ranks=tuple(replace(rank, gpu=seen) for rank in facts.ranks)))
+    told = root(*nodes)
+    assert told.id == CHECK and "CUDA_VISIBLE_DEVICES='0' and '1'" in told.evidence[0]
+    assert "another one for each rank" in told.fixes[0].text
+    assert [fix.option for fix in told.fixes] == [1, 2]

@@ -21,7 +21,7 @@ REBOOT, LOOK = ("REBOOT_SYSTEM",), ("CHECK_USER_APP_AND_GPU",)
 
 ROWS = [
     Row("computes wrong results", lambda: one(gpus={3: {"computed": "wrong"}}), ("host0",)),
-    Row("no row left", lambda: one(devices={3: {"remap_failed": True}}), ("host0",)),
+    Row("no row left", lambda: one(devices={3: {"remap_failed": True}}), ("host0",), severity="warn"),
     Row("a reset is due", lambda: one(devices=REMAP), ("host0",), severity="warn"),
     Row("pages to retire", lambda: one(devices={3: {"retired_pending": True}}), ("host0",), severity="warn"),
     Row("ECC errors", lambda: one(devices={3: {"ecc_uncorrected": 2}}), ("host0",), severity="warn"),
