@@ -17,7 +17,7 @@ from distdoctor.interrupts import Interrupted
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.log_findings import LogJudgement, judge_logs
 from distdoctor.judge.log_selection import of_ranks, ranks_of, span_of, time_of
-from distdoctor.logs import reader
+from distdoctor.logs import archive, reader
 from distdoctor.logs.collect import Collected, Collector
 from distdoctor.logs.follow import Follower
 from distdoctor.logs.last_time import last_time
@@ -79,7 +79,7 @@ class LogCommand:
 
     def _read(self) -> Collected:
         """All that is in the files, one after the other."""
-        files = self._files()
+        files = self.collector.arranged(self._found())
         for number, source in enumerate(files, start=1):
             what = f"reading {f'{number} of {len(files)}: ' if len(files) > 1 else ''}{source.name}"
             self._observer.waits(what)
@@ -94,11 +94,11 @@ class LogCommand:
             return time_of(text)
         if any(str(path) == "-" for path in self._paths):
             raise ValueError(f"--since {text} needs files; of stdin the end is not known: give a time")
-        end = last_time(self._files())
+        end = last_time(archive.unpacked(self._found())[0])
         return None if end is None else end - span
 
-    def _files(self) -> Sequence[reader.Source]:
-        return reader.oldest_first(self._sources if self._sources is not None else reader.find(self._paths))
+    def _found(self) -> Sequence[reader.Source]:
+        return self._sources if self._sources is not None else reader.find(self._paths)
 
     # -- following ----------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class Watcher:
             log.feed(cutter.end())
             collector.end(log)
         if self._watching.log_dir and not self._asked:
-            for source in self._new_files():
+            for source in collector.arranged(self._new_files()):
                 collector.add(source)
         self._hear_the_kernel()
         report = self._judging.report(collector.collected())

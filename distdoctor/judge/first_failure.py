@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
 from distdoctor.judge.kernel_witness import is_strange, of_others
-from distdoctor.judge.long_ago import long_ago
+from distdoctor.judge.long_ago import BEFORE, before_the_job, long_ago
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 NEAR = 600
@@ -43,7 +43,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     ended = [match for match in old if match.check.startswith("process/")]
     over = (*ended, *_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
     over = (*over, *of_others(logs.sources, matches))
-    past = {match.order for match in over}
+    early = [match for match in before_the_job(matches, logs.sources) if match not in over]
+    past = {match.order for match in (*over, *early)}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
     left = _without_rests([match for match in matches if match.order not in past])
     causes = [match for match in left if match.shows == "cause" and not match.exception]
@@ -64,6 +65,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
     if root is None:
         symptoms += ends
+        symptoms += [replace(match, shows="symptom", why=BEFORE) for match in early if symptoms]
     if root is not None:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
         root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)

@@ -63,7 +63,8 @@ def _last_of(own: Iterable[Match], count: str) -> int:
 
 
 def _ended(match: Match) -> bool:
-    return "row" in match.values or "ChildFailedError" in match.text
+    """Whether it shows that a try came to its end, whatever did that."""
+    return "row" in match.values or "by_hand" in match.values or "ChildFailedError" in match.text
 
 
 def _number(match: Match, count: str) -> int:

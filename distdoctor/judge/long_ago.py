@@ -1,4 +1,4 @@
-"""What the kernel told long before a job failed: its log goes back to the start of the host. Pure."""
+"""What the kernel told long before a job failed, or began: its log goes back to the start of the host. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from time import strptime
 
+from distdoctor.judge.kernel_witness import numbers_told
 from distdoctor.model.facts.logs import LogSource, Match
 
 LONG = 24 * 3600
@@ -27,6 +28,26 @@ def long_ago(matches: Collection[Match], sources: Iterable[LogSource]) -> list[M
         return []
     times = [(match, _time(match)) for match in matches if match.source in kernel]
     return [match for match, time in times if time is not None and time < first - LONG]
+
+
+MARGIN = 3600
+"""Seconds: ranks may wait so long for one that was killed, and of their logs only the end may be left."""
+BEFORE = "it was before the job's logs begin, if they and the kernel's log are of one time zone"
+
+
+def before_the_job(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
+    """The lines of kernel logs about the end of a process at a time at which no log of the job had begun, by more than
+    MARGIN; none where these have no date, nor where the job names the number of such a process."""
+    began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
+    kernel = {source.name for source in sources if source.kind == "kernel"}
+    own = numbers_told(match for match in matches if match.source not in kernel)
+    first = min((time for time in began if time is not None), default=None)
+    if first is None:
+        return []
+    ended = [one for one in matches if one.source in kernel and one.check.startswith("process/")]
+    named = any(one.values.get("pid") in own for one in ended)
+    times = [(match, _time(match)) for match in ended if not named]
+    return [match for match, time in times if time is not None and time < first - MARGIN]
 
 
 def _time(match: Match) -> float | None:

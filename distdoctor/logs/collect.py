@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distdoctor.logs import (
+    archive,
     beside,
     error_file,
     file_names,
@@ -72,11 +73,21 @@ class Collector:
 
     def collect(self, paths: Iterable[Path]) -> Collected:
         """Everything that these files and folders hold. Raises Unreadable for one that is not there."""
-        found = reader.oldest_first(reader.find(paths))
-        self._named = file_names.whose(encodable(source.name) for source in found)
-        for source in found:
+        for source in self.arranged(reader.find(paths)):
             self.add(source)
         return self.collected()
+
+    def arranged(self, found: Iterable[reader.Source]) -> list[reader.Source]:
+        """The files to be added one after the other, all of one job: those of archives with them, and each known by
+        what the names of all together tell."""
+        files, notes = archive.unpacked(found)
+        self._notes += notes
+        self.name(files)
+        return reader.oldest_first(files)
+
+    def name(self, files: Iterable[reader.Source]) -> None:
+        """Say which files there are: whom each is from the names of all of them tell."""
+        self._named = file_names.whose(encodable(source.name) for source in files)
 
     def add(self, source: reader.Source) -> None:
         """Read a file from its beginning to its end, whatever it is."""
@@ -135,7 +146,7 @@ class Collector:
         elif kind == "binary" or (kind == "facts" and source.path is not None):
             for one in read([source.path]) if kind == "facts" and source.path is not None else ():
                 self._facts[one.key] = one
-            if kind == "binary" and reader.ARCHIVE.search(source.name):
+            if kind == "binary" and archive.PACKED.search(source.name):
                 self._notes.append(f"{source.name}: an archive; unpack it first")
             self._sources.append(LogSource(encodable(source.name), kind))
         elif (as_text := tables.gathered(raw.peek(reader.HEAD)[: reader.HEAD])) is not None:

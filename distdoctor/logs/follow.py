@@ -63,7 +63,9 @@ class Follower:
         """Read what is new. Returns whether anything was."""
         changed = self._poll_stdin()
         here: set[Identity] = set()
-        for source in self._present():
+        present = self._present()
+        self._collector.name(present)
+        for source in present:
             try:
                 seen = source.path.stat() if source.path is not None else None
             except OSError:

@@ -16,6 +16,8 @@ OWN_VIEWER = b"torch/distributed/debug/_"
 """What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
 _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """How a line begins that says what to do where something is so; that it is so, it does not say."""
+FIRST = 50
+"""Lines of the beginning in which the first time is looked for."""
 UNTIMED = 200
 """Lines before one without a time in which the time of it is looked for."""
 
@@ -49,6 +51,7 @@ class LogFile:
         self._hear, self._place = hear, place
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
+        self._began: float | None = None
         self._died = 0
         """The line of the last exception that nobody caught."""
         self._logged = False
@@ -61,6 +64,8 @@ class LogFile:
     def feed(self, block: bytes) -> None:
         """What comes next in it, to the end of a line."""
         counted, number, tail = 0, self.lines + 1, self._tail
+        if not self.lines:
+            self._began = _first_time(block)
         for start, end, known in self._scanner.lines(block, self._search):
             if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
                 continue
@@ -102,6 +107,7 @@ class LogFile:
             end.done,
             self._file,
             died=died,
+            began=self._began,
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
@@ -184,3 +190,11 @@ class LogFile:
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained))
+
+
+def _first_time(block: bytes) -> float | None:
+    """The first time of the lines that a log begins with."""
+    lines = (
+        attribution.split(attribution.readable(raw[:200]))[0] for raw in block[: UNTIMED * FIRST].splitlines()[:FIRST]
+    )
+    return next((who.time for who in lines if who.time is not None), None)

@@ -47,8 +47,6 @@ _CONTROL = bytes({*range(1, 32), 127} - {*b"\b\t\n\f\r\x1b"})
 """Bytes that no text has."""
 _FACTS = re.compile(rb'\{\s*(?:"distdoctor"\s*:\s*"[^"]{1,40}"\s*,\s*)?"facts"\s*:\s*\[\s*\{')
 """How a facts file begins; what says so at its end may be far behind."""
-ARCHIVE = re.compile(r"log[^/]{0,200}\.(?:zip|7z|rar|xz|bz2|tar(?:\.\w{2,4})?)$", re.I)
-"""The name of a file that may hold logs and is none."""
 _NO_LOGS = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"%PDF", b"\x93NUMPY", b"SQLite format")
 
 
@@ -62,7 +60,7 @@ class Empty(Unreadable):
 
 @dataclass(frozen=True)
 class Source:
-    """One file (or stdin, ``-``) to be read."""
+    """One file (or stdin, ``-``) to be read; ``data``: what is in one of an archive."""
 
     name: str
     path: Path | None
@@ -70,6 +68,7 @@ class Source:
     """Named by whoever asks, and not found in a folder."""
     part_of: str = ""
     """The log of which it is an older part, where that was rotated."""
+    data: bytes | None = None
 
 
 def find(paths: Iterable[Path]) -> list[Source]:
@@ -163,7 +162,8 @@ class _Counted(io.BufferedReader):
 
 def _raw(source: Source) -> _Counted:
     if source.path is None:
-        return _Counted(io.FileIO(sys.stdin.fileno(), closefd=False), BLOCK)
+        held: Any = io.FileIO(sys.stdin.fileno(), closefd=False) if source.data is None else io.BytesIO(source.data)
+        return _Counted(held, BLOCK)
     handle = os.open(source.path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):

@@ -2,7 +2,8 @@
 
 A new one is told only where the launcher of the one before had ended, and then a launcher was started, or steps of a
 job that works were written. Where launchers of several nodes speak, a new one is told where each that had spoken when
-the first of them ended was started again.
+the first of them ended was started again. Where no launcher speaks, a new one is told where what the log begins with
+stands in it again, behind steps and what failed after them: somebody has started the same line once more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
 from distdoctor.logs.ending import PROGRESS
+from distdoctor.logs.tracebacks import HEAD
 from distdoctor.model.facts.logs import Match, Who
 
 _Launcher = tuple[str | None, int | None]
@@ -53,11 +55,67 @@ _SET_UP = re.compile(
 """What ranks write that start."""
 
 
+BEGIN = 2
+"""Lines that a log begins with which stand in it again where the same was started once more."""
+SHORTEST = 12
+"""Characters without a digit by which such a line is known again."""
+BEHIND = 16 << 10
+"""Bytes before what failed in which the steps of a job that worked are looked for."""
+_SAID = re.compile(rb"[^\d\r\n]{12,200}")
+
+
+class _Beginning:
+    """The lines that a log begins with, and whether they stand in it again."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._whole = self._worked = False
+        self._behind = b""
+        self._found = 0
+
+    def comes_again(self, piece: bytes) -> bool:
+        """Whether all of it has come again, behind steps and what failed after them, with ``piece``, which stands
+        between two known lines."""
+        if not self._worked:
+            self._take(piece)
+            return False
+        at = 0
+        while self._found < len(self._lines) and (at := piece.find(self._lines[self._found], at)) >= 0:
+            self._found += 1
+        return self._found == BEGIN
+
+    def fail(self) -> None:
+        """Something failed."""
+        self._whole = True
+        if not self._worked:
+            texts = (split(readable(raw[:400]))[1] for raw in self._behind.replace(b"\r", b"\n").splitlines())
+            self._worked = len({text for text in texts if PROGRESS.search(text)}) >= STEPS
+        self._behind = b""
+
+    def again(self) -> None:
+        """A new try has begun."""
+        self._found, self._worked, self._behind = 0, False, b""
+
+    def _take(self, piece: bytes) -> None:
+        for raw in piece[:BEHIND].splitlines() if not self._whole else ():
+            text = split(readable(raw[:400]))[1]
+            self._whole = len(self._lines) == BEGIN or PROGRESS.search(text) is not None or HEAD in text
+            if self._whole:
+                break
+            said = max(_SAID.findall(text.encode()), key=len, default=b"")
+            if len(said) >= SHORTEST and said not in self._lines:
+                self._lines.append(said)
+        self._behind = (self._behind + piece[-BEHIND:])[-BEHIND:]
+
+
 class Tries:
     """``number`` is that of the try that a log is in, from 0."""
 
     def __init__(self) -> None:
         self.number = 0
+        self._by_hand: _Beginning | None = _Beginning()
+        """None where a launcher has told of an end."""
+        self._repeated = False
         self._ended = self._started = self._taken = self._stopped = False
         self._steps: set[str] = set()
         self.launched = 0
@@ -68,6 +126,8 @@ class Tries:
 
     def between(self, piece: bytes) -> None:
         """What stands between two known lines."""
+        if self._by_hand is not None and self._by_hand.comes_again(piece):
+            self._repeated = True
         if not self._ended or self._begun:
             return
         for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
@@ -81,6 +141,7 @@ class Tries:
         """A line that has a literal in it."""
         if _STOPPED.match(text):
             self._ended = self._taken = self._stopped = True
+            self._by_hand = None
         if _START.search(text) is None and not (self._taken and _SET_UP.search(text)):
             return
         self._started = self._started or self._ended
@@ -97,6 +158,8 @@ class Tries:
         """``match`` with the number of its try."""
         if match.shows in ("noise", "hint"):
             return match
+        if self._by_hand is not None:
+            match = self._of_hand(self._by_hand, match)
         if self._ended and self._begun:
             self.number += 1
             if self._stopped:  # by srun, on all nodes
@@ -106,8 +169,10 @@ class Tries:
             self._steps.clear()
         if _TAKEN.search(match.text):
             self._ended = self._taken = True
+            self._by_hand = None
         if _ENDED.search(match.text):
             self._ended = True
+            self._by_hand = None
             self._up.add((match.who.host, match.who.task))
             self._up.discard(_NOBODY)
             if not self._awaited:
@@ -115,6 +180,16 @@ class Tries:
         if not self.number:
             return match
         return replace(match, values={**match.values, "try": str(self.number), "launched": str(self.launched)})
+
+    def _of_hand(self, beginning: _Beginning, match: Match) -> Match:
+        """``match``, marked where it is of a try that nobody but its beginning tells."""
+        if self._repeated:
+            self.number += 1
+            self.launched += 1
+            self._repeated = False
+            beginning.again()
+        beginning.fail()
+        return replace(match, values={**match.values, "by_hand": "yes"}) if self.number else match
 
     @property
     def _begun(self) -> bool:

@@ -45,3 +45,39 @@ def test_where_the_job_shows_a_symptom_only(tmp_path: Path, line: str, verdict: 
 def test_a_log_of_the_job_without_dates_says_nothing_of_it(tmp_path: Path) -> None:
     found = judged_folder(tmp_path, gpu07__dmesg=LAST_WEEK + LOST, rank1__log=raised("[rank1]: ", SHAPE))
     assert roots(found) == ["gpu/hardware"]
+
+
+EARLIER, AT_THE_END = "[Mon Nov 23 03:11:02 2026] ", "[Mon Nov 23 06:52:11 2026] "
+STEPS = "".join(f"2026-11-23 06:{minute}:00,120 - step {minute} loss 2.1\n" for minute in range(31, 50))
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "root"),
+    [
+        (EARLIER + KILLED, SHAPE, ["process/exception"]),
+        (EARLIER + KILLED, CLOSED, []),
+        (AT_THE_END + KILLED, CLOSED, ["process/killed-by-oom"]),
+        (EARLIER + LOST, CLOSED, ["gpu/hardware"]),
+        (EARLIER + KILLED, f"{CLOSED} of pid 4711", ["process/killed-by-oom"]),
+    ],
+    ids=["an exception", "a symptom", "at the end", "a GPU", "a number that the job names"],
+)
+def test_a_process_that_was_killed_before_the_job_began(tmp_path: Path, line: str, error: str, root: list[str]) -> None:
+    found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=STEPS + raised("[rank1]: ", error))
+    assert roots(found) == root
+    if not root:
+        told = next(one for one in found.candidates if one.check == "process/killed-by-oom")
+        assert found.verdict == "incomplete" and "before the job's logs begin" in str(told)
+
+
+def test_a_job_that_ended_well_after_another_process_was_killed(tmp_path: Path) -> None:
+    ended = f"{STEPS}2026-11-23 06:50:00,1 - Training finished.\n"
+    found = judged_folder(tmp_path, gpu07__dmesg=EARLIER + KILLED, rank1__log=ended)
+    assert not found.findings and not found.candidates and found.verdict == "warn"
+
+
+def test_a_log_of_which_only_the_end_is_left(tmp_path: Path) -> None:
+    """Ranks wait for one that was killed, and tell so half an hour later."""
+    line = "[Mon Nov 23 06:11:02 2026] " + KILLED
+    found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(CLOSED))
+    assert roots(found) == ["process/killed-by-oom"]

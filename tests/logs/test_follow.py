@@ -165,3 +165,11 @@ def test_stdin_ends(tmp_path: Path) -> None:
         input=STEPS + OUT, capture_output=True, text=True, env=environment(), check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1 and "gpu/out-of-memory" in done.stdout
+
+
+def test_what_the_names_of_all_files_tell(tmp_path: Path) -> None:
+    for node, rank in (("nodeA", 0), ("nodeB", 1)):
+        (tmp_path / f"train-88123-{node}-{rank}.err").write_text(OUT.removeprefix("[rank3]: ") if rank else STEPS)
+    one = follower(tmp_path)
+    one.poll()
+    assert judge_logs(one.collected().logs, CHECKS).findings[0].nodes == ("nodeB",)

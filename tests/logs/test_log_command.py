@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,22 @@ def test_a_person_sees_which_file_is_read(tmp_path: Path) -> None:
     heard = Heard()
     judged([tmp_path], (), (), LogFlags(), whole=False, observer=heard)
     assert heard.all[:2] == [f"reading {n} of 2: {tmp_path / name}" for n, name in ((1, "a.log"), (2, "b.log"))]
+
+
+def test_what_the_names_of_all_files_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What SLURM makes of ``--output train-%j-%N-%t.err``: ``nodeB-3`` is no host."""
+    for node, rank in (("nodeA", 0), ("nodeA", 1), ("nodeB", 2), ("nodeB", 3)):
+        text = OUT if rank == 3 else CLOSED
+        (tmp_path / f"train-88123-{node}-{rank}.err").write_text(f"{text}\n")
+    _, report = told(capsys, str(tmp_path))
+    assert (report["findings"][0]["nodes"], report["findings"][0]["ranks"]) == (["nodeB"], [3])
+
+
+def test_since_in_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tarfile.open(tmp_path / "logs.tar.gz", "w:gz") as tar:
+        one = tarfile.TarInfo("job/x.log")
+        one.size = len(JOB.encode())
+        tar.addfile(one, io.BytesIO(JOB.encode()))
+    _, report = told(capsys, str(tmp_path / "logs.tar.gz"), "--since", "30m")
+    assert checks(report)[0] == "gpu/out-of-memory" and "network/port-in-use" not in checks(report)
+    assert "logs.tar.gz/job/x.log" in report["findings"][0]["evidence"][0]

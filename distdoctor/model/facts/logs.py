@@ -76,6 +76,8 @@ class LogSource:
     """The name of the log that goes on where this one, an older part of it, ends."""
     died: int = 0
     """The line of the last exception that nobody caught, where what stands below it was written before; else 0."""
+    began: float | None = None
+    """The first time that it tells, where that is near its beginning, as of :class:`Who`."""
 
 
 @dataclass(frozen=True)
