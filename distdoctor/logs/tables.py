@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from distdoctor.logs import json_lines
+from distdoctor.logs import json_lines, loki
 
 TEXT = ("message", "line", "_raw", "logmessage", "logentry", "textpayload", "jsonpayload.message", "log")
 """The column of what was said, by which a table is known, with a time beside it."""
@@ -35,6 +35,8 @@ def gathered(head: bytes) -> Callable[[bytes], bytes] | None:
     """What makes a text of a file that begins so, where a logger has given it out as an array or as a table."""
     if json_lines.is_array(head):
         return json_lines.array_as_text
+    if loki.is_answer(head):
+        return loki.as_text
     return as_text if is_table(head) else None
 
 
@@ -49,7 +51,7 @@ def is_gathered(head: bytes) -> bool:
     names = _first_row(head)
     columns = _columns(names)
     if not is_table(head):
-        return json_lines.is_array(head)
+        return json_lines.is_array(head) or loki.is_answer(head)
     text = names[columns["message"]].strip()
     return "host" in columns or text.startswith("@") or text.lower() not in _COMMON
 

@@ -30,6 +30,12 @@ _STALLED = re.compile(rb"[^\n]{0,80}?(?<!\d)(\d{1,6})!?: ?\[[^\n]*\n?")
 """A line of Horovod's stall inspector (horovod/common/stall_inspector.cc): a rank, and what it has not sent."""
 STALLED = 64
 """Ranks of it that are looked at."""
+_SECTION, _SECTION_END = b"----------Begin global rank ", b"----------End global rank "
+"""What Composer's launcher puts around all that a rank wrote (composer/cli/launcher.py)."""
+_POD = re.compile(rb"^Name: {1,20}([a-z0-9][a-z0-9.-]{0,252})\r?$", re.M)
+"""How the account of a pod begins (kubectl describe)."""
+ACCOUNT = 64 << 10
+"""Bytes before a line in which the beginning of such an account is looked for."""
 _LOCAL = re.compile(r"\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 
 
@@ -63,6 +69,11 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     if text.startswith("= ") and who.host is None:
         who = within(_of_hydra(context, at), who)
     if who.rank is None and who.local_rank is None:
+        who = replace(who, rank=_of_section(context, at))
+    if who.host is None and text.lstrip().startswith("Reason: "):
+        pods = _POD.findall(context, max(at - ACCOUNT, 0), at)
+        who = replace(who, host=pods[-1].decode() if pods else None)
+    if who.rank is None and who.local_rank is None:
         who = replace(who, local_rank=int(named["number"]) if named else tracebacks.spawned(context, at))
     return (within(who, _told_in_row(context, at)) if not marks else who), marks
 
@@ -85,6 +96,16 @@ def _of_hydra(context: bytes, at: int) -> Who:
     """Of which process mpiexec tells at ``at``."""
     told = _HYDRA.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
     return Who(int(told[-1][0]) if told[-1][0] else None, None, told[-1][1]) if told else Who()
+
+
+def _of_section(context: bytes, at: int) -> int | None:
+    """Of which rank Composer's launcher tells at ``at`` what it wrote."""
+    low = max(at - ACCOUNT, 0)
+    begin = context.rfind(_SECTION, low, at)
+    if begin < 0 or context.rfind(_SECTION_END, low, at) > begin:
+        return None
+    number = context[begin + len(_SECTION) : begin + len(_SECTION) + 7].split(b" ")[0]
+    return int(number) if number.isdigit() else None
 
 
 def _stalled(context: bytes, at: int) -> str:

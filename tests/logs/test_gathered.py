@@ -309,3 +309,23 @@ def test_a_node_that_is_named_by_a_letter(tmp_path: Path, name: str, host: str) 
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(STEPS + TRACE + "\n")
     assert [one.nodes for one in judged(tmp_path).findings] == [(host,) if host else ()]
+
+
+def test_what_loki_answers_to_a_query(tmp_path: Path) -> None:
+    """Streams one after the other, each with its newest line first."""
+    closed = [
+        *STEPS.splitlines(),
+        "RuntimeError: [x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:1",
+    ]
+
+    def stream(pod: str, since: int, lines: list[str]) -> dict[str, object]:
+        values = [[str((START + since + number) * 10**9), line] for number, line in enumerate(lines)]
+        return {"stream": {"pod": pod, "container": "t"}, "values": values[::-1]}
+
+    answer = {"resultType": "streams", "result": [stream("llm-0", 5, closed), stream("llm-1", 0, LINES)], "stats": {}}
+    whole = json.dumps({"status": "success", "data": answer})
+    (tmp_path / "query.json").write_text(whole)
+    found = judged(tmp_path)
+    assert [(one.check, one.nodes) for one in found.findings[:1]] == [("gpu/out-of-memory", ("llm-1",))]
+    (tmp_path / "query.json").write_text(whole[:-40])
+    assert judged(tmp_path).verdict != "pass"

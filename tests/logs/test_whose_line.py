@@ -94,3 +94,17 @@ def test_the_node_that_failed_is_not_the_one_from_which_slurm_says_so(tmp_path: 
         "slurmstepd: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***\n",
     )
     assert found.findings[0].nodes == ("n7",)
+
+
+def test_what_composer_tells_of_a_rank(tmp_path: Path) -> None:
+    head, end = "----------Begin global rank 5 STDERR----------\n", "----------End global rank 5 STDERR----------\n"
+    told = "Global rank 5 (PID 4006) exited with code 1\n" + head + raised("", "KeyError: 'label'") + end
+    assert roots(tmp_path, told) == [("process/exception", (5,))]
+    assert roots(tmp_path, head + end + raised("", "KeyError: 'label'")) == [("process/exception", ())]
+
+
+def test_the_pod_of_an_account_of_kubectl(tmp_path: Path) -> None:
+    account = "Name:             llm-worker-{}\nStatus:           Running\n    Last State:     Terminated\n"
+    text = account.format(1) + "      Reason:       Error\n\n" + account.format(2) + "      Reason:       OOMKilled\n"
+    found = judged(tmp_path, text).findings[0]
+    assert (found.check, found.nodes) == ("process/killed-by-oom", ("llm-worker-2",))
