@@ -48,6 +48,13 @@ def line(result: Result) -> str:
     return "  ".join((*columns, "NOT EXACT" if result.complaints else "exact"))
 
 
+def tell(results: list[Result]) -> None:
+    """Print the lines of one job, as soon as it has ended."""
+    lines = [one for result in results for one in (line(result), *(f"    {said}" for said in result.complaints))]
+    sys.stdout.write("".join(f"{one}\n" for one in lines))
+    sys.stdout.flush()
+
+
 def tally(results: list[Result], seconds: float) -> str:
     """The lines below: how many are exact, and the times to the report."""
     by_row = {row.name: [result for result in results if result.row is row] for row in ROWS}
@@ -81,9 +88,7 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"{reason}\n")
         return 2
     began = time.monotonic()
-    results = run_all(ALL_JOBS, chosen, at_once=flags.at_once, times=flags.times)
-    for result in results:
-        sys.stdout.write("\n".join([line(result), *(f"    {one}" for one in result.complaints)]) + "\n")
+    results = run_all(ALL_JOBS, chosen, at_once=flags.at_once, times=flags.times, tell=tell)
     sys.stdout.write(f"{tally(results, time.monotonic() - began)}\n")
     return 1 if any(result.complaints for result in results) else 0
 

@@ -7,7 +7,8 @@ with different sizes at one sequence number.
 
 Why it happens
 --------------
-Ranks took different paths: a branch on the rank, on data, or another order of calls.
+Ranks took different paths: a branch on the rank, on data, or another order of calls; or they all send first, or all
+receive first, and each waits for the other.
 
 Fix
 ---
@@ -91,10 +92,14 @@ LOG = (
 SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
                        "all_to_all", "all_to_all_single", "barrier", "monitored_barrier"])  # fmt: skip
 """Those in which all ranks do the same: in the others the root often calls it on a line of its own."""
-ONE_WAY = ({"send"}, {"recv"})
+ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
+SAME_HALF = ((("recv", "irecv"), "receive, and none sends"), (("send", "isend"), "send, and none receives"))
+IN_TURN = "Let one side of each pair send first and the other receive first, or give both to batch_isend_irecv()."
+BOTH_HALVES = "Let each send() have its recv() on the rank that it names, where both ranks come to it in their turn."
 FURTHER_GROUPS = ("new_group", "split_group")
 PASSES = frozenset([live.stacks.FORWARD, live.stacks.BACKWARD])
-PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait", live.places.MESSAGE])
+PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait",
+                   live.places.MESSAGE, live.places.ONLY_MESSAGE])  # fmt: skip
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -111,15 +116,17 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     groups = {group.path for group in job.store.groups} if job.store else set()
     if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
         return
-    if whole and all(rank.place.call in ("recv", "irecv") for rank in inside):
-        round_ = each_for_the_next(inside)
-        more = "" if len(round_) == len(inside) else f" {live.called(round_)} wait for each other."
-        yield found(round_, f"All ranks wait to receive, and none sends.{more}", inside)
-        return
+    for halves, what in SAME_HALF:
+        if whole and all(rank.place.call in halves for rank in inside):
+            round_ = each_for_the_next(inside)
+            more = "" if len(round_) == len(inside) else f" {live.called(round_)} wait for each other."
+            yield found(round_, f"All ranks wait to {what}.{more}", inside, text=IN_TURN)
+            return
     lonely = [rank for rank in inside if rank.place.call in PAIRS]
     if whole and lonely and len(lonely) < len(inside) and {rank.place.call for rank in lonely} in ONE_WAY:
         call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
-        yield found(lonely, f"{call}, and no rank does the other half of it: all others wait in collectives.", inside)
+        summary = f"{call}, and no rank does the other half of it: all others wait in collectives."
+        yield found(lonely, summary, inside, text=BOTH_HALVES)
         return
     # A wait() is for what was called before: with no message under way, for a collective.
     paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS
@@ -129,24 +136,28 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         call, usual = (" or ".join(dict.fromkeys(rank.place.said() for rank in those)) for those in (odd, others))
         are = "is" if len(odd) == 1 else "are"
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
-        unsure = not whole and len(odd) * 2 == len(inside)
-        more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
         calls = Counter(rank.place.call for rank in odd)
-        if len(calls) > 1 and max(calls.values()) >= len(others):
-            yield found(inside, f"{summary} Which of them is wrong cannot be known from here.", inside)
+        roots = {root for rank in others if (root := live.stacks.root_of(rank.process.main)) is not None}
+        if whole and (len(roots) > 1 or max(calls.values()) >= len(others)):
+            summary += " Which of them is wrong cannot be known from here."
+            yield found(inside, summary, inside, unsure=True)
             return
+        unsure = len(odd) * 2 == len(inside)
+        more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
         yield found(odd, f"{summary}{more}", inside)
+    elif whole and (blame := live.messages.to_blame(job)) is not None:
+        yield other_messages(job, blame)
 
 
 def each_for_the_next(inside: list[live.LiveRank]) -> list[live.LiveRank]:
-    """Those of ranks that all wait to receive who wait for each other in a circle, and not for one that is in it; all
-    where it is not seen of each from whom it receives."""
+    """Those of ranks that all wait to receive, or to send, who wait for each other in a circle, and not for one that is
+    in it; all where it is not seen of each whom it waits for."""
     by_number = {rank.number: rank for rank in inside}
-    left = {rank.number: live.stacks.sender_of(rank.process.main) for rank in inside}
+    left = {rank.number: live.stacks.partner_of(rank.process.main) for rank in inside}
     if None in left or not set(left.values()) <= set(left):
         return inside
     while outside := set(left) - set(left.values()):  # for whom nobody waits any more
-        left = {number: sender for number, sender in left.items() if number not in outside}
+        left = {number: partner for number, partner in left.items() if number not in outside}
     return [by_number[number] for number in left]
 
 
@@ -193,6 +204,20 @@ def other_groups(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
     )
 
 
+def other_messages(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
+    """Ranks of which one sends what another does not receive, or waits for what it does not send."""
+    ranks = [job.numbers[number] for number in blame.ranks]
+    summary = f"{live.called(ranks)} {_do(ranks)} not send and receive the same messages: {'; '.join(blame.why[:4])}."
+    return Finding.about(
+        list(dict.fromkeys(rank.node for rank in ranks)),
+        f"{summary} Which of them is wrong cannot be known from here." if blame.one_of else summary,
+        ranks=blame.ranks,
+        unsure=blame.one_of,
+        evidence=live.where_ranks_are(job.ranks),
+        fixes=(Fix(BOTH_HALVES if blame.one_of or len(ranks) == 1 else IN_TURN),),
+    )
+
+
 def in_call(rank: live.LiveRank) -> bool:
     """Whether it is in a call that all ranks have to make: a collective, or the making of a further group."""
     place = rank.place
@@ -227,6 +252,12 @@ def those_apart(inside: list[live.LiveRank], whole: bool) -> list[live.LiveRank]
     return [rank for rank in inside if rank not in usual]
 
 
-def found(odd: list[live.LiveRank], summary: str, inside: list[live.LiveRank]) -> Finding:
-    text = "Make all ranks call the same collectives of the same groups in the same order."
-    return live.rank_finding(odd, summary, evidence=live.where_ranks_are(inside), fixes=(Fix(text),))
+def found(
+    odd: list[live.LiveRank],
+    summary: str,
+    inside: list[live.LiveRank],
+    *,
+    unsure: bool = False,
+    text: str = "Make all ranks call the same collectives of the same groups in the same order.",
+) -> Finding:
+    return live.rank_finding(odd, summary, evidence=live.where_ranks_are(inside), fixes=(Fix(text),), unsure=unsure)

@@ -52,6 +52,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     what = first.kind if one else "in code of their own"
     over = not job.waiting and all(n in job.gone for n in range(job.world or 0) if n not in job.numbers) and job.gone
     others = "the others have ended" if over else f"the others wait for {'it' if one else 'them'}"
+    if len(held) == job.world:
+        others = "no other rank is in this job"
     yield live.rank_finding(
         held,
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
@@ -133,11 +135,16 @@ def below(held: list[live.LiveRank]) -> Iterator[str]:
                 doing = f"stopped: kill -CONT {one.pid} lets it go on"
             elif one.state == "Z":
                 doing = "at its end, and was not waited for"
+            elif call := live.stacks.call_of(main):
+                doing = f"in {call}"
             yield f"{rank.node.name}: {what} (pid {one.pid}) is{at} {doing}"
 
 
 def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     line = f" at {place.frame.file}:{place.frame.line}" if place.frame else ""
+    calls = [call for one in rank.below if one.main and (call := live.stacks.call_of(one.main))]
+    if calls:
+        return f"Call {calls[0]} in the rank itself: a process that it started is in none of its groups."
     lock = rank.process.main.lock if rank.process.main else None
     if lock is not None and lock.holders:
         who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())

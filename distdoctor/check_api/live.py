@@ -14,6 +14,7 @@ from distdoctor.check_api.live_ranks import called, others_wait, overwritten, ra
 from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import live_groups as groups
+from distdoctor.knowledge import live_messages as messages
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import is_stopped, looks_for_a_file
 from distdoctor.knowledge.job_threads import awaits_orders, dialling
@@ -39,6 +40,7 @@ __all__ = [
     "job_of",
     "looks_for_a_file",
     "master_of",
+    "messages",
     "others_wait",
     "overwritten",
     "perhaps_late",

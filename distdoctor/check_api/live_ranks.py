@@ -44,11 +44,14 @@ def rank_finding(
     evidence: Iterable[str] = (),
     fixes: Iterable[Fix] = (),
     severity: Severity | None = None,
+    unsure: bool = False,
 ) -> Finding:
-    """The finding that blames these ranks and the nodes they are on."""
+    """The finding that blames these ranks and the nodes they are on; ``unsure``: one of them."""
     nodes = list(dict.fromkeys(rank.node for rank in ranks))
     numbers = sorted(rank.number for rank in ranks if rank.number is not None)
-    return Finding.about(nodes, summary, ranks=numbers, evidence=evidence, fixes=fixes, severity=severity)
+    return Finding.about(
+        nodes, summary, ranks=numbers, evidence=evidence, fixes=fixes, severity=severity, unsure=unsure
+    )
 
 
 def others_wait(job: LiveJob, ranks: Sequence[LiveRank]) -> list[str]:

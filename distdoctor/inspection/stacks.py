@@ -200,6 +200,8 @@ def _frame(frame: dict[str, Any]) -> Frame:
         given = _given(frame.get("locals"))
     elif short.endswith(_FILELOCK):
         given = _given_lock(frame.get("locals"))
+    elif own:
+        given = _given_work(frame.get("locals"))
     name = clean(frame.get("name") or "?")[:120]
     return encodable(Frame(name, clean(short)[-200:], line if isinstance(line, int) else 0, own, given))
 
@@ -230,6 +232,16 @@ def _given_lock(found: Any) -> Given | None:
     if path is None or path[1].endswith("..."):
         return None
     return Given(lock=clean(path[1]), soft=texts.get("self", "").startswith("<SoftFileLock"))
+
+
+def _given_work(found: Any) -> Given | None:
+    """What among a function's variables can be waited for in C or C++: a ``Work``, or a lock of Python's own."""
+    kinds = {
+        match[1] for text in _texts(found).values() if (match := re.match(r"<(?:\w+\.)*(Work|R?[Ll]ock) at ", text))
+    }
+    if not kinds or ("Work" in kinds and len(kinds) > 1):
+        return None
+    return Given(has="work" if "Work" in kinds else "lock")
 
 
 def _texts(found: Any) -> dict[str, str]:

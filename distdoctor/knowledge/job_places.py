@@ -44,6 +44,8 @@ OWN = (CODE, LOADER, SAVING, COMPILING, STARTING, FILE_LOCK, DEVICE, MEMORY)
 """Where a rank is by itself."""
 MESSAGE = "wait() for a message, or for a lock"
 """Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
+ONLY_MESSAGE = "wait() for a message"
+"""The same, where what it waits for is seen to be no lock."""
 TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE, BEHIND)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
@@ -146,16 +148,17 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if compiles(below):
         return Place(COMPILING, frame=own)
     waits = is_futex(main) and in_flight(one)
-    if waits and waits_for_work(frames):
+    has = frames[0].given.has if frames[0].given else ""
+    if waits and waits_for_work(frames) and has != "lock":
         return Place(COLLECTIVE, work_of(frames), own)
     thread = next((thread for thread in one.threads[1:] if call_of(thread)), None)
     if thread and (waits or _looks_after_threads(one, main)):
         return Place(COLLECTIVE, call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
     if sleeps(main) and switches_of(one) > _POLLS and _hosts_one_of_its_own(one):
         return Place(HOSTING, "TCPStore", own, sure=False)
-    if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop"):
+    if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop") and has != "lock":
         # gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``).
-        return Place(COLLECTIVE, MESSAGE, own)
+        return Place(COLLECTIVE, ONLY_MESSAGE if has else MESSAGE, own)
     if main.call in ("poll", "ppoll") and waits_for_work(frames) and _connected(one, ports):
         return Place(KEY, frame=own)
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):

@@ -36,10 +36,10 @@ def root_of(thread: JobThread | None) -> tuple[str, int] | None:
     return None if named is None or "recv" in named[0] or "send" in named[0] else named
 
 
-def sender_of(thread: JobThread | None) -> int | None:
-    """The rank from which a thread waits to receive; None where it names none."""
+def partner_of(thread: JobThread | None) -> int | None:
+    """The rank from which a thread waits to receive, or to which it waits to send; None where it names none."""
     named = _naming(thread) if thread is not None else None
-    return named[1] if named is not None and "recv" in named[0] else None
+    return named[1] if named is not None and ("recv" in named[0] or "send" in named[0]) else None
 
 
 def meets_at(thread: JobThread | None) -> str:

@@ -8,7 +8,7 @@ members wrote into the store: how many they believe it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -52,8 +52,11 @@ def making(rank: LiveRank) -> Given | None:
 def to_blame(job: LiveJob) -> Blame | None:
     """Who does not make the same groups as others, or names another root; None where nothing shows that."""
     pairs = [*_by_stacks(job), *_by_store(job)]
-    if of_roots := not pairs:
-        pairs = [*_by_roots(job)]
+    return of_pairs(pairs) if pairs else of_pairs([*_by_roots(job)], of_roots=True)
+
+
+def of_pairs(pairs: Sequence[Pair], *, of_roots: bool = False) -> Blame | None:
+    """Who is in all of these pairs, or else one of those in any; None where none of them is sure."""
     involved = sorted(set().union(*(pair.ranks for pair in pairs)))
     in_all = [rank for rank in involved if all(rank in pair.ranks for pair in pairs)]
     why = tuple(dict.fromkeys(pair.why for pair in sorted(pairs, key=lambda pair: not pair.sure)))

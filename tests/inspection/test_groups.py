@@ -9,7 +9,7 @@ import pytest
 
 from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket, StoreView
 from tests.inspection.job_cases import ALL, FURTHER, REDUCE, judged, local, roots
-from tests.inspection.live_facts import C10D, process
+from tests.inspection.live_facts import C10D, call, process
 
 MISMATCH = "collective/mismatch"
 
@@ -95,3 +95,9 @@ def test_who_names_another_root(roots: tuple[int, ...], blamed: tuple[int, ...],
 
 def test_groups_of_which_each_has_a_root_of_its_own() -> None:
     assert judged(whole(*(gathers(rank, root) for rank, root in enumerate((0, 0, 2, 2))))).verdict == "incomplete"
+
+
+def test_who_is_through_is_not_blamed_where_the_others_name_two_roots() -> None:
+    """A gather ends for who has sent; or rank 1 left one out of several: neither can be told from the other."""
+    report = judged(whole(gathers(0, 0), process(1, call("barrier"), **listens(1)), gathers(2, 1), gathers(3, 0)))
+    assert [(f.check, f.ranks, f.blame) for f in report.findings] == [(MISMATCH, (0, 1, 2, 3), "one-of")]

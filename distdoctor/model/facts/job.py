@@ -38,7 +38,8 @@ class Socket:
 
 @dataclass(frozen=True)
 class Given:
-    """What a function of torch.distributed was given, as far as it says who is meant; or one of filelock."""
+    """What a function of torch.distributed was given, as far as it says who is meant; or one of filelock; or what one
+    of the job's own has that can be waited for."""
 
     group: str = ""
     """The name of the group that it makes; empty where it makes none."""
@@ -52,6 +53,9 @@ class Given:
     """The file that filelock is to lock; empty where that is not known, or it is none of its functions."""
     soft: bool = False
     """Whether that file being there is the lock (filelock's ``SoftFileLock``), and not one of the kernel's on it."""
+    has: Literal["", "work", "lock"] = ""
+    """Of the job's own code: a ``Work`` of torch.distributed, or a lock; empty where it has neither or both, or it is
+    none of the job's own."""
 
 
 @dataclass(frozen=True)

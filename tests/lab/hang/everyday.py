@@ -77,6 +77,52 @@ def own_store(mine: bool) -> None:
     dist.all_reduce(torch.ones(4))
 
 
+def send_first(mine: bool) -> None:
+    """All ranks send to the next before they receive from the one before."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    dist.send(torch.ones(4), (rank + 1) % world)
+    dist.recv(torch.ones(4), (rank - 1) % world)
+
+
+def other_receiver(mine: bool) -> None:
+    """Rank 0 sends to the last rank what rank 1 waits for."""
+    if dist.get_rank() == 0:
+        dist.send(torch.ones(4), dist.get_world_size() - 1)
+    elif dist.get_rank() == 1:
+        dist.recv(torch.ones(4), 0)
+    dist.barrier()
+
+
+def half_exchange(mine: bool) -> None:
+    """All ranks send to the next and receive from the one before, but these only receive."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    calls = [dist.P2POp(dist.irecv, torch.ones(4), (rank - 1) % world)]
+    if not mine:
+        calls.append(dist.P2POp(dist.isend, torch.ones(4), (rank + 1) % world))
+    for work in dist.batch_isend_irecv(calls):
+        work.wait()
+    dist.barrier()
+
+
+class Meeting(Dataset[torch.Tensor]):
+    """Data for which all ranks meet."""
+
+    def __len__(self) -> int:
+        """So many."""
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        """The sample."""
+        dist.barrier()
+        return torch.ones(4)
+
+
+def worker_meets(mine: bool) -> None:
+    """The workers of all data loaders, which their ranks forked, meet the others."""
+    for _ in DataLoader(Meeting(), num_workers=1):
+        pass
+
+
 # -- by themselves --------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +223,10 @@ EVERYDAY: dict[str, Callable[[bool], None]] = {
     "serves": serves,
     "orders": await_orders,
     "own-store": own_store,
+    "send-first": send_first,
+    "other-receiver": other_receiver,
+    "half-exchange": half_exchange,
+    "worker-meets": worker_meets,
     "sleepy-worker": sleepy_worker,
     "lock-twice": lock_twice,
     "lock-over-barrier": lock_over_barrier,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from tests.lab.hang.acts import late
 from tests.lab.hang.reported_further import held, one_host, slow
 from tests.lab.hang.row import Job, Look, Row
-from tests.lab.hang.table_words import MISSING, USER_CODE
+from tests.lab.hang.table_words import MISMATCH, MISSING, USER_CODE
+from tests.lab.hang.trainers_table import once
 
 
 def moves(what: str, step: str, seconds: float) -> Job:
@@ -42,6 +43,11 @@ EVERYDAY = (
         nproc=3,
     ),
     one_host("rank 1 exchanges where the others gather", "exchange@1", 1),
+    one_host("all ranks send first", "send-first", 0, 1, 2),
+    one_host("rank 0 sends to another than the one that waits", "other-receiver", 0, 2),
+    one_host("rank 2 receives and does not send", "half-exchange@2", 0),
+    once("workers of the data loaders meet", "worker-meets", Look(0, USER_CODE, (0, 1, 2), ("host0",)), seconds=8.0),
+    once("rank 0 of two gathers figures", "evaluate@0", Look(0, MISMATCH, (0, 1), ("host0",)), ranks=2),
     may_be_idle("rank 0 serves, and nobody asks", "serves@0", "rank 0 is in its own code", "so for its clients"),
     may_be_idle("all wait for orders", "orders@0", "workers that wait for orders"),
     may_be_idle("a store of its own waits for one more", "own-store@0", "rank 0 is hosting the store"),

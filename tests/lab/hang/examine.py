@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -52,11 +52,25 @@ class Result:
     text: str = ""
 
 
-def run_all(jobs: Sequence[Job], chosen: Collection[str], *, at_once: int = 4, times: int = TIMES) -> list[Result]:
-    """Run the jobs that have a chosen row, several at once. Gives the results in the order of the table."""
+def run_all(
+    jobs: Sequence[Job],
+    chosen: Collection[str],
+    *,
+    at_once: int = 4,
+    times: int = TIMES,
+    tell: Callable[[list[Result]], object] = list,
+) -> list[Result]:
+    """Run the jobs that have a chosen row, several at once. Gives the results in the order of the table; ``tell`` gets
+    those of each job as soon as it has ended."""
     wanted = [job for job in jobs if any(isinstance(row, Row) and row.name in chosen for row in job.rows)]
+
+    def run(job: Job) -> list[Result]:
+        results = run_job(job, chosen, times)
+        tell(results)
+        return results
+
     with ThreadPoolExecutor(at_once) as pool:
-        return [result for results in pool.map(lambda job: run_job(job, chosen, times), wanted) for result in results]
+        return [result for results in pool.map(run, wanted) for result in results]
 
 
 def run_job(job: Job, chosen: Collection[str], times: int = TIMES) -> list[Result]:

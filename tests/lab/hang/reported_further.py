@@ -54,7 +54,7 @@ FURTHER = (
     one_host("two groups, asynchronously", "async@1", 1),
     Job(
         "reported: the wrong partner",
-        ("init", Row("reported: the last stage listens to the wrong one", "partner", (Look(0, ask=("rank 2",)),), last=True)),
+        ("init", Row("reported: the last stage listens to the wrong one", "partner", (Look(0, MISMATCH, (0, 2), ("host0",)),), last=True)),
         hosts=1,
         nproc=3,
     ),

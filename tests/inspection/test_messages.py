@@ -1,0 +1,128 @@
+"""Ranks that do not send and receive the same messages: told by whom each names in the call in which it waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.inspection import stacks
+from distdoctor.model.facts import Frame, Given, JobProcess
+from tests.inspection.job_cases import LOADING, REDUCE, RUNS, judged, local, roots
+from tests.inspection.live_facts import C10D, call, node, process, store
+
+MISMATCH = "collective/mismatch"
+
+
+def in_call(rank: int, name: str, partner: int | None) -> JobProcess:
+    """A rank in ``send`` to this one, or in ``recv`` from it."""
+    frame = Frame(name, C10D, 1, given=None if partner is None else Given(peer=partner))
+    return process(rank, (frame, *REDUCE[1:]))
+
+
+def four(*calls: tuple[str, int | None] | None) -> list[JobProcess]:
+    """A job of four, each in such a call, or in an all_reduce."""
+    return [process(rank, REDUCE) if one is None else in_call(rank, *one) for rank, one in enumerate(calls)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "blamed", "blame", "said"),
+    [
+        (four(("send", 1), ("send", 2), ("send", 3), ("send", 0)), (0, 1, 2, 3), "all", "none receives"),
+        (four(("send", 1), ("send", 0), ("send", 0), ("send", 2)), (0, 1), "all", "Ranks 0 and 1 wait for each other"),
+        (four(("send", 1), ("send", 0), None, None), (0, 1), "one-of", "no rank does the other half"),
+        (four(("send", 1), ("send", 0), ("recv", 3), None), (0, 1), "all", "rank 1 is in send at train.py:8 (to"),
+        (four(("send", 1), ("recv", 2), ("send", 0), None), (0, 1, 2), "all", "rank 1 is in recv at train.py:8"),
+        (four(("send", 2), ("recv", 0), None, None), (0, 2), "one-of", "rank 2 is in all_reduce"),
+        (four(("send", 3), ("recv", 3), None, None), (3,), "all", "(from rank 3), rank 3 is in all_reduce"),
+    ],
+    ids=[
+        "all send first", "two send, two wait for them", "two send, two reduce", "beside another", "a circle of three",
+        "another receiver", "one for two",
+    ],
+)  # fmt: skip
+def test_who_does_not_meet_is_named(ranks: list[JobProcess], blamed: tuple[int, ...], blame: str, said: str) -> None:
+    report = judged(local(*ranks))
+    assert roots(report) == [(MISMATCH, blamed, ("host0",))]
+    assert said in str(report.findings)
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        four(("send", 1), ("recv", 0), None, None),
+        four(("send", None), ("recv", 0), None, None),
+        four(("send", 1), ("wait", None), None, None),
+    ],
+    ids=["a message under way", "to whom is not seen", "who waits may be the other half"],
+)
+def test_what_may_be_one_message_is_none(ranks: list[JobProcess]) -> None:
+    assert not roots(judged(local(*ranks)))
+
+
+def test_who_moves_is_not_named() -> None:
+    ranks = four(("send", 2), ("recv", 0), None, None)
+    moving = replace(ranks[2], moved=replace(ranks[2].moved, stack=True)) if ranks[2].moved else ranks[2]
+    assert not roots(judged(local(ranks[0], ranks[1], moving, ranks[3])))
+
+
+WORK, LOCK = "<torch._C._distributed_c10d.Work at 0x7f73c4b08f30>", "<_thread.lock at 0x7f73e5f7f3c0>"
+
+
+@pytest.mark.parametrize(
+    ("variables", "has"),
+    [
+        ({"w": WORK, "n": "8"}, "work"),
+        ({"lock": LOCK}, "lock"),
+        ({"lock": "<_thread.RLock at 0x7f73e5f7f380>"}, "lock"),
+        ({"w": WORK, "lock": LOCK}, None),
+        ({"x": "<Worker at 0x7f73e5f7f380>"}, None),
+        ({"x": '"<Work at 0x7f73e5f7f380>"'}, None),
+    ],
+    ids=["work", "lock", "another lock", "both", "another class", "a text"],
+)
+def test_what_a_function_of_the_job_has_to_wait_for(variables: dict[str, str], has: str | None) -> None:
+    frame = stacks._frame({"name": "f", "filename": "/home/me/train.py", "short_filename": "train.py", "line": 8,
+                           "locals": [{"name": name, "repr": text} for name, text in variables.items()]})  # fmt: skip
+    assert (frame.given.has if frame.given else None) == has
+
+
+def waits(rank: int, has: str, **more: object) -> JobProcess:
+    """A rank that waits in C++ below its own code, which has this among its variables."""
+    given = {"work": Given(has="work"), "lock": Given(has="lock")}.get(has)
+    return process(rank, (Frame("step", "train.py", 8, own=True, given=given),), **more)
+
+
+def test_a_message_that_nobody_sends() -> None:
+    """A wait() on what isend() or irecv() gave, below the job's own code."""
+    report = judged(local(waits(0, "work", timed=True), REDUCE, REDUCE, REDUCE))
+    assert roots(report) == [(MISMATCH, (0,), ("host0",))]
+    assert "in wait() for a message, and no rank does the other half of it" in report.findings[0].summary
+    assert not roots(judged(local(waits(0, "", timed=True), REDUCE, REDUCE, REDUCE)))
+
+
+@pytest.mark.parametrize("more", [{"timed": True}, {"threads": RUNS}], ids=["with a time limit", "beside a collective"])
+def test_a_lock_is_no_message_and_no_collective(more: dict[str, object]) -> None:
+    report = judged(local(waits(0, "lock", **more), REDUCE, REDUCE, REDUCE))
+    assert roots(report) == [("process/waiting-in-user-code", (0,), ("host0",))]
+
+
+def test_of_two_ranks_either_may_be_wrong() -> None:
+    ranks = (process(0, REDUCE, world_size=2), process(1, call("barrier"), world_size=2))
+    report = judged(node(*ranks, stores=(store((0, 1), world=2),)))
+    assert [(f.check, f.ranks, f.blame) for f in report.findings] == [(MISMATCH, (0, 1), "one-of")]
+
+
+def test_a_collective_in_a_worker_of_a_data_loader() -> None:
+    """A worker was forked from its rank, and has none of the threads that make its collectives."""
+    ranks = [process(rank, LOADING, call="poll", idle=60.0, world_size=2) for rank in (0, 1)]
+    workers = [
+        process(None, call("barrier", 5), pid=300 + rank, parent=100 + rank, role="loader", idle=60.0, threads=())
+        for rank in (0, 1)
+    ]
+    report = judged(node(*ranks, *workers, stores=(store((0, 1), world=2),), world_size=2))
+    (found,) = report.findings
+    assert (found.check, found.ranks) == ("process/waiting-in-user-code", (0, 1))
+    assert "a worker of its data loader (pid 300) is at train.py:5 in barrier" in "".join(found.evidence)
+    assert found.summary.endswith("do not move; no other rank is in this job.")
+    assert found.fixes[0].text.startswith("Call barrier in the rank itself")
