@@ -223,7 +223,10 @@ def _with_init_method(flags: Flags) -> Flags:
         return flags
     tcp = re.fullmatch(r"tcp://(\[[^\]]+\]|[^:/\[\]]+):(\d+)(?:[/?].*)?", method)
     if tcp is None:
-        raise UsageError(f"{INIT_METHOD.flag} {method!r} is not env://, tcp://HOST:PORT or file:///PATH")
+        bare = re.fullmatch(r"tcp://([^\[\]/?]+):(\d+)((?:[/?].*)?)", method)
+        ipv6 = bare is not None and parse_address(bare[1]) is not None
+        more = f": an IPv6 address stands in brackets, tcp://[{bare[1]}]:{bare[2]}{bare[3]}" if bare and ipv6 else ""
+        raise UsageError(f"{INIT_METHOD.flag} {method!r} is not env://, tcp://HOST:PORT or file:///PATH{more}")
     if flags.master_addr is not None or flags.rdzv_endpoint is not None:
         others = f"{MASTER_ADDR.flag} and {RDZV_ENDPOINT.flag}"
         raise UsageError(f"{INIT_METHOD.flag} tcp:// names the master itself: leave {others} out")

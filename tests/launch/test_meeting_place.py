@@ -78,6 +78,8 @@ def test_init_method_names_the_master(method: str, addr: str, port: int) -> None
         ({"nnodes": "2", "rdzv_endpoint": "[fd00::1]"}, "names no port"),
         ({"nnodes": "2", "rdzv_backend": "c10d", "master_addr": "a"}, "--rdzv-endpoint a:PORT"),
         ({"init_method": "tcp://host0"}, "--init-method 'tcp://host0'"),
+        ({"init_method": "tcp://fd77::10:29500"}, "stands in brackets, tcp://[fd77::10]:29500"),
+        ({"init_method": "tcp://host0:FREEPORT"}, "tcp://HOST:PORT or file:///PATH"),
         ({"init_method": "file://shared"}, "--init-method"),
         ({"init_method": "tcp://a:1", "master_addr": "b"}, "--master-addr"),
         ({"nnodes": "2", "master_addr": "a", "master_port": 0}, "--master-port 0"),
