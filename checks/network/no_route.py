@@ -45,6 +45,7 @@ from distdoctor.check_api import (
     by_luck,
     contact_text,
     failed_contacts,
+    in_network,
     lacks_route,
     link_graph,
     link_needed,
@@ -130,10 +131,10 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     clients = [one.node for one in shut]
     address = shut[0].contact.address
-    other = reachable_address(zero, cluster) if zero else None
+    other = other_address(cluster, zero, clients, address) if zero else None
     found = route_obstacles(cluster, shut)
     fixes = tuple(repair(cluster, one.node, zero, address, found.get(one.node)) for one in shut)
-    if zero is not None and other is not None and other != address:
+    if other is not None:
         text = f"Name {name} by an address in a network that the others share."
         fixes = (
             *set_master_fixes(cluster.nodes, text, address=other),
@@ -147,6 +148,20 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),
         fixes=fixes,
     )
+
+
+def other_address(cluster: Cluster, zero: Node, clients: list[Node], address: str) -> str | None:
+    """Another address of node 0 by which the others reach it: by its routes, else one in a network of each of them."""
+    other = reachable_address(zero, cluster)
+    if other != address:
+        return other
+    other = reachable_address(zero, cluster, but=(address,))
+    own = {
+        client: [p for i in client.interfaces if i.up for p in zip(i.addresses, i.prefix_lengths, strict=False)]
+        for client in clients
+    }
+    shared = other is not None and all(any(in_network(a, n, other) for a, n in own[one]) for one in clients)
+    return other if shared else None
 
 
 def evidence(one: FailedContact) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Answer, Interface, Link, MeshFacts, Route
+from distdoctor.model.facts import AddressChoice, Answer, Interface, Link, MeshFacts, Route
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import OPEN
 from tests.clusters.master import held
@@ -20,6 +20,7 @@ from tests.facts_builder import (
     waited_in_vain,
     with_gpus,
     with_host,
+    with_master,
     with_meeting,
     with_network,
 )
@@ -84,8 +85,26 @@ def routed_apart() -> Facts:
     return tuple(facts)
 
 
+def of_another_network(shared: bool = True) -> Facts:
+    """MASTER_ADDR is of a second network of node 0's, which host1 is not in; the first they share, or not."""
+    found = []
+    for one in two("unreachable", errno=101):
+        assert one.host is not None
+        if one.identity.hostname == "host0":
+            second = Interface("eth1", ("10.99.0.10",), (24,), mtu=1500)
+            one = with_host(one, interfaces=(*one.host.interfaces, second))
+            one = with_network(one, primary=AddressChoice("10.99.0.10", "eth1", "route"))
+        elif not shared:
+            lo, eth0 = one.host.interfaces
+            one = with_host(one, interfaces=(lo, replace(eth0, addresses=("10.88.0.11",))))
+        found.append(with_master(one, "10.99.0.10", own=one.identity.hostname == "host0"))
+    a, b = found
+    return waited_in_vain(a), outside(b, "unreachable", errno=101)
+
+
 ROWS = [
     Row("no route", no_way, ("host1",)),
+    Row("MASTER_ADDR is of another network", of_another_network, ("host1",)),
     Row("no route, by the route", no_route, ("host1",)),
     Row("a rule that prohibits it", prohibited, ("host1",), together=True),
     Row("no route to a peer", no_route_to_a_peer, ("host1",), together=True),
@@ -108,6 +127,11 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "an address of node 0 in the network that they share",
+        of_another_network,
+        {name: {"flags": {"--master-addr": "10.77.0.10"}} for name in ("host0", "host1")},
+    ),
     Cure(
         "a rule that prohibits it",
         prohibited,
@@ -189,3 +213,8 @@ def test_a_way_that_went_away_in_the_middle_is_no_route_to_be_added() -> None:
         (root,) = told.roots
         assert (root.id, root.nodes) == (CHECK, ("host2",)) and "in the middle" in root.summary
         assert "eth0" in root.fixes[0].text and not any(fix.commands for fix in root.fixes)
+
+
+def test_an_address_that_the_others_do_not_share_either_is_not_named() -> None:
+    (root,) = judged(*of_another_network(shared=False)).roots
+    assert [fix.flags for fix in root.fixes] == [{}]
