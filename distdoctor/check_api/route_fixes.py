@@ -159,8 +159,9 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
         return _mask_fix(node, mask, option)
     known = _known_way(cluster, node, other, address)
     if known is not None:
-        text = f"Give {node.name} a route to {address}, as its peers have one."
-        return Fix(text, names, option, commands=(f"ip {family}route add {known}",))
+        way, why = known
+        text = f"Give {node.name} a route to {address}: {why}."
+        return Fix(text, names, option, commands=(f"ip {family}route add {way}",))
     text = f"Give {node.name} a route to {address}: ip {family}route add {address} via <gateway>, or dev <interface>."
     return Fix(text, names, option)
 
@@ -178,24 +179,24 @@ def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
     return Fix(text, (node.name,), option, commands=(command,))
 
 
-def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> str | None:
-    """``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` where the other has the
-    node on its own link."""
+def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -> tuple[str, str] | None:
+    """(``NETWORK via GATEWAY`` as a neighbour of the node has it, or ``NETWORK dev INTERFACE`` where the other has the
+    node on its own link; why)."""
     mine = list(networks(node))
     for peer in cluster.nodes:
         entry = lookup(peer, address) if peer is not node else None
         if entry is None or entry.gateway is None or entry.reject:
             continue
         if any(in_network(own, length, entry.gateway) for _, own, length in mine):
-            return f"{shlex.quote(entry.network)} via {shlex.quote(entry.gateway)}"
-    for interface, own, _ in mine if other is not None else ():
-        back = lookup(other, own) if other is not None else None
-        if back is None or back is NO_ENTRY or back.reject or back.gateway is not None:
-            continue
-        length = next((n for _, a, n in networks(other) if a == address), None) if other is not None else None
-        if length is not None:
+            return f"{shlex.quote(entry.network)} via {shlex.quote(entry.gateway)}", f"{peer.name} has this one"
+    if other is None:
+        return None
+    length = next((n for _, a, n in networks(other) if a == address), None)
+    for interface, own, _ in mine if length is not None else ():
+        back = lookup(other, own)
+        if back is not None and back is not NO_ENTRY and not back.reject and back.gateway is None:
             network = ipaddress.ip_network(f"{address}/{length}", strict=False)
-            return f"{network} dev {shlex.quote(interface.name)}"
+            return f"{network} dev {shlex.quote(interface.name)}", f"{other.name} has {own} on its own link"
     return None
 
 
