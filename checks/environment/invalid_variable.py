@@ -82,8 +82,9 @@ LOG = (
         "Invalid rank requested",
     ),
     Line(
-        "Unrecognized ",
-        r"NCCL WARN Unrecognized (?:element|prefix) token .{1,80} when parsing",
+        ("Unrecognized ", "entries except the first must have"),
+        r"NCCL WARN (?:Unrecognized (?:element|prefix) token .{1,80} when parsing"
+        r"|All entries except the first must have a prefix)",
         told="NCCL does not know what NCCL_ALGO or NCCL_PROTO names",
         fix="Unset NCCL_ALGO and NCCL_PROTO, or take names that this NCCL knows (Ring, Tree; LL, LL128, Simple).",
     ),

@@ -38,6 +38,11 @@ LOG = (
         shows="symptom",
         why="a GPU without memory left, an error of the program before it and another cuBLAS all show the same",
     ),
+    Line(
+        ("THCudaCheck FAIL", "Test CUDA failure"),  # torch before 1.11; nccl-tests
+        shows="symptom",
+        why="it tells which call of CUDA failed, and not what of it",
+    ),
 )
 TOLD = ("busy or unavailable", "out of memory", "no kernel image", "invalid device function", "uncorrectable")
 """Words of errors that other checks tell."""

@@ -104,15 +104,15 @@ LOG = (
         why="this Xid comes of an error of the program as a rule",
     ),
     Line(
-        "nvmlDeviceGetHandleBy",
-        r"nvmlDeviceGetHandleBy(?:PciBusId(?:_v2)?\(\)|Index\(\d+\)) failed: (?:Unknown Error|GPU is lost)",
+        "nvmlDevice",
+        r"nvmlDevice\w{1,40}\([^)]{0,60}\) failed: (?:Unknown Error|GPU is lost)",
         shows="symptom",
         why="a container that is not given that GPU may show the same",
     ),
     Line(
-        "unspecified launch failure",
+        ("unspecified launch failure", "CUDA error: an illegal instruction"),
         shows="symptom",
-        why="a kernel that touches what is not there shows the same",
+        why="a kernel that touches what is not there, or was built for something else, shows the same",
     ),
     Line(
         "an illegal memory access was encountered",

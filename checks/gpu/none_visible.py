@@ -132,7 +132,7 @@ LOG = (
         why="a container without the tool may have the GPUs",
     ),
     Line(
-        "Failed to initialize NVML: Unknown Error",
+        ("Failed to initialize NVML: Unknown Error", "Can't initialize NVML"),  # the latter is torch's
         shows="symptom",
         why="a container that systemd took its GPUs from shows it, and one that may not use them",
     ),

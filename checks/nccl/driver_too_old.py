@@ -32,6 +32,9 @@ LOG = (
         "driver version is insufficient for CUDA runtime",
     ),
     Line(
+        "API call is not supported in the installed CUDA driver",  # cudaErrorCallRequiresNewerDriver
+    ),
+    Line(
         "NVIDIA driver on your system is too old",
     ),
     Line(

@@ -20,6 +20,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         "environment/invalid-variable",
+        'n1:79:79 [0] graph/tuning.cc:67 NCCL WARN All entries except the first must have a prefix: "Ring;Tree"',
+    ),
+    (
+        "environment/invalid-variable",
         "n1:79:79 [0] bootstrap.cc:200 NCCL WARN Invalid NCCL_COMM_ID, please use format: <ipv4>:<port>",
     ),
     (

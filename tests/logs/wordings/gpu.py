@@ -120,6 +120,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "stderr: nvidia-container-cli: initialization error: driver error: failed to process request: unknown",
     ),
     ("gpu/none-visible", "Failed to initialize NVML: Unknown Error"),
+    ("gpu/none-visible", "torch/cuda/__init__.py:546: UserWarning: Can't initialize NVML"),
+    ("gpu/hardware", "CUDA error: an illegal instruction was encountered"),
+    ("gpu/hardware", "misc/nvmlwrap.cu:170 WARN nvmlDeviceSetCpuAffinity() failed: Unknown Error"),
+    ("gpu/cannot-compute", "THCudaCheck FAIL file=THCGeneral.c line=70 error=30 : unknown error"),
+    ("gpu/cannot-compute", "n1: Test CUDA failure common.cu:730 'unknown error'"),
     (
         "gpu/none-visible",
         "UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment, "

@@ -25,6 +25,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("nccl/nvls-fabric-manager", "node:1:2 [0] transport/nvls.cc:156 NCCL WARN Cuda failure 'unknown error'"),
     ("nccl/driver-too-old", "RuntimeError: CUDA driver version is insufficient for CUDA runtime version"),
+    (
+        "nccl/driver-too-old",
+        "n1:1:2 [0] init.cc:190 NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'",
+    ),
     ("nccl/build-arch", "node:1:2 [0] enqueue.cc:120 NCCL WARN Cuda failure 'named symbol not found'"),
     (
         "nccl/cumem-host",
