@@ -9,9 +9,8 @@ Why it happens
 --------------
 Its process was ended (out of memory, a scheduler's limit, a closed terminal, Ctrl-C), the host went down, or the
 network was cut. In a job that hangs, what its ranks send is then sent again and again, and not acknowledged. A check
-that a signal ended tells the others by which; whether the job would fail there is then not known. One that is stopped
-(SIGSTOP, a debugger) is still there and answers nothing; where it is that of node 0, the store, a process of its own,
-answers on, and the others get no further order.
+that a signal ended tells the others by which; whether the job would fail there is then not known, nor where one is
+stopped (SIGSTOP, a debugger): it is there, and answers and orders nothing.
 
 Fix
 ---
@@ -26,7 +25,7 @@ See also
 store/nodes-missing, barrier/rank-missing, process/stopped
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from distdoctor.check_api import (
@@ -43,6 +42,7 @@ from distdoctor.check_api import (
     names_of,
     node0_name,
     some_of,
+    stopped_ranks,
     together,
     vanished_ways,
 )
@@ -107,7 +107,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
             silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
-        if meeting.host_lost and not met_other_run(node):
+        if meeting.host_lost and not meeting.store_silent and not met_other_run(node):
             left.append(node)
     zero = cluster.node0
     # Each says of the other that it went: the one is where it was, and so may be the other.
@@ -122,16 +122,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         yield removed(broke_off)
     groups = alike(cluster, list(gone))
     for group in groups:
-        yield replace(went(cluster, {name: gone[name] for name in group}), of_its_own=len(groups) > 1)
+        finding = went(cluster, {name: gone[name] for name in group})
+        # Who was stopped itself was not heard by the others, who then left.
+        why = "barrier/rank-stopped" if any(one.node is zero for one in stopped_ranks(cluster)) else None
+        yield replace(finding, of_its_own=len(groups) > 1, because_of=why)
     own = [node for node in left if vanished_ways(node)]  # network/no-route says more of these
     alone = [node for node in left if node not in (*apart, *own) and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
-    if still := [node for node in cluster.nodes if node.stood_still]:
-        yield stopped(still)
-    unled = [node for node in cluster.nodes if node.meeting.unled > UNLED_SECONDS]
-    if unled:
-        yield leads_no_more(node0_name(cluster, unled[0]), unled)
+    if still := standing(cluster):
+        yield stood_still(still)
 
 
 def interrupted(cluster: Cluster) -> list[Node]:
@@ -206,39 +206,40 @@ def host(cluster: Cluster, zero: Node | None, left: list[Node]) -> Finding:
     return replace(finding, evidence=told, because_of="*" if here else None)
 
 
-def stopped(nodes: list[Node]) -> Finding:
+def standing(cluster: Cluster) -> dict[str, list[str]]:
+    """Node -> what shows that its process was there and did not go on."""
+    found: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        zero, its = node0_name(cluster, node), node.meeting
+        orders = f"the store of {zero} answered, and no further order came for {its.unled:.0f} s"
+        for name, shown, text in (
+            (node.name, node.stood_still, f"it did not come to the end of stage {node.stood_still}"),
+            (zero, its.unled > UNLED_SECONDS, orders),
+            (zero, its.store_silent, f"the host of {zero}'s store took what it was asked, and no answer came"),
+        ):
+            if shown:
+                found.setdefault(name, []).append(f"{node.name}: {text}")
+    return found
+
+
+def stood_still(seen: dict[str, list[str]]) -> Finding:
     """The finding about nodes whose process is there, and did not go on."""
-    names = names_of(nodes)
+    names = some_of(seen)
     found = Finding.about(
-        nodes,
+        seen,
         f"The check on {names} stood still: its process is there, and is stopped or gets no processor.",
         title="A node came and then stood still",
-        evidence=(f"{node.name}: it did not come to the end of stage {node.stood_still}" for node in nodes),
-        fixes=(let_go_on([node.name for node in nodes]),),
+        evidence=(line for lines in seen.values() for line in lines),
+        fixes=(
+            Fix.on(
+                seen,
+                f"On {names}, look at the state of distdoctor's processes: what is in state T goes on after kill -CONT "
+                "PID. Then start the check again on all nodes.",
+                commands=("ps -eo pid,stat,args | grep '[d]istdoctor'",),
+            ),
+        ),
     )
     return replace(found, incomplete=True)  # whether the job would have failed was not seen
-
-
-def leads_no_more(name: str, unled: list[Node]) -> Finding:
-    """The finding about a node 0 that orders nothing more, though its store answers."""
-    longest = max(node.meeting.unled for node in unled)
-    found = Finding.about(
-        (name,),
-        f"The check on {name} (node 0) went no further for {longest:.0f} s, though its store answered: its process is "
-        "stopped, or gets no processor.",
-        title="Node 0 leads the check no further",
-        evidence=(f"{node.name}: no further order came for {node.meeting.unled:.0f} s" for node in unled),
-        fixes=(let_go_on([name]),),
-    )
-    return replace(found, incomplete=True)
-
-
-def let_go_on(names: Sequence[str]) -> Fix:
-    text = (
-        f"On {some_of(names)}, look at the state of distdoctor's process: what is in state T goes on after kill -CONT "
-        "PID. Then start the check again on all nodes."
-    )
-    return Fix.on(names, text, commands=("ps -eo pid,stat,args | grep '[d]istdoctor'",))
 
 
 def sight(zero: Node, apart: list[Node], silent: dict[str, str]) -> Finding:

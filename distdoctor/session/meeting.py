@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from distdoctor.judge.engine import Judgement
 from distdoctor.model.cluster import Cluster
@@ -20,7 +20,7 @@ from distdoctor.session.protocol import Event, Keys
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.rendezvous import JoinedStore
 from distdoctor.session.roll_call import planned
-from distdoctor.store.client import StoreClient, StoreError
+from distdoctor.store.client import StoreClient, StoreError, StoreSilent
 
 PARTING_SECONDS = 2.0
 """How long a node waits for node 0's store to close, so that the port is free when its command returns."""
@@ -89,8 +89,8 @@ class Meeting:
         except StoreError:
             if self._store.host is not None:
                 self._store.host.note_files()
-            there = not self.leads and await self._store_is_there()
-            self._recorder.update_meeting(host_lost=True, store_there=there)
+            now = "gone" if self.leads else await self._store_now()
+            self._recorder.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
         except TooLate as err:
             self._recorder.update_meeting(joined=False, late=err.met)
         except Untrusted as err:
@@ -101,16 +101,19 @@ class Meeting:
                 task.cancel()
         return None
 
-    async def _store_is_there(self) -> bool:
-        """Whether the store that went away is where it was: then it was the connection that went."""
+    async def _store_now(self) -> Literal["there", "silent", "gone"]:
+        """Whether the store that went away is where it was: then it was the connection that went, or its process is
+        stopped."""
         try:
             client = await StoreClient.connect(self._store.address, self._store.port, ANEW_SECONDS)
         except StoreError:
-            return False
+            return "gone"
         try:
-            return await client.has(self._keys.members)  # a key of this run
+            return "there" if await client.has(self._keys.members) else "gone"  # a key of this run
+        except StoreSilent:
+            return "silent"
         except StoreError:
-            return False
+            return "gone"
         finally:
             client.close()
 

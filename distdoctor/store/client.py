@@ -15,6 +15,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from distdoctor.probes.connect import open_socket
+from distdoctor.probes.tcp_info import tcp_info
 from distdoctor.store.identify import VALIDATE
 
 MAX_VALUE = 8 * 1024 * 1024 - 64
@@ -32,6 +33,10 @@ class StoreError(Exception):
 
 class StoreGone(StoreError):
     """The connection to the store ended."""
+
+
+class StoreSilent(StoreGone):
+    """The kernel of the store's host took what was asked, and no answer came."""
 
 
 class Oversize(StoreError):
@@ -161,8 +166,11 @@ class StoreClient:
             try:
                 part = await asyncio.wait_for(loop.sock_recv(self._socket, min(length, 1 << 20)), self._seconds)
             except asyncio.TimeoutError:
+                asked = tcp_info(self._socket)
                 self._socket.close()
-                raise StoreGone(f"the store did not answer for {self._seconds:g} s") from None
+                taken = asked.in_flight == 0 and asked.acknowledged > 1  # making a connection counts as one
+                gone = StoreSilent if taken else StoreGone
+                raise gone(f"the store did not answer for {self._seconds:g} s") from None
             except (OSError, ValueError) as err:
                 raise StoreGone(f"the connection to the store ended: {err}") from None
             if not part:

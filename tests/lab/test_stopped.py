@@ -48,6 +48,20 @@ def test_eight_seconds_of_silence_are_waited_for() -> None:
         assert report["verdict"] in ("pass", "incomplete") and not report["findings"], done.describe()
 
 
+@pytest.mark.scoreboard
+def test_one_that_stays_stopped_with_its_store_stands_still() -> None:
+    """As with Ctrl-Z on node 0: the other cannot tell that the job would fail, nor that node 0 went away."""
+    with Cluster(2) as cluster:
+        launch = Launch(cluster, nproc=1, check_flags=("--wait", "30"))
+        stopped_doctor(0, 12.0, 0.2, whole=True)(launch)
+        done = run(launch)
+    report = done.ended[1].report
+    assert report is not None and report["verdict"] == "incomplete", done.describe()
+    (root,) = report["findings"]
+    assert (root["check"], root["nodes"]) == ("store/node-lost", ["host0"]), done.describe()
+    assert "stood still" in root["summary"]
+
+
 def test_one_that_a_signal_ended_is_told_by_the_others_with_the_signal() -> None:
     """Its own report says what was known then; that the job would fail nobody has seen."""
     with Cluster(3) as cluster:

@@ -13,8 +13,10 @@ from typing import TypeVar
 
 import pytest
 
+from distdoctor.probes.tcp_info import TcpInfo
 from distdoctor.ranks.supervisor import Child
-from distdoctor.store.client import MAX_VALUE, StoreClient, StoreError, StoreGone
+from distdoctor.store import client
+from distdoctor.store.client import MAX_VALUE, StoreClient, StoreError, StoreGone, StoreSilent
 from tests.helpers.running import Running
 from tests.helpers.servers import RealStore, serving, unused_port
 
@@ -167,12 +169,25 @@ def hold(opened: socket.socket) -> None:
 def test_a_store_that_stops_answering_is_given_up_after_the_deadline() -> None:
     async def work(client: StoreClient) -> float:
         started = time.monotonic()
-        with pytest.raises(StoreGone, match=r"did not answer for 0\.4 s"):
+        with pytest.raises(StoreSilent, match=r"did not answer for 0\.4 s"):
             await client.has("a")
         return time.monotonic() - started
 
     with serving(hold) as port:
         assert 0.3 < using(port, work, 0.4) < 5
+
+
+def test_one_of_which_it_is_not_known_whether_it_was_asked_is_only_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent is not acknowledged, as where the network is cut."""
+    monkeypatch.setattr(client, "tcp_info", lambda _: TcpInfo(acknowledged=1, in_flight=1))
+
+    async def work(one: StoreClient) -> None:
+        with pytest.raises(StoreGone, match=r"did not answer for 0\.4 s") as raised:
+            await one.has("a")
+        assert not isinstance(raised.value, StoreSilent)
+
+    with serving(hold) as port:
+        using(port, work, 0.4)
 
 
 def test_a_store_that_takes_nothing_is_given_up_after_the_deadline() -> None:

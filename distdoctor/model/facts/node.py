@@ -44,6 +44,8 @@ class MeetingFacts:
     was not, or that is not known."""
     store_there: bool = False
     """But another connection to it was accepted then, and it is the same store."""
+    store_silent: bool = False
+    """Or another connection was made then, and its host's kernel took what was asked, and no answer came."""
     token: Literal["", "agreed", "missing", "unexpected", "different"] = ""
     """Whether this process has the run's token: ``agreed``; ``missing`` here; ``unexpected``: only here; ``different``
     from that of the run. Empty where there is none."""

@@ -51,6 +51,11 @@ def stood_still(stage: str = "mesh", after: bool = False) -> Facts:
     return a, b if after else replace(b, ranks=tuple(replace(rank, stages=()) for rank in b.ranks)), c
 
 
+def silent_store() -> Facts:
+    """All of node 0's check is stopped (Ctrl-Z): its store takes connections, and answers nothing."""
+    return (with_meeting(host_lost()[0], store_silent=True),)
+
+
 def found_lost(*facts: NodeFacts) -> list[Finding]:
     return [f for f in judged(*facts).findings if f.check == CHECK]
 
@@ -79,6 +84,7 @@ ROWS = [
     Row("node lost", lost, ("host1",), together=True),
     Row("store lost", host_lost, ("host0",)),
     Row("stood still in the mesh", stood_still, ("host1",), together=True),
+    Row("node 0's whole check is stopped", silent_store, ("host0",), together=True),
     Row("node 0 orders nothing more", unled, ("host0",), together=True),
 ]
 
@@ -191,7 +197,7 @@ def test_a_node_0_that_orders_nothing_more_is_all_that_is_said_and_the_job_is_no
     result = judged(*unled())
     (root,) = result.roots
     assert (root.id, root.nodes, result.verdict) == (CHECK, ("host0",), "incomplete")
-    assert "went no further for 62 s, though its store answered" in root.summary
+    assert root.evidence == ("host1: the store of host0 answered, and no further order came for 62 s",)
     assert "kill -CONT" in root.fixes[0].text
     zero = with_meeting(healthy(2)[0], ended=True)
     assert [one.nodes for one in judged(zero, *unled()).roots] == [("host0",)]
@@ -203,3 +209,13 @@ def test_a_node_that_stood_still_is_why_the_others_waited_and_no_address_is() ->
     assert (root.id, root.nodes, result.verdict) == (CHECK, ("host1",), "incomplete")
     assert "stopped or gets no processor" in root.summary and "kill -CONT" in root.fixes[0].text
     assert {one.check: one.because_of for one in result.findings} == {CHECK: None, "gloo/init-failed": CHECK}
+
+
+def test_who_was_stopped_itself_was_left_by_others_for_that() -> None:
+    """node 0 was stopped as a whole, and goes on: the others have given it up."""
+    a, b = healthy(2)
+    stopped = failing(with_meeting(a, lost=(b.key,)), "store", "the process is stopped", killed=True, state="T")
+    result = judged(stopped, alone(b))
+    assert [(one.check, one.nodes) for one in result.roots] == [("barrier/rank-stopped", ("host0",))]
+    both = judged(stopped, with_meeting(silent_store()[0], ended=False))
+    assert {node for one in both.roots for node in one.nodes} == {"host0"}

@@ -119,16 +119,20 @@ def killed_doctor(on: int, sig: signal.Signals = signal.SIGKILL) -> Fault:
     return lambda launch: _watch(launch.cluster[on], act)
 
 
-def stopped_doctor(on: int, seconds: float, after: float) -> Fault:
+def stopped_doctor(on: int, seconds: float, after: float, whole: bool = False) -> Fault:
     """The doctor itself on host ``on`` is stopped for so long, some seconds after its ranks are there; in the first
-    run only."""
+    run only. ``whole``: with all its processes, the store's and the ranks', as Ctrl-Z does it."""
 
     def act(host: Host) -> bool:
         if not any(_name(pid).startswith("distdoctor:r") for pid in host.anchor.pids()):
             return False
         time.sleep(after)
-        mains = [pid for pid, command in host.processes().items() if "-m distdoctor check" in command]
-        stopped = [_signal(pid, signal.SIGSTOP) for pid in mains if _parent(pid) not in mains]
+        processes = host.processes()
+        mains = [pid for pid, command in processes.items() if "-m distdoctor check" in command]
+        below = [pid for pid in processes if whole and _name(pid).startswith("distdoctor:")]
+        stopped = [
+            _signal(pid, signal.SIGSTOP) for pid in (*mains, *below) if pid in below or _parent(pid) not in mains
+        ]
         time.sleep(seconds)
         # nsenter(1), which waits for it, stops with its child and is the one to let it go on.
         return [_signal(pid, signal.SIGCONT) for child in stopped for pid in (_parent(child), child) if pid] != []
