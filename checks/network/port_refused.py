@@ -72,7 +72,7 @@ def never(shut: FailedContact) -> bool:
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
     job = live.job_of(cluster)
     contact = live.store_contact(job) if job else None
-    if job is None or contact is None or contact.outcome not in ("refused", "reset"):
+    if job is None or contact is None or contact.outcome not in ("refused", "reset") or live.before_store(job):
         return
     if live.dialling_store(job) or not job.ranks:
         yield live.store_finding(

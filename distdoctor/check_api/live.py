@@ -3,6 +3,7 @@ checks share to tell of them."""
 
 from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, perhaps_late
 from distdoctor.check_api.live_master import (
+    before_store,
     dialling_store,
     master_of,
     silent_links,
@@ -32,6 +33,7 @@ __all__ = [
     "StoreView",
     "agents_missing",
     "awaits_orders",
+    "before_store",
     "called",
     "dialling",
     "dialling_store",

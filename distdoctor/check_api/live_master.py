@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from distdoctor.check_api.live_ranks import called, where_ranks_are
 from distdoctor.knowledge import job_places
 from distdoctor.knowledge.connect_text import contact_text
+from distdoctor.knowledge.job_threads import hosts_store, threads_of
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.facts import Contact, Socket, StoreView
@@ -33,6 +34,19 @@ def store_contact(job: LiveJob) -> Contact | None:
 def dialling_store(job: LiveJob) -> list[LiveRank]:
     """The ranks that try to reach the store."""
     return [rank for rank in job.ranks if rank.place.kind == job_places.MASTER]
+
+
+def before_store(job: LiveJob) -> bool:
+    """Whether rank 0, which serves the store where no torchrun does, is here and has not come so far: where it is, and
+    whether it gets on there, is why nobody listens."""
+    first = job.numbers.get(0)
+    if (
+        first is None
+        or job.first.launcher == "torchrun"
+        or first.place.kind in (*job_places.TOGETHER, job_places.ENDED)
+    ):
+        return False
+    return not hosts_store(first.process) and not threads_of(first.process, "gloo_tcp_loop")
 
 
 def sockets_to_store(job: LiveJob, state: str) -> Iterator[tuple[str, Socket]]:

@@ -218,10 +218,11 @@ def _is_rank(one: Candidate) -> bool:
 
 
 def _own_rank(one: Candidate, scan: Scan, above: int) -> bool:
-    """Whether it is a rank though one is above it: its number is another one, or it has a group of its own."""
-    name = RANK.variables[0]
-    if one.variables.get(name) != scan.candidates[above].variables.get(name):
-        return True
+    """Whether it is a rank though one is above it: its number is another one, or it has a group of its own. Rank 0 may
+    start the others itself and tell them no number but that on this host (Lightning's SubprocessScriptLauncher)."""
+    for name in (RANK.variables[0], LOCAL_RANK.variables[0] if one.is_distributed else ""):
+        if name and one.variables.get(name) != scan.candidates[above].variables.get(name):
+            return True
     return one.is_distributed and not scan.candidates[above].is_distributed
 
 

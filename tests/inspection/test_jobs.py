@@ -62,6 +62,21 @@ def test_ranks_that_were_spawned_in_one_task_do_not_have_its_number() -> None:
     assert jobs.inherited(job, seen) == {one.pid for one in spawned}
 
 
+@pytest.mark.parametrize(
+    ("told", "distributed", "role"),
+    [
+        ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, True, "rank"),
+        ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, False, "child"),
+        ({}, True, "child"),
+    ],
+    ids=["in the group", "not in it yet, or a worker of its data loader", "with what it was told"],
+)
+def test_rank_0_may_start_the_others_itself(told: dict[str, str], distributed: bool, role: str) -> None:
+    """As a script that Lightning starts again for each further rank of its host."""
+    (job,) = jobs.find(scan(candidate(1, 0, {}, "2.13.0", True), candidate(2, 1, told, "2.13.0", distributed)))
+    assert {pid - FIRST: role for pid, (_, role) in job.members.items()} == {1: "rank", 2: role}
+
+
 @pytest.mark.parametrize("named", [None, 1, 2, 3])
 def test_whichever_process_is_named_all_that_were_spawned_are_ranks(named: int | None) -> None:
     """The one that has not come so far is no child of a rank where --pid names what started them."""

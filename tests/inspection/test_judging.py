@@ -103,6 +103,11 @@ FOUND = {
         node(process(1, (), threads=(), call="clock_nanosleep"), stores=(REFUSED,)),
         ("network/port-refused", (), ("host0",)),
     ),
+    "rank 0 waits before it serves the store": (
+        node(process(0, CODE, threads=(), **FIFO), process(1, RENDEZVOUS, threads=(), call="clock_nanosleep"),
+             stores=(REFUSED,)),
+        ("process/waiting-in-user-code", (0,), ("host0",)),
+    ),
     "device": (
         node(process(0, REDUCE), process(1, CODE, state="D"), stores=(ALL,)),
         ("host/filesystem-stalled", (1,), ("host0",)),

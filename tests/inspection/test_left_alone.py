@@ -33,6 +33,7 @@ from tests.inspection.job_cases import (
     POLLS,
     READS,
     REDUCE,
+    REFUSED,
     RPC,
     RUNS,
     STARVED,
@@ -45,6 +46,7 @@ from tests.inspection.job_cases import (
 )
 from tests.inspection.live_facts import (
     MAKING,
+    RENDEZVOUS,
     WORKS,
     call,
     frames,
@@ -82,6 +84,12 @@ LEFT = {
         local(REDUCE, REDUCE, REDUCE, process(3, frames("torch/utils/data/dataloader.py:__next__"), moved=WORKS)),
         "pass",
         "slow, not stuck: rank 3 is waiting for data",
+    ),
+    "rank 0 reads before it serves the store": (
+        node(process(0, LOADING, call="read", moved=READS, threads=()),
+             process(1, RENDEZVOUS, threads=(), call="clock_nanosleep"), stores=(REFUSED,)),
+        "pass",
+        "it is slow, not stuck: rank 0 is waiting for data",
     ),
     "one computes for a while": (
         local(process(0, REDUCE, idle=20.0), REDUCE, REDUCE, process(3, CODE, call="", moved=WORKS)),
