@@ -151,7 +151,8 @@ def main(words: Sequence[str]) -> int:
             except Exception as error:
                 lines.append(f"OTHER    {what}: {type(error).__name__}: {error}")
             finally:
-                keep(given.folder, kept, lines)
+                with contextlib.suppress(OSError):  # a disk that is full now may have room after the next part
+                    keep(given.folder, kept, lines)
             tell(lines[-1])
 
         python, values = sys.executable, {"uuid": "0", "libcuda": str(place), "nvml": str(place)}
@@ -217,7 +218,7 @@ def own_name() -> str:
     words = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
-        return done.stdout.partition("\n")[0].strip()
+        return done.stdout.partition("\n")[0].strip() or "0"
     except (OSError, subprocess.TimeoutExpired):
         return "0"
 
@@ -322,8 +323,9 @@ def distdoctor(python: str, below: Sequence[str]) -> list[str]:
 
 
 def tell(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # whoever listened is gone; summary.txt has it
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 from distdoctor import __version__
 from distdoctor.judge.coverage import coverage
 from distdoctor.judge.engine import Judgement, only_probed
+from distdoctor.judge.gpu_details import gpu_details
 from distdoctor.judge.link_matrix import link_matrix
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import NodeFacts, StageFacts
@@ -266,6 +267,7 @@ def _node_details(node: Node) -> dict[str, Any]:
         for stage in rank.stages:
             if stage.stage == COLLECTIVE.name and stage.detail:
                 values.setdefault(stage.stage, {})[str(rank.rank)] = stage.detail
+    values["gpus"] = gpu_details(node.facts)
     values["nccl"] = _nccl(node)
     return {name: value for name, value in values.items() if value is not None}
 

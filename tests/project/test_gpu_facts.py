@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import runpy
 import signal
 import tarfile
 from pathlib import Path
+
+import pytest
 
 from distdoctor.judge.catalog import load
 
@@ -38,6 +42,14 @@ def test_a_part_that_breaks_or_never_ends_takes_no_other_with_it(tmp_path: Path)
         own_name=lambda: 1 / 0,
         with_wheels=lambda place: 1 / 0,
     )
+    keep, full = facts["keep"], iter([True, True])
+
+    def on_a_full_disk(*given: object) -> None:
+        if next(full, False):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        keep(*given)
+
+    facts["main"].__globals__["keep"] = on_a_full_disk
     before = signal.getsignal(signal.SIGTERM)
     try:
         assert facts["main"]([str(tmp_path / "out")]) == 1
@@ -48,3 +60,21 @@ def test_a_part_that_breaks_or_never_ends_takes_no_other_with_it(tmp_path: Path)
     with tarfile.open(tmp_path / "out/gpu-facts.tar.gz") as archive:
         names = archive.getnames()
     assert {"gpu-facts/command-0.txt", "gpu-facts/program-none.txt", "gpu-facts/after-0.txt"} <= set(names)
+
+
+def test_a_driver_that_says_nothing_and_a_listener_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    facts = runpy.run_path(str(SCRIPTS / "gpu_facts.py"), run_name="gpu_facts")
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed' >&2; exit 9\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert facts["own_name"]() == "0"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with monkeypatch.context() as there, os.fdopen(os.dup(writing), "w") as gone:
+        there.setattr("sys.stdout", gone)
+        facts["tell"]("one line")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), gone.fileno())
+    os.close(writing)
