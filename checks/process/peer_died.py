@@ -44,6 +44,11 @@ LOG = (
         unless=r"huggingface|https?://|urllib3|wandb|requests\.exceptions",
     ),
     Line(
+        "An MPI communication peer process has unexpectedly disconnected",
+        shows="symptom",
+        why="the peer may have died of anything; the lines below name its host",
+    ),
+    Line(
         ("Broken pipe", "BrokenPipeError"),
         shows="symptom",
         why="the other end may have died of anything",

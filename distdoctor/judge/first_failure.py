@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
+from distdoctor.judge.ended_by_launcher import ended_by_launcher
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, before_the_job, long_ago
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
@@ -42,7 +43,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     old = long_ago(matches, logs.sources)
     ended = [match for match in old if match.check.startswith("process/")]
     over = (*ended, *_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
-    over = (*over, *of_others(logs.sources, matches))
+    over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches))
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
     past = {match.order for match in (*over, *early)}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
@@ -158,8 +159,14 @@ def _logged(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match
     return found
 
 
+_LAUNCHER = re.compile(
+    r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]"
+)
+"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's."""
+
+
 def _ends(match: Match) -> bool:
-    return "exitcode" in match.text or "ChildFailedError" in match.text
+    return _LAUNCHER.search(match.text) is not None
 
 
 def _cleared(matches: Sequence[Match]) -> list[Match]:

@@ -14,6 +14,7 @@ _EXIT = re.compile(r"exit ?code")
 _ENDED = re.compile(r"exit ?code *[:=]? *-15\b")
 """Torchrun ends the other ranks so after one has failed."""
 _ROW_RANK = re.compile(r"\brank\s*: (\d{1,6}) \(local_rank: (\d{1,4})\)")
+_ROW_TIME = re.compile(r"\btime\s*: (\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)")
 _ROW_HOST = re.compile(r"\bhost\s*: (\S{1,253})")
 _OWN = ("localhost", "localhost.localdomain")
 """What a host calls itself whose name has no other address."""
@@ -41,7 +42,8 @@ _LOCAL = re.compile(r"\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
 
 def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:
     """Whom the line ``text`` is about that begins at ``at`` of ``context`` and is from ``who``; and what its place in
-    torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that did so first.
+    torchrun's table tells: ``row``, that it is one of a rank that failed itself, ``first``, the one that did so first,
+    ``row_time``, when torchrun saw it end.
     ``ranks`` are those that the lines below it name.
     """
     rank, local = values.get("rank", ""), values.get("local_rank", "")
@@ -57,6 +59,7 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
         row = _of_row(context, at)
         if row is not None:
             who = _as_row(row, who)
+            marks.update(_row_time(context, at))
             if not _ENDED.search(text):
                 marks["row"] = "yes"
         before = context[max(at - ROW, 0) : at]
@@ -64,6 +67,7 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
             marks["first"] = "yes"
     elif "traceback : Signal " in text and (row := _of_row(context, at)) is not None:
         who = _as_row(row, who)
+        marks.update(_row_time(context, at))
     if text.endswith(("issing ranks:", "talled ranks:")):
         marks["ranks"] = _stalled(context, context.find(b"\n", at) + 1)
     if text.startswith("= ") and who.host is None:
@@ -90,6 +94,12 @@ def _of_row(context: bytes, at: int) -> Who | None:
     if not ranks:
         return None
     return Who(int(ranks[-1][0]), int(ranks[-1][1]), hosts[-1] if hosts else None)
+
+
+def _row_time(context: bytes, at: int) -> dict[str, str]:
+    """When the process of the row that goes on at ``at`` was seen to have ended."""
+    times = _ROW_TIME.findall(context[max(at - ROW, 0) : at].decode("utf-8", "replace"))
+    return {"row_time": times[-1]} if times else {}
 
 
 def _of_hydra(context: bytes, at: int) -> Who:

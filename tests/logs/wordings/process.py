@@ -170,6 +170,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
+    ("process/peer-died", "An MPI communication peer process has unexpectedly disconnected.  This"),
     ("process/exception", "docker: Error response from daemon: OCI runtime create failed: no such file"),
     ("process/exception", "It looks like pmix_init failed for some reason; your parallel process is"),
     ("process/exception", "[2023-10-13 11:31:28,593] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 249"),
