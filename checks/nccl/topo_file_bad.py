@@ -1,22 +1,23 @@
-"""NCCL's topology file is missing or of another machine.
+"""NCCL's topology or graph file is missing, malformed, or of another machine.
 
 What you see
 ------------
 `NCCL WARN Attribute arch of node cpu not found`, `NCCL WARN XML Parse : expected >, got '?'`, then `internal error` or
-`invalid usage` from init.
+`invalid usage` from init; `Could not open XML graph file /opt/...` and `unhandled system error`.
 
 Why it happens
 --------------
-NCCL_TOPO_FILE, often set by a cloud image, names a file that is malformed, or written for another machine or plugin.
-NCCL's reader is no XML parser: it refuses an `<?xml ...?>` line, tabs between elements, and a version other than 1.
+NCCL_TOPO_FILE or NCCL_GRAPH_FILE, often set by a cloud image, names a file that is malformed, or written for another
+machine or plugin; NCCL_GRAPH_FILE also one that is not there, as in a container that is not given it. NCCL's reader is
+no XML parser: it refuses an `<?xml ...?>` line, tabs between elements, and a version other than 1.
 
 Fix
 ---
-Unset NCCL_TOPO_FILE, or take the file of this machine's image.
+Unset the variable, or take the file of this machine's image.
 
 When it is harmless
 -------------------
-A file that is not there is passed over.
+A topology file that is not there is passed over.
 
 See also
 --------
@@ -47,22 +48,32 @@ LOOKS_AT = ("ranks.devices",)
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
-        file = node.facts.topology
-        if file is None or not file.refused or not plans_nccl_group(node):
-            continue
-        fixes = []
-        if file.variable:
-            fixes.append(Fix.on(node, "Let NCCL look at the machine itself.", env={"NCCL_TOPO_FILE": None}))
-        mend = f"Mend {file.path}, or take the file of this machine's image."
-        fixes.append(Fix.on(node, mend, option=len(fixes) + 1))
-        yield Finding.about(
-            [node],
-            f"NCCL cannot read its topology file on {node.name}: {file.path}.",
-            evidence=[f"{node.name}: {file.path}: {file.refused}", *where_set(node)],
-            fixes=fixes,
-        )
+        files = (("NCCL_TOPO_FILE", "topology", node.facts.topology), ("NCCL_GRAPH_FILE", "graph", node.facts.graph))
+        for variable, what, file in files if plans_nccl_group(node) else ():
+            if file is None:
+                continue
+            # A folder can be opened, and has nothing to read.
+            absent = what == "graph" and file.missing not in ("", "EISDIR")
+            if file.refused or absent:
+                yield Finding.about(
+                    [node],
+                    f"NCCL cannot read its {what} file on {node.name}: {file.path or variable}.",
+                    evidence=[
+                        f"{node.name}: {file.path or variable}: {file.refused or file.missing}",
+                        *where_set(node, variable),
+                    ],
+                    fixes=fixes(node, variable if file.variable else "", file.path, absent),
+                )
 
 
-def where_set(node: Node) -> list[str]:
-    path = node.where_set("NCCL_TOPO_FILE")
-    return [f"{node.name}: NCCL_TOPO_FILE is set in {path}"] if path else []
+def fixes(node: Node, variable: str, path: str, absent: bool) -> Iterator[Fix]:
+    if variable:
+        yield Fix.on(node, "Let NCCL look at the machine itself.", env={variable: None})
+    wanted = "Have the file of this machine's image there, also in the container" if absent else f"Mend {path}"
+    text = wanted if absent else f"{wanted}, or take the file of this machine's image"
+    yield Fix.on(node, f"{text}.", option=2 if variable else 1)
+
+
+def where_set(node: Node, variable: str) -> list[str]:
+    path = node.where_set(variable)
+    return [f"{node.name}: {variable} is set in {path}"] if path else []

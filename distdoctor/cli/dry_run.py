@@ -111,6 +111,8 @@ def _reads(options: Options, env: Mapping[str, str]) -> Iterator[Touch]:
         yield Touch("reads", path, "settings of NCCL")
     if _sees_devices(options):
         yield Touch("reads", env.get(topology_file.VARIABLE) or topology_file.USUAL, "NCCL's topology")
+        if env.get(topology_file.GRAPH):
+            yield Touch("reads", env[topology_file.GRAPH], "NCCL's graph")
     if _wants(options, HOST.name):
         for path in account.SETTINGS:
             yield Touch("reads", path, "RemoveIPC of systemd-logind")

@@ -1,10 +1,10 @@
-"""Whether NCCL's reader of topology files would stop at one, and why.
+"""Whether NCCL's reader of topology files, and of those of graphs, would stop at one, and why.
 
 It is no XML parser, and refuses much that is XML: a declaration (``<?xml ...?>``), a tab between elements, a line break
 within a tag, a value without quotes. Elements that it does not know are passed over, so a file of another kind may be
 read as nothing. Source: NCCL src/graph/xml.cc (``xmlGetNode``, ``xmlGetToken``, ``xmlLoadSub``,
-``ncclTopoXmlLoadSystem``; the version is NCCL_TOPO_XML_VERSION of xml.h). What it wants of the elements within
-``system`` is found out later and not looked at here.
+``ncclTopoXmlLoadSystem``, ``ncclTopoXmlGraphLoadGraphs``; the version is NCCL_TOPO_XML_VERSION and
+NCCL_GRAPH_XML_VERSION of xml.h). What it wants of the elements within is found out later and not looked at here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _ATTRIBUTE = re.compile(r" ([^ >/\n\r=]*)(?:=(?:\"([^\"]*)\"|'([^']*)')|(?=[ >/\
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-def refusal(text: str) -> str:
-    """What NCCL's reader says where it stops, with the line; empty where it reads to the end."""
+def refusal(text: str, root: str = "system") -> str:
+    """What NCCL's reader says where it stops, with the line; empty where it reads to the end. ``root``: the element
+    that it looks for, ``graphs`` in a file of graphs."""
     place, opened = 0, list[str]()
     while True:
         place = _end(_BLANK, text, place)
@@ -32,12 +33,12 @@ def refusal(text: str) -> str:
             continue
         if place == len(text):
             return f"unterminated {opened[-1]}" if opened else ""
-        error, place = _element(text, place, opened)
+        error, place = _element(text, place, opened, root)
         if error:
             return f"{error} (line {text.count(chr(10), 0, place) + 1})"
 
 
-def _element(text: str, place: int, opened: list[str]) -> tuple[str, int]:
+def _element(text: str, place: int, opened: list[str], root: str) -> tuple[str, int]:
     """The tag at ``place``: why it is refused, or where what follows it begins."""
     if text[place] != "<":
         return f"expecting '<', got {text[place]!r}", place
@@ -66,9 +67,9 @@ def _element(text: str, place: int, opened: list[str]) -> tuple[str, int]:
     if not text.startswith(">", end):
         got = repr(text[end]) if end < len(text) else "the end of the file"
         return f"expected '>' in the tag {name[:MAX_NAMED]}, got {got}", place
-    if not opened and name == "system" and attributes.get("version") != VERSION:
+    if not opened and name == root and attributes.get("version") != VERSION:
         version = attributes.get("version")
-        return (f"version {version[:MAX_NAMED]}, {VERSION} is needed" if version else "system has no version"), place
+        return (f"version {version[:MAX_NAMED]}, {VERSION} is needed" if version else f"{root} has no version"), place
     if not single:
         opened.append(name)
     return "", end + 1

@@ -111,13 +111,14 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
     asked = asyncio.ensure_future(gpu_driver.probe()) if recorder.leads_node else None
     if recorder.leads_node:
         variables = recorder.facts.variables
-        ports, topology, of_amd = await asyncio.gather(
+        ports, topology, graph, of_amd = await asyncio.gather(
             in_time(lambda: rdma.probe(gid_index(variables)), rdma.SECONDS),
             in_time(lambda: topology_file.probe(variables), folders.SECONDS),
+            in_time(lambda: topology_file.probe_graph(variables), folders.SECONDS),
             in_time(amd.probe, folders.SECONDS),
         )
         more = await amd_smi.told(of_amd) if of_amd is not None else None
-        recorder.update(rdma=ports, topology=topology, amd=more)
+        recorder.update(rdma=ports, topology=topology, graph=graph, amd=more)
     torch = await wait_for_torch(recorder, zygote, GPU.name)
     if asked is not None:
         recorder.update(driver=await asked)  # before anything of ours is on the devices

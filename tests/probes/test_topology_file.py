@@ -64,3 +64,19 @@ def test_a_fifo_a_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b'<system \xff\x1b[2J="1"' + b"\x00" * 1000)
     seen = topology_file.probe({"NCCL_TOPO_FILE": str(tmp_path / "bytes")})
     assert seen is not None and seen.refused.isprintable() and len(seen.refused) <= 255
+
+
+def test_the_graph(tmp_path: Path) -> None:
+    path = tmp_path / "graph.xml"
+    named = {"NCCL_GRAPH_FILE": str(path)}
+    assert topology_file.probe_graph({}) is None
+    assert topology_file.probe_graph(named) == TopologyFile(str(path), missing="ENOENT")
+    assert topology_file.probe_graph({"NCCL_GRAPH_FILE": ""}) == TopologyFile("", missing="ENOENT")
+    for text, refused in (
+        ('<graphs version="1">\n  <graph id="0" pattern="4"/>\n</graphs>\n', ""),
+        ('<graphs version="2"/>\n', "version 2, 1 is needed (line 1)"),
+        ("<graphs/>\n", "graphs has no version (line 1)"),
+        ('<system version="2"/>\n', ""),  # of another kind: read as nothing
+    ):
+        path.write_text(text)
+        assert topology_file.probe_graph(named) == TopologyFile(str(path), refused=refused)

@@ -137,6 +137,8 @@ class NodeFacts:
     """InfiniBand and RoCE; None where there is none, or where it was not looked for."""
     topology: TopologyFile | None = None
     """NCCL's; None where there is none, or where it was not looked for."""
+    graph: TopologyFile | None = None
+    """The file that NCCL_GRAPH_FILE names; None where it names none, or where it was not looked for."""
     network: NetworkFacts | None = None
     meeting: MeetingFacts | None = None
     mesh: MeshFacts | None = None

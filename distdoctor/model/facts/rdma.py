@@ -55,12 +55,12 @@ class RdmaFacts:
 
 @dataclass(frozen=True)
 class TopologyFile:
-    """The file that NCCL reads the topology of the machine from."""
+    """The file that NCCL reads the topology of the machine from, or the ways between its GPUs (NCCL_GRAPH_FILE)."""
 
     path: str
     variable: bool = True
-    """NCCL_TOPO_FILE names it; else it is where NCCL looks by itself."""
+    """A variable names it; else it is where NCCL looks by itself."""
     missing: str = ""
-    """The errno's name where it cannot be read: NCCL goes on without it."""
+    """The errno's name where it cannot be read: NCCL goes on without a topology, and ends without a graph."""
     refused: str = ""
     """Why NCCL's reader stops at it, and its init with it; empty where it does not."""
