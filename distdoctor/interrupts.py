@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Of these, one that is ignored from the start (``nohup``, a script's ``&``) stays ignored."""
+
+TOGETHER_SECONDS = 2.0
+"""What comes so soon after the first signal is the same event told again, and nobody's impatience: when a job's time is
+up, SLURM sends SIGTERM to its processes and once more to those of each step; below torchrun a rank gets what is sent to
+all, and then what its agent hands on."""
 
 
 class Interrupted(BaseException):
@@ -25,6 +31,8 @@ class _State:
     numbers: tuple[int, ...] = ()
     """Those of ENDING that are answered; none where this process only uses this package (a test)."""
     pending: int | None = None
+    since = 0.0
+    """When that came, on the clock of ``time.monotonic``."""
 
 
 def begin() -> None:
@@ -37,7 +45,7 @@ def begin() -> None:
 
 
 def hold() -> None:
-    """Remember the first signal and go on; the second ends the process at once."""
+    """Remember the first signal and go on; another one, later than TOGETHER_SECONDS, ends the process at once."""
     for number in _State.numbers:
         signal.signal(number, _remember)
 
@@ -70,12 +78,13 @@ def status_after(status: int) -> int:
 
 
 def _remember(number: int, _frame: FrameType | None) -> None:
-    if _State.pending is not None:
+    if _State.pending is None:
+        _State.pending, _State.since = number, time.monotonic()
+    elif time.monotonic() - _State.since > TOGETHER_SECONDS:
         os._exit(128 + number)
-    _State.pending = number
 
 
 def _raise(number: int, _frame: FrameType | None) -> None:
     hold()
-    _State.pending = number
+    _State.pending, _State.since = number, time.monotonic()
     raise Interrupted(number)

@@ -6,11 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from shlex import join
 from typing import Any
 
 import pytest
 
-from tests.lab.harness.host import Process
+from tests.lab.harness.host import SHARED, Process
 from tests.launchers.harness.site import JOB, Site
 from tests.launchers.harness.slurm import within
 from tests.launchers.test_hosts import at_work
@@ -109,6 +110,39 @@ def test_scancel_tells_what_is_known(site: Site) -> None:
     report: Any = json.loads(out)
     assert report["verdict"] == "incomplete" and report["notes"][0].startswith("interrupted by SIGTERM"), err
     within(5, "end of all", lambda: not at_work(site))
+
+
+def told_in_time(out: str, err: str) -> None:
+    """The one report of a step that SLURM ended, with SIGKILL after KillWait (slurm.conf(5))."""
+    report: Any = json.loads(out)
+    assert report["verdict"] == "incomplete" and report["notes"][0].startswith("interrupted by SIGTERM"), err
+    assert [node["name"] for node in report["nodes"] if node["arrived"]], report["nodes"]
+
+
+def without_the_third(instead: str) -> list[str]:
+    """A step whose first two tasks check, and wait for the third, which does something else."""
+    script = f'[ "$SLURM_PROCID" != 2 ] || {{ {instead}; }}; exec "$@"'
+    return ["sh", "-c", script, "sh", *DISTDOCTOR, "check", "--json", "--wait", "300"]
+
+
+@pytest.mark.scoreboard
+def test_a_task_that_fails_ends_the_step_and_what_is_known_is_told(site: Site) -> None:
+    """srun -K: the check would wait for longer than SLURM does."""
+    began = time.monotonic()
+    done = site.run(["srun", "-N3", "-K", JOB, *without_the_third("sleep 8; exit 1")])
+    told_in_time(done.stdout, done.stderr)
+    assert time.monotonic() - began < 45
+
+
+@pytest.mark.scoreboard
+def test_a_job_whose_time_is_up_tells_what_is_known(site: Site) -> None:
+    """A minute, the shortest that SLURM knows."""
+    files = [f"--output={SHARED}/limit.out", f"--error={SHARED}/limit.err"]
+    step = join(["srun", "-N3", JOB, *without_the_third("exec sleep 300")])
+    site.run(["sbatch", "--wait", "--quiet", "-N3", "--time=1", *files, "--wrap", step])
+    out, err = ((site.cluster.shared / f"limit.{name}").read_text() for name in ("out", "err"))
+    assert "DUE TO TIME LIMIT" in err and out, (out, err)
+    told_in_time(out, err)
 
 
 @pytest.mark.scoreboard

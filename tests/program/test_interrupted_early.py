@@ -1,4 +1,4 @@
-"""Ctrl-C in the milliseconds before signals are answered: no traceback, whatever is being imported."""
+"""Ctrl-C in the milliseconds before signals are answered, and a signal that comes again while one is."""
 
 from __future__ import annotations
 
@@ -24,6 +24,36 @@ PROGRAMS = {
     "module": ["-m", "distdoctor"],
     "script": ["-c", "from distdoctor.__main__ import main; main()"],
 }
+
+
+HELD = """
+import sys, time
+from distdoctor import interrupts
+interrupts.TOGETHER_SECONDS = float(sys.argv[1])
+interrupts.begin()
+print("ready", flush=True)
+while interrupts.pending() is None:
+    time.sleep(0.01)
+print("held", flush=True)
+time.sleep(0.5)
+print("goes on", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "goes_on"), [("60", True), ("0", False)])
+def test_a_signal_told_again_at_once_is_the_same_and_later_it_ends_the_process(seconds: str, goes_on: bool) -> None:
+    """SLURM sends two SIGTERM within milliseconds when the time of a job is up: what ended at once told no report."""
+    command = [sys.executable, "-c", HELD, seconds]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "held\n"
+        process.send_signal(signal.SIGTERM)
+        said = process.stdout.readline()
+        process.kill()
+    assert said == ("goes on\n" if goes_on else "")
+    assert goes_on or process.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
