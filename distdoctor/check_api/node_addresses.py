@@ -12,17 +12,18 @@ from distdoctor.model.cluster import Cluster, Node
 def reachable_address(node: Node, cluster: Cluster | None = None, but: Container[str] = ()) -> str | None:
     """The address by which other hosts reach ``node``: by its routes, else one in a network it shares with another
 
-    node of the cluster, else the first that is neither loopback nor on a bridge of containers. None without any.
+    node of the cluster, else the first that is neither loopback nor on a bridge of containers. None without any. One of
+    IPv6 (or IPv4) only where the other nodes have such addresses, too, or it has no other.
     ``but``: addresses that it is not to be.
     """
-    if node.reached_at and not is_loopback(node.reached_at) and node.reached_at not in but:
-        return node.reached_at
+    reached = [a for a in (node.reached_at,) if a and not is_loopback(a) and a not in but]
     candidates = [(address, network) for address, network in _candidates(node) if address not in but]
-    networks = {network for peer in (cluster.peers(node) if cluster else ()) for _, network in _candidates(peer)}
-    for address, network in candidates:
-        if network in networks:
-            return address
-    return candidates[0][0] if candidates else None
+    peers = [found for peer in (cluster.peers(node) if cluster else ()) if (found := _candidates(peer))]
+    networks = {network for found in peers for _, network in found}
+    shared = [address for address, network in candidates if network in networks]
+    in_order = [*reached, *shared, *(address for address, _ in candidates)]
+    spoken = [{":" in address for address, _ in found} for found in peers]
+    return next((a for a in in_order if all((":" in a) in one for one in spoken)), in_order[0] if in_order else None)
 
 
 def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distdoctor.check_api.fixes import READ_HOSTS_FILE
-from distdoctor.model.facts import AddressChoice, Bind, HostsLine, Resolution
+from distdoctor.model.facts import AddressChoice, Bind, HostsLine, Interface, Resolution
 from tests.checks.network.test_master_not_node0 import nobodys_address
 from tests.checks.row import BOTH, Facts, LookAlike, Row, first, fixes, found, left_alone
 from tests.facts_builder import (
@@ -27,6 +27,15 @@ def unknown_on_one() -> Facts:
     a, b = healthy(2)
     a = with_master(a, "host0", own=True, resolved=["10.77.0.10"])
     return waited_in_vain(a), outside(with_master(b, "host0", own=None, resolved=[]), None)
+
+
+def no_ipv6_there() -> Facts:
+    """Node 0's way out is one of IPv6, and it has IPv4 on another card; on host1 IPv6 is off."""
+    a, b = unknown_on_one()
+    lo, eth1 = Interface("lo", ("127.0.0.1",), (8,), loopback=True), Interface("eth1", ("10.77.0.10",), (24,))
+    a = with_host(a, interfaces=(lo, Interface("eth0", ("fd77::a",), (64,)), eth1))
+    a = with_network(a, primary=AddressChoice("fd77::a", "eth0", "default route"))
+    return a, with_host(b, interfaces=(lo, Interface("eth0", ("10.77.0.11",), (24,))))
 
 
 def file_not_read(*sources: str, line: str = "10.77.0.10 host0") -> Facts:
@@ -94,6 +103,10 @@ def test_no_line_is_added_that_is_there_and_the_file_is_read(
 def test_without_node_0s_facts_a_line_that_is_there_is_read() -> None:
     assert first(file_not_read("dns")[1])[0].commands == (READ_HOSTS_FILE,)
     assert first(file_not_read("dns", line="")[1])[0].commands == ()
+
+
+def test_a_host_whose_ipv6_is_off_is_given_no_address_of_ipv6() -> None:
+    assert first(*no_ipv6_there())[0].commands == (LINE,)
 
 
 def test_an_unresolvable_master_gets_a_line_or_a_number() -> None:
