@@ -184,6 +184,8 @@ def save_path(text: str) -> Path:
     """Where --save puts the facts. Raises UsageError where it cannot."""
     from distdoctor.model.facts.files import unfit
 
+    if not text:
+        raise UsageError("--save: the name is empty")
     path = Path(text)
     if text.endswith("/") and path.parent.is_dir():
         try:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import typer
+
 MANY_DIGITS = 10
 
 
@@ -48,8 +50,11 @@ def _text(value: Any) -> str | None:
 
 
 def _path(value: Any) -> Path | None:
-    """None also for one that is there and cannot be read, which typer complains of."""
+    """None also for one that is there and cannot be read, which typer complains of. Raises BadParameter for an empty
+    one, as of a variable that is not set: it would mean the working folder."""
     text = _text(value)
+    if text == "":
+        raise typer.BadParameter("the name is empty")
     return Path(text) if text and (os.access(text, os.R_OK) or not os.path.lexists(text)) else None
 
 

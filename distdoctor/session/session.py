@@ -70,9 +70,11 @@ def run(options: Options, observer: Observer, tell: Callable[[Report], None]) ->
             zygote.stop()
 
 
-def _ignore_socket_errors(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio meets outside of any task, such as an accept() without a file descriptor left, is in the facts."""
-    if not isinstance(context.get("exception"), OSError):
+def _ignore_shortage(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What is met outside of any task, or in one that nobody waits for any more, is in the facts: an accept() without a
+    file descriptor left, a thread that cannot be started."""
+    err = context.get("exception")
+    if not isinstance(err, OSError) and not (isinstance(err, RuntimeError) and "start new thread" in str(err)):
         loop.default_exception_handler(context)
 
 
@@ -96,7 +98,7 @@ class CheckSession:
             self._zygote.listen()
         task = asyncio.ensure_future(self._run())
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_ignore_socket_errors)
+        loop.set_exception_handler(_ignore_shortage)
         loop.call_later(self._seconds + LATE_SECONDS, self._expire, task)
         watching = asyncio.ensure_future(self._watch(task))
         try:

@@ -35,6 +35,9 @@ class TestBadCommandLines:
             "chek --json",
             "check --json --checks /nowhere",
             "check --json --save /nowhere/x",
+            "check --json --save=",
+            "check --json --checks=",
+            "check --json --baseline=",
             "diagnose --json /nowhere.json",
             "diagnose -qo json /dev/null",
             "diagnose --json",
@@ -160,6 +163,13 @@ class TestLimits:
         assert (done.returncode, document["verdict"]) in ((3, "incomplete"), (1, "fail")), done.stderr
         if files <= 8:
             assert f"ulimit -n is {files}" in document["notes"][0] and done.stderr.count("\n") == 1
+
+    def test_no_memory_for_a_thread(self) -> None:
+        """What was begun and is waited for by nobody any more says nothing on stderr."""
+        done = shell("ulimit -v 60000; $D check --until network --json --wait 5 --timeout 10")
+        assert "Traceback" not in done.stderr, done.stderr
+        document = one_document(done.stdout)
+        assert (done.returncode, document["verdict"]) in ((3, "incomplete"), (1, "fail"), (0, "pass")), done.stderr
 
     def test_no_further_process(self) -> None:
         if os.geteuid() != 0:
