@@ -26,7 +26,7 @@ environment/world-size-mismatch, environment/master-mismatch
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement
+from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement, live, together
 
 SEVERITY = "fail"
 LOG = (
@@ -61,6 +61,27 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         unsure=not found.majority,
         evidence=map(line, nodes),
         fixes=(fix(node, target) for node in wrong),
+    )
+
+
+def judge_job(cluster: Cluster) -> Iterator[Finding]:
+    job = live.job_of(cluster)
+    found = live.other_ids(job) if job is not None else ()
+    if job is None or not found:
+        return
+    hosts = {one.run_id: tuple(dict.fromkeys(agent.host for agent in one.agents if agent.host)) for one in found}
+    most = max(len(one.agents) for one in found)
+    usual = [one.run_id for one in found if len(one.agents) == most]
+    wrong = [one.run_id for one in found if len(usual) > 1 or one.run_id not in usual]
+    said = "; ".join(f"{together(hosts[one.run_id]) or 'a node'} with {one.run_id}" for one in found)
+    yield Finding.about(
+        tuple(dict.fromkeys(host for one in wrong for host in hosts[one])),
+        f"The nodes came to torchrun's rendezvous with different ids, and never meet: {said}.",
+        unsure=len(usual) > 1,
+        evidence=(f"they are {job.first.nnodes} in all, as many as --nnodes of {usual[0]} says",),
+        fixes=(Fix(f"Start torchrun with the same id on all nodes, such as --rdzv-id {usual[0]}."),),
+        severity="warn" if job.young else None,
+        matters=live.STARTED_NOW if job.young else "",
     )
 
 

@@ -1,7 +1,7 @@
 """A job that runs now, as ``judge_job`` sees it: its ranks and where each of them is, what its store holds, and what
 checks share to tell of them."""
 
-from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, perhaps_late
+from distdoctor.check_api.live_agents import STARTED_NOW, agents_missing, other_ids, perhaps_late
 from distdoctor.check_api.live_master import (
     before_store,
     dialling_store,
@@ -43,6 +43,7 @@ __all__ = [
     "looks_for_a_file",
     "master_of",
     "messages",
+    "other_ids",
     "others_wait",
     "overwritten",
     "perhaps_late",

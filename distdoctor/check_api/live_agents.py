@@ -31,8 +31,11 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
     planned, view = job.first.nnodes, next((view for view in job.stores if view.known), None)
     if view is None:
         return
-    rendezvous = next((one for one in view.rendezvous if not one.complete), None)
-    last = next((one for one in view.rendezvous if one.complete and one.waiting), None)
+    if other_ids(job):
+        return
+    ours = view.rendezvous_of(job.first.run_id)
+    rendezvous = next((one for one in ours if not one.complete), None)
+    last = next((one for one in ours if one.complete and one.waiting), None)
     if last is not None:
         yield still_counted(job, view, last)
         return
@@ -62,6 +65,18 @@ def agents_missing(job: LiveJob) -> Iterator[Finding]:
         severity="warn" if late or job.young else None,
         matters="they may still come in time" if late or job.young else "",
     )
+
+
+def other_ids(job: LiveJob) -> tuple[RendezvousView, ...]:
+    """The rendezvous in the job's store, its own first, where they have different ids and wait for others, and those
+    who came to all of them are as many as the job is to have nodes; empty where it is not so."""
+    view = next((view for view in job.stores if view.known), None)
+    open_ = [one for one in view.rendezvous if one.agents and not one.complete and not one.round] if view else []
+    open_.sort(key=lambda one: one.run_id != job.first.run_id)
+    came = sum(len(one.agents) for one in open_)
+    if len(open_) < 2 or open_[0].run_id != job.first.run_id or came != job.first.nnodes:
+        return ()
+    return tuple(open_)
 
 
 def enough(view: StoreView, rendezvous: RendezvousView) -> Finding:

@@ -63,7 +63,8 @@ def views(
     async def both() -> tuple[StoreView, ...]:
         end = time.monotonic() + timeout
         first = await _view(host, port, timeout, expected_world, run_id, hosted_by)
-        further = await _follow(first, hosts, max(0.1, end - time.monotonic()), expected_world, followed_by)
+        left = max(0.1, end - time.monotonic())
+        further = await _follow(first, run_id, hosts, left, expected_world, followed_by)
         return (first, further) if further else (first,)
 
     return asyncio.run(both())
@@ -121,10 +122,10 @@ async def _addresses(host: str, seconds: float) -> tuple[str, ...]:
 
 
 async def _follow(
-    first: StoreView, hosts: Collection[str], seconds: float, world: int | None, hosted: HostedBy
+    first: StoreView, run_id: str, hosts: Collection[str], seconds: float, world: int | None, hosted: HostedBy
 ) -> StoreView | None:
-    """The store of the ranks that the newest rendezvous in ``first`` names."""
-    named = [one for one in first.rendezvous if one.master]
+    """The store of the ranks that the newest rendezvous in ``first`` names; of several jobs, that of this one."""
+    named = [one for one in first.rendezvous_of(run_id) if one.master]
     if not named:
         return None
     rendezvous = max(named, key=lambda one: len(one.agents))

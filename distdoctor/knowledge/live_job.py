@@ -33,7 +33,7 @@ class LiveJob:
     @property
     def agents_meet(self) -> bool:
         """Whether torchrun's agents wait for each other: ranks in the store are those of an earlier attempt."""
-        states = [one for view in self.stores for one in view.rendezvous]
+        states = [one for view in self.stores for one in view.rendezvous_of(self.first.run_id)]
         return any(one.waiting or (one.agents and not one.complete) for one in states)
 
     @cached_property

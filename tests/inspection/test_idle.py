@@ -107,6 +107,29 @@ def test_agents_that_meet_once_more_wait_for_the_node_that_is_not_back() -> None
     assert (report.verdict, report.details["job"]["state"]) == ("warn", "waits")
 
 
+MINE = RendezvousView("job0", 0, agents=(AgentView(host="host0", pid=90),))
+OTHER = RendezvousView("job1", 0, agents=(AgentView(host="host1", pid=90),))
+
+
+@pytest.mark.parametrize("order", [(MINE, OTHER), (OTHER, MINE)])
+def test_agents_with_different_ids_never_meet(order: tuple[RendezvousView, ...]) -> None:
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=60.0)
+    report = judged(node(agent, stores=(store((), rendezvous=order),), run_id="job0", **ELASTIC))
+    (finding,) = report.findings
+    assert (finding.check, finding.severity) == ("environment/rendezvous-id-mismatch", "fail")
+    assert (finding.nodes, finding.blame) == (("host0", "host1"), "one-of")
+    assert finding.summary.endswith("never meet: host0 with job0; host1 with job1.")
+
+
+def test_another_job_s_agents_at_the_same_store_are_not_these() -> None:
+    """Two jobs may share an endpoint: with these the nodes would be too few all the same."""
+    agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=60.0)
+    told = {"run_id": "job0", "nnodes": 3, **ELASTIC}
+    (finding,) = judged(node(agent, stores=(store((), rendezvous=(OTHER, MINE)),), **told)).findings
+    assert finding.check == "collective/rank-missing"
+    assert finding.summary.startswith("1 of 3 nodes came to torchrun's rendezvous (host0); it waits for 2 more")
+
+
 def test_as_many_agents_as_have_to_be_there_go_on_by_themselves() -> None:
     """``--nnodes 1:2``, of which one was killed and thrown out."""
     agent = JobProcess(90, 1, "agent", "pt_elastic", "S", age=4000.0)

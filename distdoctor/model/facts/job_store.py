@@ -148,6 +148,10 @@ class StoreView:
     seconds: float = 0.0
     """How long the looking took."""
 
+    def rendezvous_of(self, run_id: str) -> tuple[RendezvousView, ...]:
+        """That of the job with this id, where it is among them; else all."""
+        return tuple(one for one in self.rendezvous if one.run_id == run_id) or self.rendezvous
+
     @property
     def known(self) -> bool:
         """Whether it is a TCPStore that answered."""

@@ -11,6 +11,8 @@ from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import MISMATCH, MISSING, USER_CODE
 from tests.lab.hang.trainers_table import once
 
+IDS = "environment/rendezvous-id-mismatch"
+
 
 def moves(what: str, step: str, seconds: float) -> Job:
     """Two hosts of one rank, that get on together."""
@@ -41,6 +43,22 @@ EVERYDAY = (
         launcher="static",
         hosts=1,
         nproc=3,
+    ),
+    Job(
+        "different ids",
+        (
+            Row(
+                "everyday: each node has an id of its own",
+                "init",
+                tuple(Look(host, IDS, (), ("host0", "host1")) for host in (0, 1)),
+                held=(),
+                before=late(14.0),
+                last=True,
+            ),
+        ),
+        launcher="c10d",
+        nproc=1,
+        ids=("monday", "tuesday"),
     ),
     one_host("rank 1 exchanges where the others gather", "exchange@1", 1),
     one_host("all ranks send first", "send-first", 0, 1, 2),

@@ -84,6 +84,8 @@ class Job:
     """What each process, host by host, is told of RANK, where that is wrong."""
     node_ranks: Sequence[int] = ()
     """What each host's torchrun is told of --node-rank, where that is wrong."""
+    ids: Sequence[str] = ()
+    """What each host's torchrun is told of --rdzv-id, where they differ."""
     worlds: Sequence[int] = ()
     """What each host is told of WORLD_SIZE, where that is wrong."""
 

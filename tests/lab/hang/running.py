@@ -81,7 +81,8 @@ class Running:
             return [([*plain, *job.steps], env) for env in told]
         flags = ["--nnodes", str(job.hosts), "--nproc-per-node", str(job.nproc)]
         if job.launcher == "c10d":
-            flags += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{master}:{C10D_PORT}", "--rdzv-id", "lab"]
+            flags += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{master}:{C10D_PORT}"]
+            flags += ["--rdzv-id", job.ids[host] if job.ids else "lab"]
         else:
             number = (job.node_ranks or range(job.hosts))[host]
             flags += ["--node-rank", str(number), "--master-addr", master, "--master-port", str(PORT)]
