@@ -10,7 +10,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
 from distdoctor.judge.ended_by_launcher import ended_by_launcher
 from distdoctor.judge.kernel_witness import is_strange, of_others
-from distdoctor.judge.long_ago import BEFORE, before_the_job, long_ago
+from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 NEAR = 600
@@ -58,7 +58,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
     said = [match for match in blamed if not match.compared]
     rows, known = _first_rows((*ends, *symptoms)), checks or {}
-    strange = [match for match in said if match in old or is_strange(match)]
+    ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
+    strange = [match for match in said if match in old or match in ahead or is_strange(match)]
     root = _first([match for match in said if match not in strange], rows, known) or _exception(raised, rows)
     root = root or _first(strange, rows, known) or _end(ends, symptoms)
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
@@ -116,9 +117,11 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
     every = [*sources]
     for place, source in enumerate(every):
         own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
-        last = max((_last_line(match) for match in own), default=0)
         if source.kind == "kernel":
             continue
+        found += (went_on := _went_on(source, own))
+        own = [match for match in own if match not in went_on]
+        last = max((_last_line(match) for match in own), default=0)
         if any(match.values.get("final") for match in own) and source.finished <= last:
             continue
         # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
@@ -134,12 +137,28 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
     return found
 
 
+def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
+    """The exceptions behind which who raised them has made steps before something else failed; and those behind which
+    others did so, where that is another exception or a cause: what one process keeps back until it ends, as its steps,
+    may come behind what ended another, and then behind that what follows from it."""
+    raised = [match for match in own if match.exception or "head" in match.values or _RAISED.match(match.text)]
+    last = max((_last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
+    found = []
+    for match in raised:
+        whose = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        alone = match.who.rank is not None or match.who.local_rank is not None
+        at = max((line for who, line in source.alive if (alone and who == whose) or line <= last), default=0)
+        if _last_line(match) < at and "uncaught" not in match.values:
+            found.append(match)
+    return found
+
+
 def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
     """Whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
     return any(
-        (one.progress or one.finished)
+        (one.progress or one.finished or one.alive)
         and source.part_of in (one.name, one.part_of)
-        and all(match.shows in ("noise", "hint") for match in by_source.get(one.name, ()))
+        and (bool(one.alive) or all(match.shows in ("noise", "hint") for match in by_source.get(one.name, ())))
         for one in later
     )
 

@@ -32,12 +32,14 @@ def long_ago(matches: Collection[Match], sources: Iterable[LogSource]) -> list[M
 
 MARGIN = 3600
 """Seconds: ranks may wait so long for one that was killed, and of their logs only the end may be left."""
+CLOCKS = 120
+"""Seconds that two clocks of one zone differ at most."""
 BEFORE = "it was before the job's logs begin, if they and the kernel's log are of one time zone"
 
 
-def before_the_job(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
+def before_the_job(matches: Collection[Match], sources: Collection[LogSource], margin: float = MARGIN) -> list[Match]:
     """The lines of kernel logs about the end of a process at a time at which no log of the job had begun, by more than
-    MARGIN; none where these have no date, nor where the job names the number of such a process."""
+    ``margin``; none where these have no date, nor where the job names the number of such a process."""
     began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
     kernel = {source.name for source in sources if source.kind == "kernel"}
     own = numbers_told(match for match in matches if match.source not in kernel)
@@ -47,7 +49,7 @@ def before_the_job(matches: Collection[Match], sources: Collection[LogSource]) -
     ended = [one for one in matches if one.source in kernel and one.check.startswith("process/")]
     named = any(one.values.get("pid") in own for one in ended)
     times = [(match, _time(match)) for match in ended if not named]
-    return [match for match, time in times if time is not None and time < first - MARGIN]
+    return [match for match, time in times if time is not None and time < first - margin]
 
 
 def _time(match: Match) -> float | None:

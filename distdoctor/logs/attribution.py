@@ -101,6 +101,7 @@ _PREFIXES = tuple(
         ("a0 |", r"(?:[0-9a-f]{8})? {0,12}\|\| ?"),  # Determined's, of a container
         ("<", r"<(?:\w{1,9})?> {1,12}(?=\[\d{4}-)"),
         ("|│┃", r"[|│┃] ?"),  # rich's boxes
+        (" ", rf" {{2,32}}\| (?={_ERROR})"),  # Python's, of one exception of a group
         (">", r"(?:> ){1,3}"),
         ("a", r"(?:stdout|stderr): "),
     )

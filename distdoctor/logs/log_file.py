@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distdoctor.logs import attribution, ending, flushed, tracebacks, whose
+from distdoctor.logs.alive import Alive
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, Who
@@ -52,6 +53,7 @@ class LogFile:
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
         self._began: float | None = None
+        self._alive = Alive()
         self._died = 0
         """The line of the last exception that nobody caught."""
         self._logged = False
@@ -70,7 +72,9 @@ class LogFile:
             if block.find(OWN_VIEWER, start, min(end, start + 300)) >= 0:
                 continue
             number += block.count(b"\n", counted, start)
-            self._tries.between(block[counted:start])
+            between = block[counted:start]
+            self._tries.between(between)
+            self._alive.before(number, between)
             context, at = (block, start) if start > tracebacks.BACK else (tail + block, len(tail) + start)
             who, text = attribution.split(attribution.readable(block[start:end]))
             if self._since is None or self._is_since(who.time, block[counted:start]):
@@ -107,6 +111,7 @@ class LogFile:
             end.done,
             self._file,
             died=died,
+            alive=self._alive.told(self._file),
             began=self._began,
         )
 
@@ -138,6 +143,9 @@ class LogFile:
             self._tries.hear(line.who, text)
             if self._hear is not None:
                 self._hear(line.who, text)
+        told_so = None if quoted else tracebacks.exception(text)
+        uncaught = told_so is not None and flushed.is_uncaught(context, at)
+        own = {"uncaught": "yes"} if uncaught else {}
         for one in known:
             values = one.values(text)
             if one.line.shows == "cause" and _ADVICE.match(text):
@@ -146,7 +154,7 @@ class LogFile:
                 continue
             found = True
             who, marks = whose.about(line.who, text, values, context, at)
-            values.update(marks)
+            values.update(marks, **own)
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
@@ -160,10 +168,9 @@ class LogFile:
             if not self._known(own):
                 number = line.line + context.count(b"\n", at, start)
                 self._raised(replace(line, line=number, text=own), (raised[0], raised[1]), context, start)
-        told_so = None if quoted else tracebacks.exception(text)
         if told_so is None:
             return
-        self._died = line.line if flushed.is_uncaught(context, at) else 0
+        self._died = line.line if uncaught else 0
         if found or not self._exceptions:
             return
         if not told_so[1] and text.endswith(":") and (more := tracebacks.goes_on(context, at)):
@@ -172,7 +179,7 @@ class LogFile:
                 self._line(replace(line, text=whole), wordings, context, at)
                 return
             told_so = told_so[0], more
-        self._raised(line, told_so, context, at)
+        self._raised(replace(line, values=own), told_so, context, at)
 
     def _known(self, text: str) -> list[Known]:
         """The wordings that know this line."""
@@ -186,7 +193,7 @@ class LogFile:
             return
         self._logged = stack.logged or (stack.chained and self._logged)
         shown = {"traced": stack.traced, "logged": self._logged}
-        values = {"message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
+        values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
         self._keep(replace(line, frame=stack.frame, chained=stack.chained))

@@ -81,3 +81,5 @@ def test_a_log_of_which_only_the_end_is_left(tmp_path: Path) -> None:
     line = "[Mon Nov 23 06:11:02 2026] " + KILLED
     found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(CLOSED))
     assert roots(found) == ["process/killed-by-oom"]
+    found = judged_folder(tmp_path, gpu07__dmesg=line, rank1__log=told(SHAPE))  # which no killed process makes
+    assert roots(found) == ["process/exception"]

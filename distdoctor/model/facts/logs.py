@@ -76,6 +76,9 @@ class LogSource:
     """The name of the log that goes on where this one, an older part of it, ends."""
     died: int = 0
     """The line of the last exception that nobody caught, where what stands below it was written before; else 0."""
+    alive: tuple[tuple[tuple[object, ...], int], ...] = ()
+    """Of whom steps stand right before a line that is known, the line of the last such: who had said so before had
+    survived it. Whom: rank, local rank, host and task, each as far as it is told."""
     began: float | None = None
     """The first time that it tells, where that is near its beginning, as of :class:`Who`."""
 
