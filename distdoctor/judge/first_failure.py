@@ -140,15 +140,17 @@ def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Mat
 def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
     """The exceptions behind which who raised them has made steps before something else failed; and those behind which
     others did so, where that is another exception or a cause: what one process keeps back until it ends, as its steps,
-    may come behind what ended another, and then behind that what follows from it."""
+    may come behind what ended another, and then behind that what follows from it. Torch writes the rank before what
+    nobody caught: steps without one do not show that it was survived."""
     raised = [match for match in own if match.exception or "head" in match.values or _RAISED.match(match.text)]
     last = max((_last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
     found = []
     for match in raised:
         whose = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
-        alone = match.who.rank is not None or match.who.local_rank is not None
-        at = max((line for who, line in source.alive if (alone and who == whose) or line <= last), default=0)
-        if _last_line(match) < at and "uncaught" not in match.values:
+        ranked = whose[:2] != (None, None)
+        mine = (line for who, line in source.alive if ranked and who == whose)
+        others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
+        if _last_line(match) < max((*mine, *others), default=0) and "uncaught" not in match.values:
             found.append(match)
     return found
 

@@ -145,7 +145,7 @@ class LogFile:
                 self._hear(line.who, text)
         told_so = None if quoted else tracebacks.exception(text)
         uncaught = told_so is not None and flushed.is_uncaught(context, at)
-        own = {"uncaught": "yes"} if uncaught else {}
+        mark = {"uncaught": "yes"} if uncaught else {}
         for one in known:
             values = one.values(text)
             if one.line.shows == "cause" and _ADVICE.match(text):
@@ -154,7 +154,7 @@ class LogFile:
                 continue
             found = True
             who, marks = whose.about(line.who, text, values, context, at)
-            values.update(marks, **own)
+            values.update(marks, **mark)
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
@@ -179,7 +179,7 @@ class LogFile:
                 self._line(replace(line, text=whole), wordings, context, at)
                 return
             told_so = told_so[0], more
-        self._raised(replace(line, values=own), told_so, context, at)
+        self._raised(replace(line, values=mark), told_so, context, at)
 
     def _known(self, text: str) -> list[Known]:
         """The wordings that know this line."""
