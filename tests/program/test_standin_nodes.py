@@ -33,6 +33,16 @@ def test_a_topology_file_that_nccl_refuses(tmp_path: Path) -> None:
     assert found(report, "nccl/topo-file-bad") == []
 
 
+def test_settings_that_nccl_ends_on_or_misreads(tmp_path: Path) -> None:
+    values = {"NCCL_GRAPH_FILE": str(tmp_path / "none.xml"), "NCCL_P2P_DISABLE": "true"}
+    status, report = check("--nproc-per-node", "2", "--until", "store", **TWO_GPUS, **values)
+    (ends,), (misread,) = (found(report, one) for one in ("nccl/topo-file-bad", "environment/invalid-variable"))
+    assert (status, ends["severity"], ends["fixes"][0]["env"]) == (1, "fail", {"NCCL_GRAPH_FILE": None})
+    assert (misread["severity"], misread["fixes"][0]["env"]) == ("warn", {"NCCL_P2P_DISABLE": "1"})
+    (values,) = report["details"]["nodes"].values()
+    assert values["gpus"]["asked"] == "torch alone"  # the stand-in has no driver
+
+
 ADAPTER = """
 mkdir $KEPT/net && find /sys/class/net -type l -exec cp -P {} $KEPT/net ';'
 mount -t tmpfs lab /sys/class && cp -a $KEPT/net /sys/class/
