@@ -53,6 +53,7 @@ from distdoctor.check_api import (
     Line,
     Node,
     PlanProblem,
+    failed_ranks,
     is_loopback,
     missing_node_ranks,
     missing_ranks,
@@ -121,8 +122,15 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     alike = len({node.plan.rdzv_backend for node in cluster.nodes}) == 1
     bad = [(node, p) for node in cluster.nodes for p in invalid(node) if alike or p.variable != "PET_RDZV_BACKEND"]
     bad = [(node, p) for node, p in bad if not differs(cluster, p)]
-    yield from told(cluster, [(node, p) for node, p in bad if not harmless(node, p)])
-    yield from told(cluster, [(node, p) for node, p in bad if harmless(node, p)], mild=True)
+    mild = [(node, p) for node, p in bad if harmless(node, p) and not (p.starts and ended_on(cluster, p.variable))]
+    yield from told(cluster, [one for one in bad if one not in mild])
+    yield from told(cluster, mild, mild=True)
+
+
+def ended_on(cluster: Cluster, variable: str) -> bool:
+    """Whether NCCL itself names the variable where the check's own group fails."""
+    logs = [one.rank.nccl for one in failed_ranks(cluster, "nccl") if one.rank.nccl is not None]
+    return any(f"{variable} was set to" in text for log in logs for text in log.warnings)
 
 
 def differs(cluster: Cluster, problem: PlanProblem) -> bool:

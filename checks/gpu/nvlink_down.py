@@ -34,7 +34,9 @@ MATTERS = "NCCL takes fewer links between these GPUs, or another way, and every 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     yield from by_the_fabric(cluster)
     yield from trained_anew(cluster)
-    for node, device, up, usual in gpus.unlike_its_model(cluster, links_up):
+    yield from none_up(cluster)
+    # Without any link a device may be one that is not bridged, which is a way to build a machine.
+    for node, device, up, usual in gpus.unlike_its_model(cluster, lambda device: sum(device.links) or None):
         if up < usual and gpus.wants_gpus(node):
             down = [str(number) for number, active in enumerate(device.links) if not active]
             yield Finding.about(
@@ -51,11 +53,21 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
-def links_up(device: gpus.Device) -> int | None:
-    """How many are up; None where there need not be any: a card without one is not bridged, which is a way to build a
-    machine. A module (SXM), and what is registered with NVSwitches, has its links in the board that it sits on."""
-    wired = bool(device.links) and (bool(device.fabric) or "SXM" in device.name)
-    return sum(device.links) or (0 if wired else None)
+def none_up(cluster: Cluster) -> Iterator[Finding]:
+    """Devices whose links are in the board that they sit on, a module's (SXM) or one's that is registered with
+    NVSwitches, without a single one, where others of their model in the job have some."""
+    used = [(node, device) for node in cluster.nodes for device in gpus.used_devices(node) if device.links]
+    for node in cluster.nodes:
+        bare = [one for of, one in used if of is node and not any(one.links) and (one.fabric or "SXM" in one.name)]
+        most = max((sum(other.links) for _, other in used for one in bare if other.name == one.name), default=0)
+        if most and gpus.wants_gpus(node):
+            yield Finding.about(
+                [node],
+                f"{gpus.devices_said(bare)} on {node.name} {'has' if len(bare) == 1 else 'have'} no NVLink up; "
+                f"{'its' if len(bare) == 1 else 'their'} like have {most}.",
+                evidence=[f"{node.name}: GPU {one.index}, {one.name}: none of {len(one.links)} is up" for one in bare],
+                fixes=[Fix.on(node, RESET, commands=("nvidia-smi nvlink -s", "nvidia-smi --gpu-reset"))],
+            )
 
 
 def trained_anew(cluster: Cluster) -> Iterator[Finding]:

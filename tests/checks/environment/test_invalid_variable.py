@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from distdoctor.launch.flags import Flags
 from distdoctor.launch.resolve import resolve
-from distdoctor.model.facts import Bind
+from distdoctor.model.facts import Bind, NcclLog
 from distdoctor.model.plan import PlanProblem
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.launch import no_rank, per_rank, problem, url_master
 from tests.facts_builder import (
     PORT,
+    failing,
     healthy,
     judged,
     met,
@@ -127,12 +128,21 @@ def everywhere(nccl: str | None = "2.27.5", **values: str) -> Facts:
     return tuple(with_variables(one, **values) for one in of_nccl(nccl))
 
 
+def no_algorithm() -> Facts:
+    """NCCL ended in the check's own group."""
+    said = "enqueue.cc:2066 NCCL WARN Error : no algorithm/protocol available for function AllGather with datatype x. "
+    log = NcclLog("2.27.5", warnings=(f"{said}NCCL_ALGO was set to Tree.",))
+    nodes = (failing(one, "nccl", "invalid usage") for one in everywhere(NCCL_ALGO="Tree"))
+    return tuple(replace(one, ranks=tuple(replace(rank, nccl=log) for rank in one.ranks)) for one in nodes)
+
+
 ROWS += [
     Row("a name that NCCL does not know", lambda: everywhere(NCCL_ALGO="rings"), BOTH, together=True),
     Row("a blank in a list of NCCL's", lambda: everywhere(NCCL_PROTO="LL, Simple"), BOTH, together=True),
     Row("a word for a number", lambda: everywhere(NCCL_P2P_DISABLE="true"), BOTH, "warn", together=True),
     Row("a size with a unit", lambda: everywhere(NCCL_BUFFSIZE="4M"), BOTH, "warn", together=True),
     Row("no algorithm for a broadcast", lambda: everywhere(NCCL_ALGO="Tree"), BOTH, "warn", together=True),
+    Row("no algorithm, and NCCL says so", no_algorithm, BOTH, together=True),
     Row("on one node a word for a number", lambda: of_nccl(NCCL_IB_DISABLE="yes"), ("host1",), "warn", together=True),
     Row("on one node, which the others have not", lambda: of_nccl(NCCL_ALGO="rings"), ("host1",), together=True),
 ]
