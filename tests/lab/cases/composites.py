@@ -96,6 +96,11 @@ COMPOSITES = [
     merged("a busy machine", "a busy machine, 4 nodes"),
     merged("4 nodes", "5 nodes of 1 rank", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
     merged("8 nodes"),
+    merged(
+        "a Service's address, and a token everywhere",
+        "Python without docstrings, with warnings as errors, in ASCII",
+        "no standard input, and no signal of children that end",
+    ),
 ]
 """Each shape is in exactly one of them (tests/lab/test_table.py)."""
 FURTHER = {

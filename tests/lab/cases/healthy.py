@@ -14,6 +14,14 @@ from tests.lab.faults.processes import busy
 from tests.lab.harness.launch import PORT, Fault, Launch, Start
 from tests.lab.harness.shape import Shape
 
+ODD_PYTHON = {
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONWARNINGS": "error",
+    "LC_ALL": "C",
+    "PYTHONUTF8": "0",
+    "PYTHONCOERCECLOCALE": "0",
+}
+
 
 def several_on_one_host(nodes: int) -> Fault:
     """That many nodes of one job on every host, node ranks in the order of the hosts."""
@@ -35,6 +43,22 @@ def every_node(name: str) -> Fault:
     def setup(launch: Launch) -> None:
         for host in launch.cluster:
             host.hosts_file += "".join(f"{other.address} {name}\n" for other in launch.cluster)
+
+    return setup
+
+
+def service(name: str, address: str) -> Fault:
+    """``name`` is the address of a Kubernetes Service, which no host has: MASTER_PORT alone leads on to node 0."""
+
+    def setup(launch: Launch) -> None:
+        zero = launch.cluster[0].address
+        for host in launch.cluster:
+            host.hosts_file += f"{address} {name}\n"
+            host.inside(
+                f"ip route add {address} dev eth0; iptables -t nat -A OUTPUT -d {address} -p tcp --dport {PORT} "
+                f"-j DNAT --to-destination {zero}:{PORT}; "
+                f"iptables -t nat -A POSTROUTING -d {zero} -m conntrack --ctstate DNAT -j MASQUERADE"
+            )
 
     return setup
 
@@ -103,6 +127,7 @@ SHAPES = [
     # What is odd in the field, and right.
     Shape("a name that means every node", 3, setup=every_node("job"), master="job"),
     Shape("a name that means every node, RANK by hand", 3, setup=every_node("job"), master="job", style="rank"),
+    Shape("a Service's address, and a token everywhere", setup=together(service("job", "10.96.0.50"), all_hosts("DISTDOCTOR_TOKEN", "0123456789abcdef")), master="job"),
     Shape("several interfaces", 3, setup=together(second_network("10.99.0.10/24", "10.99.0.11/24", "10.99.0.12/24", joined=True), second_network("192.168.9.10/24", "192.168.8.10/24", "", interface="eth2"), docker0(0, 1, 2))),
     Shape("two cards in one network, and a second address", setup=together(plugged(1, "eth1", "10.77.0.111/24"), inside(0, "ip address add 10.77.0.110/24 dev eth0"))),
     Shape("bonds and VLANs", 3, interface=("bond0", "bond0.100", "vlan100")),
@@ -121,5 +146,7 @@ SHAPES = [
     Shape("one rendezvous id, c10d", 3, setup=c10d("job7", "job7", "job7")),
     Shape("TORCH_DISTRIBUTED_DEBUG=DETAIL", setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
     Shape("TORCH_DISTRIBUTED_DEBUG=DETAIL, 4 ranks of one node", 1, nproc=4, setup=all_hosts("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
+    Shape("Python without docstrings, with warnings as errors, in ASCII", setup=together(*(all_hosts(name, value) for name, value in ODD_PYTHON.items()))),
+    Shape("no standard input, and no signal of children that end", setup=shell("exec <&-; trap '' CHLD HUP PIPE", 0, 1)),
     Shape("a limit of 256 open files", setup=shell("ulimit -S -n 256", 0, 1)),
 ]  # fmt: skip
