@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.model.facts import Bind, StageFacts
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import KILLED, limited, on
-from tests.facts_builder import alone, failing, met, rank_node, waited_in_vain, with_network, with_variables
+from tests.facts_builder import (
+    alone,
+    failing,
+    healthy,
+    met,
+    rank_node,
+    waited_in_vain,
+    with_meeting,
+    with_network,
+    with_variables,
+)
 
 CHECK = "host/thread-limit"
 MACHINE = {"threads": 900, "threads_max": 190_000}
@@ -36,10 +47,10 @@ def refused_early() -> Facts:
     return waited_in_vain(zero), alone(replace(one, stages=stages, ranks=()))
 
 
-def store_died() -> Facts:
-    """The process that was to host node 0's store could not have its threads, and said nothing."""
+def store_died(said: str = "the process closed its channel") -> Facts:
+    """The process that was to host node 0's store could not have its threads, and said nothing, or that."""
     zero, one = on((0,), processes=20, processes_hard=20, user_processes=14, **MACHINE)
-    bind = Bind(False, 29500, errno=0, error="the process closed its channel", free_port=29501)
+    bind = Bind(False, 29500, errno=0, error=said, free_port=29501)
     return with_network(alone(zero), bind=bind), waited_in_vain(one)
 
 
@@ -57,10 +68,31 @@ def too_many_threads() -> Facts:
     return zero, with_variables(told, OMP_NUM_THREADS="40000")
 
 
+def one_node(**meeting: Any) -> Facts:
+    """Of one node, whose user has no room for its ranks: the store, or what is to come to it, ended without a word."""
+    (only,) = healthy(1)
+    only = limited(only, processes=14, processes_hard=14, user_processes=11, **MACHINE)
+    return (with_meeting(only, **meeting),)
+
+
+def ranks_died() -> Facts:
+    (only,) = one_node(host_lost=True)
+    return (failing(only, "store", "the process closed its channel", died=True),)
+
+
 ROWS = [
+    Row("the store of one node ended", lambda: one_node(host_lost=True), ("host0",)),
+    Row("one node lost itself", lambda: one_node(lost=(healthy(1)[0].key,)), ("host0",)),
+    Row("its ranks ended, too", ranks_died, ("host0",)),
     Row("the ranks cannot have their threads", refused, ("host1",), together=True),
     Row("the node itself cannot have a thread", refused_early, ("host1",), together=True),
     Row("the process of the store cannot have its threads", store_died, ("host0",), together=True),
+    Row(
+        "it said so",
+        lambda: store_died("OSError: [Errno 0] Resource temporarily unavailable"),
+        ("host0",),
+        together=True,
+    ),
     Row("a sandbox that forbids threads", lambda: one(threads_forbidden=True), ("host1",), together=True),
     Row("a container's limit", lambda: one(pids_max=20, pids_used=6), ("host1",), "warn", together=True),
     Row(
