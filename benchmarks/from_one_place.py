@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.lab.harness.host import SHARED
+from tests.lab.harness.host import SHARED, Process
 from tests.lab.harness.launch import DISTDOCTOR, PORT
 from tests.launchers.harness import sshd
 from tests.launchers.harness.site import Site, unfit
@@ -59,20 +59,24 @@ def plain(site: Site, *flags: str) -> float:
 
 def from_one_place(site: Site, *flags: str) -> tuple[float, int]:
     """Seconds of the same check from the login node, and the most bytes it had there. Raises RuntimeError."""
-    began, most = time.perf_counter(), 0
-    command = [*DISTDOCTOR, "check", "--json", "--hosts", ",".join(site.names), *flags]
-    process = site.popen(command)
-    while True:
-        try:
-            out, err = process.communicate(timeout=LOOKS)
-            break
-        except subprocess.TimeoutExpired:
-            most = max(most, memory(site))
+    began = time.perf_counter()
+    process = site.popen([*DISTDOCTOR, "check", "--json", "--hosts", ",".join(site.names), *flags])
+    out, err, most = told(site, process)
     taken = time.perf_counter() - began
     nodes = json.loads(out)["nodes"] if process.returncode == 0 else []
     if sum(node["arrived"] for node in nodes) != len(site.nodes):
         raise RuntimeError(f"the check from one place failed: {process.returncode} {err[-2000:]} {out[-2000:]}")
     return taken, most
+
+
+def told(site: Site, process: Process) -> tuple[str, str, int]:
+    """What it told, on stdout and stderr, and the most bytes it had."""
+    most = 0
+    while True:
+        try:
+            return *process.communicate(timeout=LOOKS), most
+        except subprocess.TimeoutExpired:
+            most = max(most, memory(site))
 
 
 def lines(number: int) -> int:
@@ -91,16 +95,12 @@ def lines(number: int) -> int:
             "--setup",
             f"exec sh {SHARED}/stub",
         ]
-        before, began, most = processor_time(), time.perf_counter(), 0
+        before, began = processor_time(), time.perf_counter()
         process = site.popen(command)
-        while process.poll() is None:
-            time.sleep(LOOKS)
-            most = max(most, memory(site))
-        out, _ = process.communicate()
+        out, _, most = told(site, process)
     each = (processor_time() - before) / number * 1000
-    answered = (
-        process.returncode == 3 and not json.loads(out)["findings"]
-    )  # who told nothing for a reason is no failure
+    # Who told nothing for a reason is no failure.
+    answered = process.returncode == 3 and not json.loads(out)["findings"]
     sys.stdout.write(
         f"{number} lines in {time.perf_counter() - began:.1f} s: {each:.0f} ms of the processor and "
         f"{(most >> 10) / number:.0f} KiB for each here{'' if answered else ', and not all answered'}\n"
