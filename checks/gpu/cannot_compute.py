@@ -51,13 +51,18 @@ OF_CUDA = ("cuda", "cublas", "cudnn", "nvidia", "hpc_sdk")
 """In the names of folders with libraries of CUDA's."""
 
 
+BEGUN = "a product of matrices was begun"
+
+
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         seen = gpus.visible_gpus(node)
         failed = [gpu for gpu in seen if gpu.error and not any(words in gpu.error for words in TOLD)]
         if not failed or not gpus.wants_gpus(node):
             continue
-        every = len(failed) == len([gpu for gpu in seen if gpu.error or gpu.computed])
+        # One that kept the check from going on says nothing of those after it.
+        alone = len(seen) > 1 and any(BEGUN in gpu.error for gpu in failed)
+        every = not alone and len(failed) == len([gpu for gpu in seen if gpu.error or gpu.computed])
         spared = not set(failed) & set(gpus.taken_gpus(node))
         which = "no GPU" if every else together(f"device {gpu.index}" for gpu in failed)
         yield Finding.about(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 SIDE = 512
 """Rows of the matrices. Their entries are small whole numbers: every sum is exact in float32, and in TF32, too."""
 MAX_ERROR = 300
+TRYING = "distdoctor computes on"
+"""Begins the line that says, on stdout, which device is tried and what is known of all: of a product that never ends it
+is the last one."""
 MEMORY_POOLS = 115
 TIMED_SIDE, PRODUCTS = 1024, 8
 """Rows of the matrices whose products are timed, and how many are in one try."""
@@ -43,7 +48,7 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
     found = {"architectures": torch.cuda.get_arch_list(), "library": next(_libraries(), None), "started": started}
     if not available:
         return {"visible": [], "reason": reason(why), **found}
-    devices = []
+    devices: list[dict[str, Any]] = []
     # What CUDA itself has: before it is begun torch counts what NVML lists, also a device that CUDA cannot use.
     count = torch.cuda.device_count()
     for index in range(count):
@@ -52,7 +57,6 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
         except Exception as err:  # it answers no more
             devices.append({"index": index, "name": "", "error": str(err).partition("\n")[0][:MAX_ERROR]})
             continue
-        computes = compute and (mine is None or mine % count == index)
         devices.append(
             {
                 "index": index,
@@ -60,10 +64,15 @@ def visible(state: State, mine: int | None = None, compute: bool = False) -> dic
                 "uuid": str(getattr(properties, "uuid", "")),
                 "capability": f"{properties.major}.{properties.minor}",
                 "memory_pools": memory_pools(index),
-                **(_computed(index) if computes else {}),
             }
         )
-    return {"visible": devices, "reason": None if devices else "no device is visible", **found}
+    answer = {"visible": devices, "reason": None if devices else "no device is visible", **found}
+    for device in devices if compute else ():
+        if "error" not in device and (mine is None or mine % count == device["index"]):
+            sys.stdout.write(f"{TRYING} {device['index']} {json.dumps(answer)}\n")
+            sys.stdout.flush()
+            device.update(_computed(device["index"]))
+    return answer
 
 
 def memory_pools(index: int) -> bool | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.knowledge.nccl_rdma import gid_index
 from distdoctor.knowledge.torchrun import may_announce
@@ -28,6 +30,7 @@ from distdoctor.probes import (
     topology_file,
 )
 from distdoctor.probes.threads import in_time
+from distdoctor.ranks import devices
 from distdoctor.ranks.peer_copies import TRYING
 from distdoctor.ranks.supervisor import Child, Died, Zygote
 from distdoctor.session import kernel_lines
@@ -103,6 +106,18 @@ async def _copied(child: Child) -> PeerCopies | None:
     return PeerCopies(answer["devices"], answer["able"], refused, answer["tried"], wrong, None, answer["error"])
 
 
+def _of_one_that_failed(output: str, error: str) -> dict[str, Any] | None:
+    """What the process had found out when one device kept it from going on, or ended it; None where it was at none."""
+    trying = re.findall(rf"^{devices.TRYING} (\d+) (\{{.*\}})$", output, re.MULTILINE)
+    if not trying:
+        return None
+    answer: dict[str, Any] = json.loads(trying[-1][1])
+    for device in answer["visible"]:
+        if device["index"] == int(trying[-1][0]):
+            device["error"] = f"a product of matrices was begun: {error}"
+    return answer
+
+
 async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
     """The driver and what else NCCL finds, once per node; the devices this process's ranks see, asked in processes of
     their own."""
@@ -140,13 +155,12 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
             if isinstance(err, asyncio.TimeoutError)
             else str(err)
         )
-        answer = {"ok": False, "error": error}
+        answer = _of_one_that_failed(child.output(), error) or {"ok": False, "error": error}
     finally:
         child.close()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
-    devices = tuple(Gpu(**device) for device in answer.get("visible", ()))
     seen = GpuFacts(
-        devices,
+        tuple(Gpu(**device) for device in answer.get("visible", ())),
         answer.get("reason"),
         mask,
         answer.get("error"),
@@ -157,4 +171,4 @@ async def look_at_gpus(recorder: Recorder, zygote: Zygote | None) -> Ended:
     recorder.update(ranks=tuple(replace(rank, gpu=seen) for rank in recorder.facts.ranks))
     if seen.error:
         return "error", seen.error
-    return ("ok", f"{len(devices)} visible") if devices else ("skipped", f"no GPU: {seen.reason}")
+    return ("ok", f"{len(seen.visible)} visible") if seen.visible else ("skipped", f"no GPU: {seen.reason}")

@@ -43,6 +43,13 @@ def test_settings_that_nccl_ends_on_or_misreads(tmp_path: Path) -> None:
     assert values["gpus"]["asked"] == "torch alone"  # the stand-in has no driver
 
 
+def test_a_device_that_ends_the_process_is_named() -> None:
+    status, report = check("--nproc-per-node", "2", "--until", "store", **TWO_GPUS, STANDIN_SICK="1=died")
+    (said,) = found(report, "gpu/cannot-compute")
+    assert (status, "device 1 computes nothing" in said["summary"]) == (1, True)
+    assert any("a product of matrices was begun: " in line for line in said["evidence"])
+
+
 ADAPTER = """
 mkdir $KEPT/net && find /sys/class/net -type l -exec cp -P {} $KEPT/net ';'
 mount -t tmpfs lab /sys/class && cp -a $KEPT/net /sys/class/

@@ -27,7 +27,7 @@ def seen(**env: str) -> dict[str, Any]:
     path = f"{STANDIN}:{ROOT}"
     given = {**os.environ, "PYTHONPATH": path, "STANDIN_GPUS": "3", "STANDIN_NODE": "n", **env}
     run = subprocess.run([sys.executable, "-c", LOOK], env=given, stdout=subprocess.PIPE, text=True, check=True)
-    answer: dict[str, Any] = json.loads(run.stdout)
+    answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return answer
 
 

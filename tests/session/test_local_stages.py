@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from distdoctor.model.plan import Plan, PlanProblem
 from distdoctor.model.stages import GPU, LADDER
+from distdoctor.ranks import devices
 from distdoctor.session import local_stages
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
@@ -30,3 +37,47 @@ def test_a_variable_that_cannot_be_read_fails_the_environment() -> None:
     wrong = Plan(problems=(PlanProblem("RANK", "x", "it is no number"),))
     assert asyncio.run(local_stages.environment(recorder(wrong))) == ("failed", "RANK: it is no number")
     assert asyncio.run(local_stages.environment(recorder(Plan()))) == ("ok", "")
+
+
+class Stuck:
+    """A process that looks at devices, and has said so much when one keeps it from going on."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+        self.killed = False
+
+    def spawn(self, name: str) -> Stuck:
+        return self
+
+    async def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    def output(self) -> str:
+        return self.said
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_device_that_never_ends_is_named_and_the_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def known(*_: Any) -> Any:
+        return SimpleNamespace(version="2.13.0")
+
+    monkeypatch.setattr(local_stages, "wait_for_torch", known)
+    monkeypatch.setattr(local_stages, "GPU", replace(GPU, seconds=0.2))
+    shown = [{"index": n, "name": "H100", "computed": "right" if n == 0 else ""} for n in range(3)]
+    lines = [f"{devices.TRYING} {n} {json.dumps({'visible': shown, 'reason': None})}\n" for n in (0, 1)]
+    for said, errors in (
+        ("".join(lines), ["", "a product of matrices was begun: no answer from the driver within 0 s", ""]),
+        ("some other word\n", []),
+    ):
+        one, process = recorder(Plan(nproc_per_node=1, backend="nccl")), Stuck(said)
+        status, why = asyncio.run(local_stages.look_at_gpus(one, process))  # type: ignore[arg-type]
+        seen = [rank.gpu for rank in one.facts.ranks if rank.gpu]
+        assert process.killed and seen
+        assert [gpu.error for gpu in seen[0].visible] == errors
+        assert (status, why) == (("ok", "3 visible") if errors else ("error", "no answer from the driver within 0 s"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checks.row import Cure, LookAlike, Row, cured, found, left_alone, on_each
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone, on_each, root
 from tests.clusters.gpu_nodes import one, several
 from tests.facts_builder import with_variables
 
@@ -15,10 +15,18 @@ GONE = {"computed": "", "uuid": "", "capability": "", "error": "Invalid device i
 ECC = {"computed": "", "error": "CUDA error: uncorrectable ECC error encountered"}
 PATH = "LD_LIBRARY_PATH"
 
+
+def ended_the_try() -> Facts:
+    """Device 0 never came to an end."""
+    begun = "a product of matrices was begun: no answer from the driver within 30 s"
+    return one(gpus={n: {"computed": "", "error": "" if n else begun} for n in range(8)})
+
+
 ROWS = [
     Row("no cuBLAS", lambda: one(gpus=NO_CUBLAS), ("host0",)),
     Row("one of eight", lambda: one(gpus={3: LAUNCH}), ("host0",)),
     Row("one that CUDA does not know", lambda: one(gpus={7: GONE}), ("host0",)),
+    Row("one that ended the try, the others not tried", ended_the_try, ("host0",)),
     Row("one that no rank takes", lambda: several({"gpus": {5: LAUNCH}}), ("host0",), severity="warn"),
 ]
 
@@ -52,3 +60,7 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_of_the_devices_that_were_not_tried_nothing_is_said() -> None:
+    assert "and device 0 computes nothing" in root(*ended_the_try()).summary

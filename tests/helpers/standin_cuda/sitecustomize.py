@@ -5,7 +5,8 @@ has ``STANDIN_GPUS`` devices, and its "nccl" is gloo. Tensors stay on the CPU.
 ``a+b`` (any with both); a device is ``NODE/INDEX``. ``STANDIN_COPIES``:
 ``0>1=zeros,1>2=endless``, what becomes of copies from device to device. ``STANDIN_CUDA``: what CUDA raises where it is
 begun. ``STANDIN_SPOILT``: ``0>2``, what rank 0 sends to rank 2 by all_to_all arrives as zeros. ``STANDIN_SICK``:
-``2=CUDA error: ...``, what device 2 raises where something is copied to it, ``2=gone``: it has no properties, either.
+``2=CUDA error: ...``, what device 2 raises where something is copied to it, ``2=gone``: it has no properties, either;
+``2=endless``, ``2=died``: what is done there never ends, or ends the process.
 ``STANDIN_MS``: ``0.4 0.4 1.1``, how long what is timed takes on each device.
 """
 
@@ -121,6 +122,10 @@ def _copies(torch: Any) -> Any:
             return to(tensor, *args)
         target = str(args[0]).partition(":")[2]
         if sick[0] and target == sick[0]:
+            while sick[2] == "endless":
+                time.sleep(1)
+            if sick[2] == "died":
+                os.abort()
             raise RuntimeError(f"{sick[2]}\nCUDA kernel errors might be asynchronously reported at some other API call")
         how = broken.get(f"{getattr(tensor, 'standin', '')}>{target}")
         while how == "endless":
