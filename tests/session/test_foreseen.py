@@ -15,6 +15,7 @@ from distdoctor.session.foreseen import Foreseen
 from distdoctor.session.options import Options
 from tests.checks.environment.test_duplicate_node_rank import two_node_1
 from tests.checks.gloo.test_loopback_address import loopback_both
+from tests.checks.network.test_no_route import behind_nat, mask_of_one_of_three
 from tests.facts_builder import CHECKS, healthy
 
 LOOPBACK = "gloo/loopback-address"
@@ -41,6 +42,14 @@ def test_what_is_ignored_dooms_nothing() -> None:
     assert Foreseen(Options(Plan(), CHECKS)).fails(cluster, "gloo")
     ignoring = Foreseen(Options(Plan(), CHECKS, ignore=(LOOPBACK, "gloo/init-failed", "*/failed", "barrier/*")))
     assert not ignoring.doomed(cluster, "network") and not ignoring.fails(cluster, "gloo")
+
+
+def test_links_that_the_kernel_knows_no_route_for_fail_like_those_that_are_silent() -> None:
+    """gloo would only wait for them; a link that the job does not need keeps nothing from being tried."""
+    foreseen = Foreseen(Options(Plan(), CHECKS))
+    assert foreseen.fails(build(mask_of_one_of_three()), "mesh")
+    assert not foreseen.fails(build(mask_of_one_of_three()), "gloo")
+    assert not foreseen.fails(build(behind_nat("172.28.0.2")), "mesh")
 
 
 def test_plans_that_contradict_each_other_are_found_by_the_checks_of_the_environment_alone() -> None:
