@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import re
 from collections.abc import Iterable
 from time import strptime
 
@@ -11,6 +12,7 @@ from distdoctor.model.facts.logs import Match
 PATIENCE = 29
 """Seconds, less one as the times of the rows are cut, after which torchrun sends SIGKILL to what is left of a node's
 ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
+_KILLED = re.compile(r"\bexitcode *: -9\b|\bSignal 9 \(")
 
 
 def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
@@ -24,7 +26,7 @@ def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
     return [
         match
         for match, time in rows
-        if match.check == "process/killed-by-oom" and time - first[match.source, match.who.host] >= PATIENCE
+        if _KILLED.search(match.text) and time - first[match.source, match.who.host] >= PATIENCE
     ]
 
 

@@ -148,7 +148,7 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
     for match in raised:
         whose = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
         ranked = whose[:2] != (None, None)
-        mine = (line for who, line in source.alive if ranked and who == whose)
+        mine = (line for who, line in source.alive if ranked and who == whose and "thread" not in match.values)
         others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
         if _last_line(match) < max((*mine, *others), default=0) and "uncaught" not in match.values:
             found.append(match)

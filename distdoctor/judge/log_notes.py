@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from distdoctor.model.facts.logs import LogFacts, LogSource
+from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.report import Verdict
 
 MOST = 3
@@ -25,10 +25,13 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
     return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
 
 
-def silent(logs: LogFacts) -> list[str]:
+def silent(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
     """The few logs that end in the midst of the work, or with the end of the job, without a word of what others tell:
-    who wrote them may have ended first, or been ended from outside."""
-    told = {_process(match.source) for match in logs.matches if match.shows not in ("noise", "hint")}
+    who wrote them may have ended first, or been ended from outside. What was ``survived`` is no such word."""
+    over = {match.order for match in survived}
+    failed = [match for match in logs.matches if match.shows not in ("noise", "hint")]
+    told = {_process(match.source) for match in failed if match.order not in over}
+    went_on = {match.source: f"went on after {match.text[:200]}" for match in failed if match.order in over}
     mute = [source for source in logs.sources if source.kind == "log" and _process(source.name) not in told]
     quiet = [source for source in mute if source.progress or source.done]
     # Where only one rank prints steps, the others say nothing until they fail.
@@ -36,7 +39,8 @@ def silent(logs: LogFacts) -> list[str]:
     named = {_process(one.name) for one in ranks} - {_process(one.name) for one in quiet}
     if len(named) <= MOST and len(named) + len(quiet) < len(told):
         quiet += [one for one in ranks if _process(one.name) in named]
-    notes = [f"{source.name} says nothing of a failure; {_end_of(source)}" for source in quiet]
+    said = "says nothing of a failure"
+    notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
     return _first_of(notes) if len(quiet) <= max(MOST, len(told)) else []
 
 

@@ -19,6 +19,8 @@ from distdoctor.model.facts.logs import Who
 
 MOST = 32 << 10
 """Bytes that may stand below: two buffers of Python's, of the two ranks that are written into one log."""
+ABOVE = 200
+"""Bytes before a traceback in which Python says that it is of a thread."""
 _OUTERMOST = re.compile(
     rb"[^\n]{0,120}?  File \"[^\"\n]{1,400}\", line \d{1,6}, in (?:_run_module_as_main|_bootstrap)\b"
 )
@@ -40,6 +42,13 @@ def is_uncaught(context: bytes, at: int) -> bool:
     head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
     begin = context.find(b"\n", head) + 1
     return head >= 0 and _OUTERMOST.match(context, begin) is not None and context.find(_LAUNCHER, begin, at) < 0
+
+
+def is_of_thread(context: bytes, at: int) -> bool:
+    """Whether the exception whose own line begins at ``at`` has ended a thread: its process goes on with what it has,
+    as batches that were fetched ahead, and may end for the want of more."""
+    head = context.rfind(HEAD.encode(), max(at - BACK, 0), at)
+    return head >= 0 and context.find(b"Exception in thread ", max(head - ABOVE, 0), head) >= 0
 
 
 def is_rest(above: Sequence[bytes], below: Sequence[bytes]) -> bool:

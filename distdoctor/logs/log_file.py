@@ -146,6 +146,8 @@ class LogFile:
         told_so = None if quoted else tracebacks.exception(text)
         uncaught = told_so is not None and flushed.is_uncaught(context, at)
         mark = {"uncaught": "yes"} if uncaught else {}
+        if told_so is not None and flushed.is_of_thread(context, at):
+            mark = {"thread": "yes"}
         for one in known:
             values = one.values(text)
             if one.line.shows == "cause" and _ADVICE.match(text):

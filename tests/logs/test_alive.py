@@ -54,6 +54,13 @@ def test_what_a_module_kept_back_until_it_ended(tmp_path: Path) -> None:
     assert "mask" in told(tmp_path, text)[1]
 
 
+def test_a_thread_that_ended(tmp_path: Path) -> None:
+    """What it had fetched ahead lasts for some steps."""
+    thread = "Exception in thread Thread-4 (prefetch):\n" + raised("", "OSError: no more of /mnt/d/s.bin")
+    assert "s.bin" in told(tmp_path, thread + steps(50, 55) + raised("", CLOSED), "rank0.log")[1]
+    assert "mask" in told(tmp_path, thread + steps(50, 90) + raised("", KEY), "rank0.log")[1]
+
+
 def test_the_same_again_is_not_survived(tmp_path: Path) -> None:
     text = raised("", MEMORY) + "skipping the batch\n" + steps(50, 90) + raised("", MEMORY)
     assert told(tmp_path, text)[0] == "gpu/out-of-memory"
@@ -80,3 +87,13 @@ def test_an_exception_of_a_group_behind_a_label(tmp_path: Path) -> None:
     labelled = "".join(f"[rank2]: {line}\n" for line in text.splitlines())
     found = judged(tmp_path, labelled).findings[0]
     assert found.ranks == (2,) and "bucket listing" in found.summary
+
+
+def test_who_went_on_after_it_and_says_nothing_more(tmp_path: Path) -> None:
+    thread = "Exception in thread Thread-4 (prefetch):\n" + raised("", "OSError: no more of /mnt/d/s.bin")
+    (tmp_path / "rank3.log").write_text(steps(0, 50) + thread + steps(50, 55))
+    for rank in range(3):
+        (tmp_path / f"rank{rank}.log").write_text(steps(0, 50) + raised("", CLOSED))
+    found = judged_files(tmp_path)
+    assert found.verdict == "incomplete"
+    assert any("rank3.log went on after OSError: no more of /mnt/d/s.bin; it ends" in note for note in found.notes)
