@@ -22,7 +22,7 @@ Docker and libseccomp on the host.
 When it is harmless
 -------------------
 Where the ranks could be started all the same it is a warning: threads of data loaders and of computing come on top.
-A check has some ten processes and threads more than torchrun and two ranks: with a limit between what the two need it
+A check has up to ten processes and threads more than torchrun and two ranks: with a limit between what the two need it
 fails where a job that does nothing else still runs.
 
 See also
