@@ -10,9 +10,6 @@ from distdoctor.model.cluster import Cluster
 from distdoctor.model.stages import ALONE, BY_NAME, ENVIRONMENT
 from distdoctor.session.options import Options
 
-SURE_OF_LINKS = ("network/no-route",)
-"""Beside the checks of the stage that tries the links: the kernel itself says so, and no variable changes it."""
-
 
 class Foreseen:
     """Asks only the checks that the question needs; what was known to fail stays known."""
@@ -27,9 +24,10 @@ class Foreseen:
         return self.fails(cluster, ENVIRONMENT.name)
 
     def fails(self, cluster: Cluster, stage: str) -> bool:
-        """Whether something of that stage makes the job fail."""
-        more = SURE_OF_LINKS if BY_NAME[stage].links else ()
-        return self._fails(cluster, lambda check: check.stage == stage or check.id in more)
+        """Whether something of that stage makes the job fail; of one that tries the links also what other checks that
+        look at these make of them."""
+        links = BY_NAME[stage].links
+        return self._fails(cluster, lambda check: check.stage == stage or (links and stage in check.looks_at))
 
     def doomed(self, cluster: Cluster, after: str) -> bool:
         """Whether anything makes the job fail, now that the stage ``after`` was climbed.

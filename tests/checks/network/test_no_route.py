@@ -95,6 +95,7 @@ def of_another_network(shared: bool = True) -> Facts:
             one = with_host(one, interfaces=(*one.host.interfaces, second))
             one = with_network(one, primary=AddressChoice("10.99.0.10", "eth1", "route"))
         elif not shared:
+            assert one.host is not None
             lo, eth0 = one.host.interfaces
             one = with_host(one, interfaces=(lo, replace(eth0, addresses=("10.88.0.11",))))
         found.append(with_master(one, "10.99.0.10", own=one.identity.hostname == "host0"))
