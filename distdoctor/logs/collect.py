@@ -63,6 +63,7 @@ class Collector:
         self._facts: dict[str, NodeFacts] = {}
         self._dumps: list[Dump] = []
         self._places: dict[str, Places] = {}
+        self._files: list[str] = []
         self._named: dict[str, Who] = {}
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
 
@@ -87,7 +88,9 @@ class Collector:
 
     def name(self, files: Iterable[reader.Source]) -> None:
         """Say which files there are: whom each is from the names of all of them tell."""
-        self._named = file_names.whose(encodable(source.name) for source in files)
+        names = [encodable(source.name) for source in files]
+        if names != self._files:
+            self._files, self._named = names, file_names.whose(names)
 
     def add(self, source: reader.Source) -> None:
         """Read a file from its beginning to its end, whatever it is."""
