@@ -89,14 +89,15 @@ def of_another_network(shared: bool = True) -> Facts:
     """MASTER_ADDR is of a second network of node 0's, which host1 is not in; the first they share, or not."""
     found = []
     for one in two("unreachable", errno=101):
-        assert one.host is not None
+        host = one.host
+        assert host is not None
         if one.identity.hostname == "host0":
             second = Interface("eth1", ("10.99.0.10",), (24,), mtu=1500)
-            one = with_host(one, interfaces=(*one.host.interfaces, second))
+            one = with_host(one, interfaces=(*host.interfaces, second))
             one = with_network(one, primary=AddressChoice("10.99.0.10", "eth1", "route"))
         elif not shared:
             assert one.host is not None
-            lo, eth0 = one.host.interfaces
+            lo, eth0 = host.interfaces
             one = with_host(one, interfaces=(lo, replace(eth0, addresses=("10.88.0.11",))))
         found.append(with_master(one, "10.99.0.10", own=one.identity.hostname == "host0"))
     a, b = found
