@@ -7,13 +7,15 @@ import time
 from collections.abc import Collection, Iterable
 
 from distdoctor.inspection import proc_files, stacks
+from distdoctor.knowledge.job_movement import PATHS
 from distdoctor.model.facts import Frame
 
-MOST_PROCESSES, MOST_SAMPLES, FEWEST = 4, 6, 4
+MOST_PROCESSES, MOST_SAMPLES = 4, 6
 MOST_OF_ALL = 2
 """Processes that are looked at where all compute that are here."""
-MORE_SECONDS = 1.0
-"""How much longer it may take to have the fewest samples, on a machine that has much else to do."""
+MORE_SECONDS = 2.0
+"""How much longer it may take to have them all, on a machine that has much else to do: with fewer who gets about looks
+more often like one that does not."""
 _WATCHED = 0.3
 """Seconds for which the processor time is looked at, to know who computes."""
 Path = tuple[tuple[str, str], ...]
@@ -36,8 +38,8 @@ def paths(traced: Collection[int], end: float, alone: bool = True) -> dict[int, 
     if not busy or (everyone and alone):
         return {}
     found: dict[int, set[Path]] = {pid: set() for pid in busy[: MOST_OF_ALL if everyone else MOST_PROCESSES]}
-    for number in range(MOST_SAMPLES):
-        if time.monotonic() > (end if number >= FEWEST else end + MORE_SECONDS):
+    for _ in range(MOST_SAMPLES):
+        if time.monotonic() > end + MORE_SECONDS or all(len(seen) >= PATHS for seen in found.values()):
             break
         for pid, (stack, _) in stacks.read(found).items():
             if pid in stack:

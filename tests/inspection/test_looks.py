@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -170,6 +170,24 @@ def test_who_computes_while_others_wait_stays_in_its_loop_or_gets_about() -> Non
         assert samples.paths(pids[1:], time.monotonic() + 1.0) == {}  # nobody waits
     assert found.keys() == {loop.pid, evaluates.pid}
     assert len(found[loop.pid]) == 1 and len(found[evaluates.pid]) >= PATHS
+
+
+@pytest.mark.parametrize(("functions", "reads"), [("aaaaaaaa", 6), ("abaabaca", 6), ("abcdefgh", 3)])
+def test_as_many_samples_are_taken_where_each_takes_long(
+    functions: str, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that has much else to do; none more once it is known that it gets about."""
+    taken: list[str] = []
+
+    def slowly(pids: Collection[int]) -> dict[int, tuple[stacks.Stack, str]]:
+        time.sleep(0.3)
+        taken.append(functions[len(taken)])
+        return {pid: ({pid: (Frame(taken[-1], "train.py", 1, own=True),)}, "") for pid in pids}
+
+    with python(LOOP) as loop:
+        monkeypatch.setattr(stacks, "read", slowly)
+        found = samples.paths([loop.pid], time.monotonic() + 1.0, alone=False)
+    assert len(taken) == reads and len(found[loop.pid]) == len(set(taken))
 
 
 @pytest.mark.skipif(bool(stacks.why_not()), reason="py-spy is not here, or may not be used")
