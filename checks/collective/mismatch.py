@@ -122,6 +122,11 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
             more = "" if len(round_) == len(inside) else f" {live.called(round_)} wait for each other."
             yield found(round_, f"All ranks wait to {what}.{more}", inside, text=IN_TURN)
             return
+    here = {rank.node.name for rank in inside}
+    if whole and len(here) == 1 and {rank.place.call for rank in inside} == {live.places.ONLY_MESSAGE}:
+        summary = "All ranks wait for messages, and none comes: what they send and receive does not fit together."
+        yield found(inside, summary, inside, unsure=True, text=BOTH_HALVES)
+        return
     lonely = [rank for rank in inside if rank.place.call in PAIRS]
     if whole and lonely and len(lonely) < len(inside) and {rank.place.call for rank in lonely} in ONE_WAY:
         call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"

@@ -8,7 +8,7 @@ import pytest
 
 from distdoctor.inspection import stacks
 from distdoctor.model.facts import Frame, Given, JobProcess
-from tests.inspection.job_cases import LOADING, REDUCE, RUNS, judged, local, roots
+from tests.inspection.job_cases import ALL, LOADING, REDUCE, RUNS, judged, local, roots
 from tests.inspection.live_facts import C10D, call, node, process, store
 
 MISMATCH = "collective/mismatch"
@@ -99,6 +99,17 @@ def test_a_message_that_nobody_sends() -> None:
     assert roots(report) == [(MISMATCH, (0,), ("host0",))]
     assert "in wait() for a message, and no rank does the other half of it" in report.findings[0].summary
     assert not roots(judged(local(waits(0, "", timed=True), REDUCE, REDUCE, REDUCE)))
+
+
+def test_all_wait_for_messages() -> None:
+    """On one host, where no network can be why none comes; of several that is not known."""
+    ranks = [waits(rank, "work", timed=True) for rank in range(4)]
+    (found,) = judged(local(*ranks)).findings
+    assert (found.check, found.ranks, found.blame) == (MISMATCH, (0, 1, 2, 3), "one-of")
+    assert found.summary.startswith("All ranks wait for messages, and none comes")
+    apart = [node(*ranks[:2], stores=(ALL,)), node(*ranks[2:], stores=(ALL,), name="host1")]
+    assert not roots(judged(*apart))
+    assert not roots(judged(local(*ranks[:3], waits(3, "", timed=True))))
 
 
 @pytest.mark.parametrize("more", [{"timed": True}, {"threads": RUNS}], ids=["with a time limit", "beside a collective"])

@@ -40,7 +40,7 @@ ONCE_MORE = (
         nproc=3,
     ),
     for_each_other("two tags", "tag", "rank 0", "rank 1"),
-    for_each_other("a ring of which one is reversed", "ring@1", "for a message"),
+    one_host("a ring of which one is reversed", "ring@1", 0, 1, 2),
     one_host("groups in another order", "reordered@1", 1),
     Job(
         "reported: rank 3 stops early",
