@@ -38,18 +38,31 @@ def paths(traced: Collection[int], end: float, alone: bool = True) -> dict[int, 
     if not busy or (everyone and alone):
         return {}
     found: dict[int, set[Path]] = {pid: set() for pid in busy[: MOST_OF_ALL if everyone else MOST_PROCESSES]}
-    for _ in range(MOST_SAMPLES):
-        if time.monotonic() > end + MORE_SECONDS or all(len(seen) >= PATHS for seen in found.values()):
+    ran = {pid: _cpu(pid) for pid in found}
+    taken = dict.fromkeys(found, 0)
+    while time.monotonic() <= end + MORE_SECONDS:
+        left = [pid for pid in found if taken[pid] < MOST_SAMPLES and len(found[pid]) < PATHS]
+        if not left:
             break
-        for pid, (stack, _) in stacks.read(found).items():
+        # Who got no processor since the last sample is where it was, which says nothing.
+        moved = {pid: cpu for pid in left if (cpu := _cpu(pid)) > ran[pid] or not taken[pid]}
+        for pid, (stack, _) in stacks.read(moved).items():
             if pid in stack:
                 found[pid].add(path_of(stack[pid]))
-        time.sleep(max(0.0, min(0.1, end - time.monotonic())))
+            taken[pid] += 1
+            ran[pid] = moved[pid]
+        time.sleep(0.1 if time.monotonic() < end else 0.02)
     return found
 
 
 def _main(pid: int) -> proc_files.Stat | None:
     return proc_files.stat(f"{pid}/task/{pid}")
+
+
+def _cpu(pid: int) -> float:
+    """Processor time of its main thread in seconds; 0.0 where it has ended."""
+    found = _main(pid)
+    return found.cpu if found is not None else 0.0
 
 
 def _computes(before: proc_files.Stat | None, after: proc_files.Stat | None) -> bool:

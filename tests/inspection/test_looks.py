@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -180,7 +181,7 @@ def test_as_many_samples_are_taken_where_each_takes_long(
     taken: list[str] = []
 
     def slowly(pids: Collection[int]) -> dict[int, tuple[stacks.Stack, str]]:
-        time.sleep(0.3)
+        time.sleep(0.2)
         taken.append(functions[len(taken)])
         return {pid: ({pid: (Frame(taken[-1], "train.py", 1, own=True),)}, "") for pid in pids}
 
@@ -188,6 +189,22 @@ def test_as_many_samples_are_taken_where_each_takes_long(
         monkeypatch.setattr(stacks, "read", slowly)
         found = samples.paths([loop.pid], time.monotonic() + 1.0, alone=False)
     assert len(taken) == reads and len(found[loop.pid]) == len(set(taken))
+
+
+def test_who_gets_no_processor_is_not_sampled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+
+    def stopped(pids: Collection[int]) -> dict[int, tuple[stacks.Stack, str]]:
+        taken.extend(pids)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.1)
+        return {pid: ({pid: (Frame("step", "train.py", 1, own=True),)}, "") for pid in pids}
+
+    with python(LOOP) as loop:
+        monkeypatch.setattr(stacks, "read", stopped)
+        samples.paths([loop.pid], time.monotonic() + 0.8, alone=False)
+    assert 1 <= len(taken) <= 2  # it may run on for a moment until the signal reaches it
 
 
 @pytest.mark.skipif(bool(stacks.why_not()), reason="py-spy is not here, or may not be used")
