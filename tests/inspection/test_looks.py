@@ -181,12 +181,13 @@ def test_as_many_samples_are_taken_where_each_takes_long(
     taken: list[str] = []
 
     def slowly(pids: Collection[int]) -> dict[int, tuple[stacks.Stack, str]]:
-        time.sleep(0.2)
+        time.sleep(0.1)
         taken.append(functions[len(taken)])
         return {pid: ({pid: (Frame(taken[-1], "train.py", 1, own=True),)}, "") for pid in pids}
 
     with python(LOOP) as loop:
         monkeypatch.setattr(stacks, "read", slowly)
+        monkeypatch.setattr(samples, "MOST_SAMPLES", 6)
         found = samples.paths([loop.pid], time.monotonic() + 1.0, alone=False)
     assert len(taken) == reads and len(found[loop.pid]) == len(set(taken))
 
