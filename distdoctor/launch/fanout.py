@@ -90,7 +90,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._told, self._to_call = told, deque(self.lines)
         self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
-        self._began = self._beat = self._called = time.monotonic()
+        self._began = self._beat = self._called = self._ticked = time.monotonic()
         self._going = False
         self._stopped: float | None = None
         self.twice: tuple[str, str] | None = None
@@ -102,7 +102,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         task.set_info("fanout", len(self.lines))
         task.set_default("stdout_msgtree", False)
         task.set_default("stderr_msgtree", False)
-        self._began = self._beat = time.monotonic()
+        self._began = self._beat = self._ticked = time.monotonic()
         self._call()
         task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
         task.resume()
@@ -168,6 +168,9 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if self._meanwhile is not None and self._meanwhile.ident is None:
             self._meanwhile.start()
         now = time.monotonic()
+        late, self._ticked = max(0.0, now - self._ticked - TICK_SECONDS), now
+        for line in self._open():  # while this place got no processor, or was stopped, it heard nobody
+            line.heard += late
         if self._stopped is None and (self._stopping() or now - self._began > self._limit):
             self._stop(now)
         if self._stopped is not None and now - self._stopped > STOP_SECONDS:

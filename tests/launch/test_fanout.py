@@ -147,6 +147,29 @@ print(json.dumps([[call.outcome for call in run.run()], done]))
 """
 
 
+STALLED = """
+import json, time
+from distdoctor.launch import fanout
+from distdoctor.launch.host_list import NamedHost
+from distdoctor.launch.ways import Target
+
+class Watcher:
+    def hello(self, present, left): pass
+    def gone(self, host, why): pass
+    def event(self, host, event): time.sleep(8 if "note" in event else 0)
+
+fanout.SILENT_SECONDS = 5.0
+script = '''echo '@distdoctor {"hello": true}'
+while read line; do case "$line" in *go*) break;; esac; done
+[ "$0" = quiet ] || echo '@distdoctor {"note": "hold this place up"}'
+for turn in $(seq 20); do echo '@distdoctor {"beat": true}'; sleep 0.5; done
+echo '@distdoctor {"nothing": "here"}' '''
+targets = [Target(NamedHost(name), "kubectl", ("sh", "-c", script, name)) for name in ("gpu0", "quiet")]
+run = fanout.FanOut(targets, [{"way": "x"}] * 2, Watcher(), lambda: False, setup=None, hello=40, limit=60)
+print(json.dumps([call.outcome for call in run.run()]))
+"""
+
+
 TWICE = """
 import json, sys
 from distdoctor.launch import fanout
@@ -186,6 +209,12 @@ def test_hosts_hear_of_this_place_however_long_it_takes_to_get_ready() -> None:
     """It took 10 s once to load the checks beside other work, and each host took its line for dead."""
     done = subprocess.run([sys.executable, "-c", SLOW_HERE], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [["told"], [True, "told"]]
+
+
+def test_a_place_that_is_held_up_takes_no_host_for_silent() -> None:
+    """One that gets no processor, or is stopped for a moment (Ctrl-Z): what they said meanwhile is still to be read."""
+    done = subprocess.run([sys.executable, "-c", STALLED], capture_output=True, text=True, timeout=90, check=True)
+    assert json.loads(done.stdout) == ["told", "told"]
 
 
 def test_a_host_without_distdoctor_or_with_an_older_one_is_told_in_words() -> None:
