@@ -37,10 +37,8 @@ def parsed(words: list[str], plain: bool) -> Any:
         ),
         *(["check", "--node-rank", text] for text in ("-1", "+1", "1.0", "1_0", "", "9" * 30, "\u0663")),
         *(["check", "--rdzv-id", text] for text in ("n\u00e4me", "\udcff")),
-        ["check", "--hostfile", ""],
         ["diagnose"],
         ["diagnose", "{here}/file", "{here}", "-", "{here}/none"],
-        ["diagnose", "", "{here}/file"],
         ["explain"],
         ["run", "--", "torchrun", "--nnodes", "2", "train.py"],
     ],
@@ -49,6 +47,13 @@ def test_as_typer_takes_them(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     words = [word.format(here=tmp_path) for word in words]
     assert parsed(words, plain=True) == parsed(words, plain=False)
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "--hostfile", ""], ["check", "--checks", ""], ["diagnose", "", "/dev/null"]]
+)
+def test_an_empty_name_is_refused_where_typer_takes_it_for_the_working_folder(words: list[str]) -> None:
+    assert "the name is empty" in parsed(words, plain=True)[1]
 
 
 def test_a_file_that_cannot_be_read_is_left_to_typer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
