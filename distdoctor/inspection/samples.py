@@ -20,6 +20,8 @@ MORE_SECONDS = 2.0
 more often like one that does not."""
 _WATCHED = 0.3
 """Seconds for which the processor time is looked at, to know who computes."""
+LEAST_SECONDS = 0.7
+"""Seconds that are left for samples however long the first look took."""
 Path = tuple[tuple[str, str], ...]
 
 

@@ -43,7 +43,9 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
     world = found.variable(WORLD_SIZE.variables[0])
     # Who waits for a GPU computes, so all may do so and wait for each other.
     sure = not any(name.startswith("pt_nccl") for one in found.ranks for name in one.thread_names)
-    paths = samples.paths(here, began + apart, alone=sure and world == str(len(here)))
+    # What was done meanwhile takes most of the time on a busy machine: some is left for the samples all the same.
+    until = max(began + apart, time.monotonic() + min(apart, samples.LEAST_SECONDS))
+    paths = samples.paths(here, until, alone=sure and world == str(len(here)))
     time.sleep(max(0.0, began + apart - time.monotonic()))
     second = {pid: looks.look(pid, time.monotonic()) for pid in found.members}
     seconds = time.monotonic() - began

@@ -15,8 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from distdoctor.inspection import looks, proc_files, samples, stacks
+from distdoctor.inspection import looks, proc_files, samples, stacks, two_looks
+from distdoctor.inspection.candidates import Scan
 from distdoctor.inspection.command_line import of_agent
+from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import restarted
 from distdoctor.knowledge.job_movement import PATHS
@@ -190,6 +192,21 @@ def test_as_many_samples_are_taken_where_each_takes_long(
         monkeypatch.setattr(samples, "MOST_SAMPLES", 6)
         found = samples.paths([loop.pid], time.monotonic() + 1.0, alone=False)
     assert len(taken) == reads and len(found[loop.pid]) == len(set(taken))
+
+
+@pytest.mark.parametrize(("apart", "left"), [(1.0, 0.6), (0.1, 0.0)])
+def test_time_is_left_for_samples_however_long_the_first_look_took(
+    apart: float, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[float] = []
+
+    def none(_: Collection[int], end: float, alone: bool) -> dict[int, set[samples.Path]]:
+        told.append(end - time.monotonic())
+        return {}
+
+    monkeypatch.setattr(samples, "paths", none)
+    two_looks.at(Found("job", ""), Scan({}, {}), apart, "off", lambda: time.sleep(1.2))
+    assert told[0] > left
 
 
 def test_who_gets_no_processor_is_not_sampled_again(monkeypatch: pytest.MonkeyPatch) -> None:
