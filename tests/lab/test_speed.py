@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from tests.lab.harness.case import Case, slowed
+from tests.lab.harness.case import PATIENT, Case, slowed
 from tests.lab.harness.exact import _slowness
-from tests.lab.harness.runner import Run
+from tests.lab.harness.runner import RUN_LIMIT, Run
 from tests.lab.harness.speed import MOST, Look, Others, load, look
 
 CPUS = os.cpu_count() or 1
@@ -56,6 +56,12 @@ def test_a_row_knows_it_though_the_burst_is_over(monkeypatch: pytest.MonkeyPatch
 def test_nodes_have_as_much_longer_to_meet(slow: float, waits: float, bound: float) -> None:
     case = slowed(Case("name", lambda launch: None, "network/port-filtered", ["host0"], curable=True), slow)
     assert (case.check_flags, case.bound) == (("--wait", f"{waits:g}"), bound)
+
+
+def test_no_run_waits_until_it_is_killed() -> None:
+    case = slowed(Case("name", lambda launch: None, "host/disk-full", ["host0"], wait=PATIENT), 5.0)
+    assert (case.wait, PATIENT) == (45.0, 30.0)
+    assert case.wait < RUN_LIMIT
 
 
 def test_own_work_and_that_of_what_was_started_is_own() -> None:

@@ -21,8 +21,9 @@ AFTER_WAIT = 3.0
 """Seconds from the end of ``--wait`` within which a fault that waiting may cure must be named."""
 PATIENT = 30.0
 """Seconds of ``--wait`` where it decides nothing: so that both nodes meet on a busy machine, too."""
-MOST_PATIENT = 45.0
-"""Seconds of ``--wait`` beyond which no case goes for a slow machine: a run is to end before it is killed."""
+MOST_PATIENT, LATEST = 5.0, 45.0
+"""How many times longer than a case says is waited at the most, and to how many seconds: a run is to end before it is
+killed."""
 NOT_SEEN = {NODES_MISSING, "store/protocol-mismatch"}
 """The failures that say of a node that nothing is known of it."""
 
@@ -124,7 +125,8 @@ def patient(*cases: Case) -> list[Case]:
 
 def slowed(case: Case, slow: float) -> Case:
     """The case on a machine that others make ``slow`` times slower: nodes must not be late by their import of torch."""
-    return replace(case, wait=round(max(case.wait, min(case.wait * slow, MOST_PATIENT)), 1))
+    longer = min(case.wait * min(slow, MOST_PATIENT), LATEST)
+    return replace(case, wait=round(max(case.wait, longer), 1))
 
 
 def matches(pattern: str | None, name: str) -> bool:
