@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, disagreement, live, together
 
 SEVERITY = "fail"
+MATTERS = live.STARTED_NOW
 LOG = (
     Line(
         "generated a random run_id",
@@ -81,7 +82,6 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         evidence=(f"they are {job.first.nnodes} in all, as many as --nnodes of {usual[0]} says",),
         fixes=(Fix(f"Start torchrun with the same id on all nodes, such as --rdzv-id {usual[0]}."),),
         severity="warn" if job.young else None,
-        matters=live.STARTED_NOW if job.young else "",
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.model.addresses import is_loopback, parse_address
@@ -18,12 +21,37 @@ def reachable_address(node: Node, cluster: Cluster | None = None, but: Container
     """
     reached = [a for a in (node.reached_at,) if a and not is_loopback(a) and a not in but]
     candidates = [(address, network) for address, network in _candidates(node) if address not in but]
-    peers = [found for peer in (cluster.peers(node) if cluster else ()) if (found := _candidates(peer))]
-    networks = {network for found in peers for _, network in found}
-    shared = [address for address, network in candidates if network in networks]
+    spread = _spread(cluster) if cluster else _Spread()
+    here = spread.at.get(node.host, frozenset())
+    others = len(spread.at) - bool(here)
+    spoken = [family for family in (False, True) if spread.hosts[family] - (family in here) == others]
+    shared = [address for address, network in candidates if spread.hosts[network] - (network in here) > 0]
     in_order = [*reached, *shared, *(address for address, _ in candidates)]
-    spoken = [{":" in address for address, _ in found} for found in peers]
-    return next((a for a in in_order if all((":" in a) in one for one in spoken)), in_order[0] if in_order else None)
+    return next((a for a in in_order if (":" in a) in spoken), in_order[0] if in_order else None)
+
+
+_Trait = bool | tuple[int, int]
+"""What hosts have in common: addresses of a family (whether IPv6), or in a network."""
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """What the hosts of a cluster that others may reach have, and how many hosts have it."""
+
+    at: dict[tuple[str, str, str], frozenset[_Trait]] = field(default_factory=dict)
+    hosts: Counter[_Trait] = field(default_factory=Counter)
+
+
+@lru_cache(maxsize=4)
+def _spread(cluster: Cluster) -> _Spread:
+    """Counted once: of each of a thousand nodes it is asked which of its addresses the others reach."""
+    found: dict[tuple[str, str, str], set[_Trait]] = {}
+    for node in cluster.nodes:
+        for address, network in _candidates(node):
+            found.setdefault(node.host, set()).update((":" in address, network))
+    return _Spread(
+        {host: frozenset(its) for host, its in found.items()}, Counter(t for its in found.values() for t in its)
+    )
 
 
 def _candidates(node: Node) -> list[tuple[str, tuple[int, int]]]:
