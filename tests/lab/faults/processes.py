@@ -64,7 +64,7 @@ def starved(on: int, *ranks: int, others: int = 15) -> Fault:
 
     Where much else runs, up to four times as many: the other ranks are kept waiting, too, and this is to be worse.
     """
-    core, busier = max(os.sched_getaffinity(0)), os.getloadavg()[0] / (os.cpu_count() or 1) / 2
+    core, busier = max(os.sched_getaffinity(0)), os.getloadavg()[0] / (os.cpu_count() or 1)
     others = round(others * min(4.0, max(1.0, busier)))
 
     def act(host: Host) -> bool:
