@@ -51,9 +51,6 @@ OF_CUDA = ("cuda", "cublas", "cudnn", "nvidia", "hpc_sdk")
 """In the names of folders with libraries of CUDA's."""
 
 
-BEGUN = "a product of matrices was begun"
-
-
 def judge(cluster: Cluster) -> Iterator[Finding]:
     for node in cluster.nodes:
         seen = gpus.visible_gpus(node)
@@ -61,7 +58,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         if not failed or not gpus.wants_gpus(node):
             continue
         # One that kept the check from going on says nothing of those after it.
-        alone = len(seen) > 1 and any(BEGUN in gpu.error for gpu in failed)
+        alone = len(seen) > 1 and any(gpu.went_no_further for gpu in failed)
         every = not alone and len(failed) == len([gpu for gpu in seen if gpu.error or gpu.computed])
         spared = not set(failed) & set(gpus.taken_gpus(node))
         which = "no GPU" if every else together(f"device {gpu.index}" for gpu in failed)

@@ -13,6 +13,7 @@ from typing import Any
 from distdoctor.knowledge.nccl_rdma import gid_index
 from distdoctor.knowledge.torchrun import may_announce
 from distdoctor.model.facts import Gpu, GpuFacts, Limits, PeerCopies, StageStatus
+from distdoctor.model.facts.ranks import PRODUCT_BEGUN
 from distdoctor.model.stages import GPU
 from distdoctor.probes import (
     account,
@@ -114,7 +115,7 @@ def _of_one_that_failed(output: str, error: str) -> dict[str, Any] | None:
     answer: dict[str, Any] = json.loads(trying[-1][1])
     for device in answer["visible"]:
         if device["index"] == int(trying[-1][0]):
-            device["error"] = f"a product of matrices was begun: {error}"
+            device["error"] = f"{PRODUCT_BEGUN}: {error}"
     return answer
 
 

@@ -8,6 +8,9 @@ from typing import Any, Literal
 StageStatus = Literal["ok", "failed", "skipped", "error"]
 
 
+PRODUCT_BEGUN = "a product of matrices was begun"
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One visible device of one rank, as torch.cuda lists it."""
@@ -25,6 +28,11 @@ class Gpu:
     """Products of matrices per second, of the best of several tries; None where none was timed."""
     memory_pools: bool | None = None
     """Whether CUDA can make memory pools of it, which a virtual GPU may not have; None where it does not say."""
+
+    @property
+    def went_no_further(self) -> bool:
+        """Whether it kept its process from going on, so that nothing is known of the devices after it."""
+        return self.error.startswith(PRODUCT_BEGUN)
 
 
 @dataclass(frozen=True)
