@@ -67,6 +67,13 @@ LOG = (
         r"|SLURM_PROCID)(?:['\x22]|$)",
     ),
     Line(
+        "KeyError: ",
+        r"KeyError: ['\x22](?P<variable>NODE_RANK|(?:(?:OMPI|MV2)_COMM_WORLD|PMI)_(?:LOCAL_)?(?:RANK|SIZE))['\x22]",
+        told="A variable is missing that the program takes its place in the job from",
+        fix="Start it with the launcher that sets this variable (OMPI_ and PMI_: mpirun or mpiexec; torchrun sets none "
+        "of them), or set it: NODE_RANK is the number of this node, from 0 on.",
+    ),
+    Line(
         ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
         r"(?:Error|Exception|ERROR|error)\b.{0,80}(?:[Cc]ould not find|[Mm]issing|not set|not found|not defined).{0,60}"
         r"\b(?P<variable>(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))\b"

@@ -57,6 +57,19 @@ LOG = (
         "from within another; or srun --cpu-bind=none.",
     ),
     Line(
+        ("Unable to process configuration file", "Could not establish a configuration source"),  # read_config.c
+        "(?:srun|sbatch|salloc): fatal: ",
+        told="srun finds no configuration of SLURM that it can read",
+        fix="Start it on a host of the cluster that has SLURM's configuration, readable by this user; into a container "
+        "put the host's slurm.conf (SLURM_CONF names another place) and munge's socket.",
+    ),
+    Line(
+        "s_p_parse_file: unable to status file",
+        "(?:srun|sbatch|salloc) ?: error: ",
+        shows="symptom",
+        why="srun cannot read its slurm.conf, and tries for a minute: whether it could then, this line does not say",
+    ),
+    Line(
         ("step creation still disabled", "step creation temporarily disabled"),
         shows="end",
     ),

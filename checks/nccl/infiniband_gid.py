@@ -40,8 +40,15 @@ NEXT = (
 LOG = (
     Line(
         "ibv_modify_qp",
+        "ibv_modify_qp (?:failed|returned).{0,20}(?:Invalid argument|No such device)",
+    ),
+    Line(
+        "ibv_modify_qp",
         "ibv_modify_qp (?:failed|returned)",
-        unless="Connection timed out|Network is unreachable",  # the peer is not reached: nccl/infiniband-unreachable
+        # the peer is not reached: nccl/infiniband-unreachable
+        unless="Connection timed out|Network is unreachable|Invalid argument|No such device",
+        shows="symptom",
+        why="the adapter's reason is not in it: a wrong GID, a link that is down and a peer that is gone show the same",
     ),
     Line(
         "ibv_query_gid",

@@ -54,7 +54,7 @@ LOG = (
         why="NCCL says only that CUDA failed: with NCCL_DEBUG=INFO it says what",
     ),
     Line(
-        ("ncclInternalError", "NCCL internal error"),
+        ("ncclInternalError", "NCCL internal error", "internal error - please report this issue to the NCCL"),
         shows="symptom",
         why="NCCL_DEBUG=INFO says which check of NCCL failed",
     ),
@@ -82,9 +82,10 @@ LOG = (
         why="its remedies are for whatever it may be: the logs of all ranks in ~/ascend/log say which it was",
     ),
     Line(
-        "internal error - please report this issue to the NCCL developers",
+        (": non-zero status: ", ": NULL value ", "NIXL_ERR_"),  # NVSHMEM's, with its source, and NIXL's
+        r"nvshmem\S{0,200}:\d{1,5}: (?:non-zero status: -?[1-9]|NULL value )|NIXL_ERR_(?!NOT_POSTED)",
         shows="symptom",
-        why="NCCL_DEBUG=INFO says which check of NCCL failed",
+        why="it tells only which call failed: NVSHMEM_DEBUG=INFO or UCX_LOG_LEVEL=info say why",
     ),
     Line(
         (".cc:", ".cu:"),

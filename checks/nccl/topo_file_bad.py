@@ -13,7 +13,8 @@ no XML parser: it refuses an `<?xml ...?>` line, tabs between elements, and a ve
 
 Fix
 ---
-Unset the variable, or take the file of this machine's image.
+Unset the variable (NCCL_TOPO_FILE or NCCL_GRAPH_FILE), or take the file of this machine's image. A network plugin, such
+as AWS's, brings a topology file of its own: take the plugin that is for this kind of machine.
 
 When it is harmless
 -------------------

@@ -49,6 +49,11 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+FIX_NCCL = (
+    "Name the interface that reaches the other nodes: `export NCCL_SOCKET_IFNAME=eth0`, on each node its own (ip -br "
+    "addr); the address above is of one that only its own host has, such as docker0 or the one of a DNS cache. In "
+    "containers, `--network=host`."
+)
 LOG = (
     Line(
         "settings: NCCL uses ",
@@ -62,6 +67,12 @@ LOG = (
     Line(
         ("socketStartConnect", "Connect to "),
         r"Connect to (?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)<\d+> failed",
+        fix=FIX_NCCL,
+    ),
+    Line(
+        "ocketPollConnect",
+        r"onnect to (?P<address>169\.254\.\d+\.\d+|fe80:[\w:%]+)<\d+> returned",
+        fix=FIX_NCCL,
     ),
     Line(
         "gloo/transport",

@@ -98,7 +98,8 @@ LOG = (
     ),
     Line(
         "Aborted",
-        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Aborted\b(?: {2,}| *\(core|$)|exited on signal 6 \(Aborted",
+        r"(?:tasks? [\d,-]{1,200}: |line \d+: +\d+ +|^)Aborted\b(?: {2,}| *\(core|$)"
+        r"|(?:exited on signal 6|Signal: Aborted) \((?:Aborted|6)\)",
         shows="symptom",
         why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),

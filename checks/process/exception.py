@@ -196,7 +196,12 @@ LOG = (
         why="the scheduler tells only that a task failed",
     ),
     Line(
-        ("BAD TERMINATION OF ONE OF YOUR", "torchelastic.worker.status.FAILED", "an exception on one of the ranks"),
+        (
+            "BAD TERMINATION OF ONE OF YOUR",
+            "torchelastic.worker.status.FAILED",
+            "an exception on one of the ranks",
+            "Error: failed to run torchrun",  # ColossalAI's
+        ),
         shows="symptom",
         why="the launcher tells only that a process failed",
     ),

@@ -230,7 +230,11 @@ LOG = (
         why="the reason is above it, or in the log of the worker",
     ),
     Line(
-        ("Aborting process on rank", "encountered error set by ProcessGroupNCCL"),
+        (
+            "Aborting process on rank",
+            "encountered error set by ProcessGroupNCCL",
+            "indicates that another task died",  # JAX's
+        ),
         shows="symptom",
         why="the reason is above it, or in the log of another rank",
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("environment/missing-variable", "KeyError: 'NODE_RANK'"),
+    ("environment/missing-variable", "KeyError: 'OMPI_COMM_WORLD_RANK'"),
     (
         "environment/missing-variable",
         "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "

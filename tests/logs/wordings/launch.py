@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("launch/srun-step-blocked", "srun: fatal: Could not establish a configuration source"),
+    ("launch/srun-step-blocked", "srun: fatal: Unable to process configuration file"),
     ("launch/ssh-unreachable", "user@gpu02: Permission denied (publickey,password)."),
     (
         "launch/srun-step-blocked",
@@ -26,6 +28,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "launch/srun-step-blocked",
+        "srun: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: Permission denied, retrying in 1sec "
+        "up to 60sec",
+    ),
     ("launch/srun-step-blocked", "srun: error: timeout waiting for task launch, started 0 of 1 tasks"),
     (
         "launch/srun-step-blocked",

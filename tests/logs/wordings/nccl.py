@@ -96,6 +96,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("nccl/infiniband-gid", "ibv_modify_qp failed"),
+    (
+        "nccl/init-failed",
+        "/opt/nvshmem/nvshmem/src/modules/transport/ibgda/ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar",
+    ),
+    (
+        "nccl/init-failed",
+        "/dvs/p4/build/main_nvshmem/src/host/transport/transport.cpp:420: non-zero status: 7 connect EPS failed",
+    ),
+    ("nccl/init-failed", "createBackend: backend 'UCX' encountered error with status NIXL_ERR_BACKEND"),
     ("nccl/init-failed", "[FATAL ERROR]: HIP failure: 'invalid device pointer'"),
     (
         "nccl/cumem-host",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
     (
+        "network/wrong-interface",
+        "socketPollConnect: connect to 169.254.20.10<52597> returned Connection refused, exceeded error retry count "
+        "after 35 attempts",
+    ),
+    (
         "network/master-unresolvable",
         "[W socket.cpp:663] [c10d] The IPv6 network addresses of (master-0, 29500) cannot be retrieved "
         "(gai error: -2 - Name or service not known).",

@@ -169,6 +169,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("process/crashed", "[gpu01:193313] Signal: Aborted (6)"),
+    (
+        "process/exception",
+        "Error: failed to run torchrun --nproc_per_node=4 --nnodes=1 --node_rank=0 train.py on 127.0.0.1",
+    ),
+    (
+        "process/peer-died",
+        "F0929 17:42:48.594200 1044529 client.h:77] Terminating process because the JAX distributed service detected "
+        "fatal errors. This most likely indicates that another task died; see the other task logs for more details.",
+    ),
     ("process/peer-died", "node_manager.cc:170: This node has beem marked as dead."),
     ("process/peer-died", "An MPI communication peer process has unexpectedly disconnected.  This"),
     ("process/exception", "docker: Error response from daemon: OCI runtime create failed: no such file"),
