@@ -135,21 +135,26 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     # A wait() is for what was called before: with no message under way, for a collective.
     paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS
-    odd = those_apart([rank for rank in inside if rank.place.call not in paired], whole)
+    knot = live.waits.knot_of(job, inside) if whole else None
+    among = knot.ranks if knot is not None else inside
+    odd = those_apart([rank for rank in among if knot is not None or rank.place.call not in paired], whole, knot)
     if odd:
-        others = [rank for rank in inside if rank not in odd]
-        call, usual = (" or ".join(dict.fromkeys(rank.place.said() for rank in those)) for those in (odd, others))
-        are = "is" if len(odd) == 1 else "are"
+        others = [rank for rank in among if rank not in odd]
+        call, usual = (
+            " or ".join(dict.fromkeys(f"{rank.place.said()}{knot.of(rank) if knot else ''}" for rank in those))
+            for those in (odd, others)
+        )
+        are, why = "is" if len(odd) == 1 else "are", knot.why if knot is not None else ()
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
         calls = Counter(rank.place.call for rank in odd)
         roots = {root for rank in others if (root := live.stacks.root_of(rank.process.main)) is not None}
         if whole and (len(roots) > 1 or max(calls.values()) >= len(others)):
             summary += " Which of them is wrong cannot be known from here."
-            yield found(inside, summary, inside, unsure=True)
+            yield found(among, summary, inside, unsure=True, why=why)
             return
         unsure = len(odd) * 2 == len(inside)
         more = " Which of them is wrong, the other nodes tell: distdoctor hang there, too." if unsure else ""
-        yield found(odd, f"{summary}{more}", inside)
+        yield found(odd, f"{summary}{more}", inside, why=why)
     elif whole and (blame := live.messages.to_blame(job)) is not None:
         yield other_messages(job, blame)
 
@@ -239,10 +244,13 @@ def _are(ranks: list[live.LiveRank]) -> str:
     return "is" if len(ranks) == 1 else "are"
 
 
-def those_apart(inside: list[live.LiveRank], whole: bool) -> list[live.LiveRank]:
-    """The ranks that are in another collective than most; of two halves, those without the lowest rank."""
+def those_apart(inside: list[live.LiveRank], whole: bool, knot: live.waits.Knot | None) -> list[live.LiveRank]:
+    """The ranks that are in another collective, or in that of another group, than most; of two halves, those without
+    the lowest rank."""
     by_call: dict[object, list[live.LiveRank]] = {}
-    for rank in inside:
+    if knot is not None and len(knot.by_group) > 1:
+        by_call.update(sorted(knot.by_group.items(), key=lambda item: inside.index(item[1][0])))
+    for rank in inside if not by_call else ():
         by_call.setdefault(rank.place.call, []).append(rank)
     if len(by_call) > 2 and {*by_call} >= PASSES:  # of one step of training: some are further in it than others
         first, second = sorted(PASSES)
@@ -264,5 +272,7 @@ def found(
     *,
     unsure: bool = False,
     text: str = "Make all ranks call the same collectives of the same groups in the same order.",
+    why: tuple[str, ...] = (),
 ) -> Finding:
-    return live.rank_finding(odd, summary, evidence=live.where_ranks_are(inside), fixes=(Fix(text),), unsure=unsure)
+    evidence = (*why[:8], *live.where_ranks_are(inside))
+    return live.rank_finding(odd, summary, evidence=evidence, fixes=(Fix(text),), unsure=unsure)

@@ -16,6 +16,7 @@ from distdoctor.knowledge import job_places as places
 from distdoctor.knowledge import job_stacks as stacks
 from distdoctor.knowledge import live_groups as groups
 from distdoctor.knowledge import live_messages as messages
+from distdoctor.knowledge import live_waits as waits
 from distdoctor.knowledge import recorded_calls as recorded
 from distdoctor.knowledge.job_movement import is_stopped, looks_for_a_file
 from distdoctor.knowledge.job_threads import awaits_orders, dialling
@@ -55,5 +56,6 @@ __all__ = [
     "stacks",
     "store_contact",
     "store_finding",
+    "waits",
     "where_ranks_are",
 ]

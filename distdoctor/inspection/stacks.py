@@ -239,9 +239,9 @@ def _given_work(found: Any) -> Given | None:
     kinds = {
         match[1] for text in _texts(found).values() if (match := re.match(r"<(?:\w+\.)*(Work|R?[Ll]ock) at ", text))
     }
-    if not kinds or ("Work" in kinds and len(kinds) > 1):
-        return None
-    return Given(has="work" if "Work" in kinds else "lock")
+    if "Work" in kinds:
+        return Given(has="either" if len(kinds) > 1 else "work")
+    return Given(has="lock") if kinds else None
 
 
 def _texts(found: Any) -> dict[str, str]:

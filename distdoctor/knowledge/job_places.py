@@ -46,6 +46,8 @@ MESSAGE = "wait() for a message, or for a lock"
 """Where C++ waits for one rank, below the job's own code; so looks ``acquire(timeout=...)`` of a lock."""
 ONLY_MESSAGE = "wait() for a message"
 """The same, where what it waits for is seen to be no lock."""
+OR_LOCK = "for a collective, or for a lock"
+"""Why it waits in a function of the job's own that has both, of which C++ and Python wait in the same way."""
 TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE, BEHIND)
 """Where a rank waits for others, and nothing moves in it meanwhile."""
 _POLLS = 10.0
@@ -150,7 +152,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     waits = is_futex(main) and in_flight(one)
     has = frames[0].given.has if frames[0].given else ""
     if waits and waits_for_work(frames) and has != "lock":
-        return Place(COLLECTIVE, work_of(frames), own)
+        return Place(COLLECTIVE, work_of(frames), own, OR_LOCK if has == "either" else "")
     thread = next((thread for thread in one.threads[1:] if call_of(thread)), None)
     if thread and (waits or _looks_after_threads(one, main)):
         return Place(COLLECTIVE, call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
@@ -158,7 +160,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(HOSTING, "TCPStore", own, sure=False)
     if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop") and has != "lock":
         # gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``).
-        return Place(COLLECTIVE, ONLY_MESSAGE if has else MESSAGE, own)
+        return Place(COLLECTIVE, ONLY_MESSAGE if has == "work" else MESSAGE, own)
     if main.call in ("poll", "ppoll") and waits_for_work(frames) and _connected(one, ports):
         return Place(KEY, frame=own)
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):

@@ -75,7 +75,7 @@ WORK, LOCK = "<torch._C._distributed_c10d.Work at 0x7f73c4b08f30>", "<_thread.lo
         ({"w": WORK, "n": "8"}, "work"),
         ({"lock": LOCK}, "lock"),
         ({"lock": "<_thread.RLock at 0x7f73e5f7f380>"}, "lock"),
-        ({"w": WORK, "lock": LOCK}, None),
+        ({"w": WORK, "lock": LOCK}, "either"),
         ({"x": "<Worker at 0x7f73e5f7f380>"}, None),
         ({"x": '"<Work at 0x7f73e5f7f380>"'}, None),
     ],
@@ -89,7 +89,7 @@ def test_what_a_function_of_the_job_has_to_wait_for(variables: dict[str, str], h
 
 def waits(rank: int, has: str, **more: object) -> JobProcess:
     """A rank that waits in C++ below its own code, which has this among its variables."""
-    given = {"work": Given(has="work"), "lock": Given(has="lock")}.get(has)
+    given = {"work": Given(has="work"), "lock": Given(has="lock"), "either": Given(has="either")}.get(has)
     return process(rank, (Frame("step", "train.py", 8, own=True, given=given),), **more)
 
 
@@ -110,12 +110,19 @@ def test_all_wait_for_messages() -> None:
     apart = [node(*ranks[:2], stores=(ALL,)), node(*ranks[2:], stores=(ALL,), name="host1")]
     assert not roots(judged(*apart))
     assert not roots(judged(local(*ranks[:3], waits(3, "", timed=True))))
+    assert not roots(judged(local(*ranks[:3], waits(3, "either", timed=True))))
 
 
 @pytest.mark.parametrize("more", [{"timed": True}, {"threads": RUNS}], ids=["with a time limit", "beside a collective"])
 def test_a_lock_is_no_message_and_no_collective(more: dict[str, object]) -> None:
     report = judged(local(waits(0, "lock", **more), REDUCE, REDUCE, REDUCE))
     assert roots(report) == [("process/waiting-in-user-code", (0,), ("host0",))]
+
+
+def test_who_has_a_lock_too_may_wait_for_that() -> None:
+    (found,) = judged(local(waits(0, "either", threads=RUNS), REDUCE, REDUCE, REDUCE)).findings
+    assert (found.check, found.ranks) == (MISMATCH, (0,))
+    assert "Rank 0 is in wait at train.py:8 (for a collective, or for a lock), while" in found.summary
 
 
 def test_of_two_ranks_either_may_be_wrong() -> None:

@@ -53,8 +53,8 @@ class Given:
     """The file that filelock is to lock; empty where that is not known, or it is none of its functions."""
     soft: bool = False
     """Whether that file being there is the lock (filelock's ``SoftFileLock``), and not one of the kernel's on it."""
-    has: Literal["", "work", "lock"] = ""
-    """Of the job's own code: a ``Work`` of torch.distributed, or a lock; empty where it has neither or both, or it is
+    has: Literal["", "work", "lock", "either"] = ""
+    """Of the job's own code: a ``Work`` of torch.distributed, or a lock, or both; empty where it has neither, or it is
     none of the job's own."""
 
 

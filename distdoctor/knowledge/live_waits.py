@@ -1,0 +1,151 @@
+"""Which ranks of a job that hangs wait for each other in a circle: told by the groups in whose collectives they are.
+
+gloo makes a device for each group, which has a port and a thread (``gloo_tcp_loop``), and the group then makes the
+threads that run its collectives (``pt_gloo_runloop``; ProcessGroupGloo.hpp). So the order of a rank's threads tells for
+which of its groups it waits. Which groups it is in, and who else is, the store tells by their ports; and a further
+group's name is how many were made before it (distributed_c10d.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from distdoctor.knowledge.job_threads import is_futex
+from distdoctor.knowledge.live_job import LiveJob
+from distdoctor.knowledge.live_rank import LiveRank
+from distdoctor.model.facts import GroupView, JobProcess
+
+_SHOWN = 8
+Graph = Mapping[str, set[str]]
+"""The path of a group -> those of others."""
+
+
+@dataclass(frozen=True)
+class Knot:
+    """The ranks for which all others wait in the end."""
+
+    by_group: Mapping[str, Sequence[LiveRank]]
+    """The path of a group -> those of these ranks that are in its collective, the lowest rank first."""
+    why: tuple[str, ...]
+    """Who waits for whom in which group."""
+
+    @property
+    def ranks(self) -> list[LiveRank]:
+        """All of them, in order."""
+        return sorted((rank for those in self.by_group.values() for rank in those), key=lambda rank: rank.number or 0)
+
+    def of(self, rank: LiveRank) -> str:
+        """`` of group 2``: in whose collective one of them is."""
+        return next((f" of {_named(path)}" for path, those in self.by_group.items() if rank in those), "")
+
+
+def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
+    """The knot among ranks which all wait; None where it is not known of each for which of its groups it waits, where
+    some wait for more than one, or where all wait in the same."""
+    members = _members(job)
+    groups_of: dict[LiveRank, list[str]] = {}
+    for path, those in members.items():
+        for rank in those:
+            groups_of.setdefault(rank, []).append(path)
+    found = {rank: _running(rank, groups_of.get(rank, ())) for rank in ranks}
+    inside: dict[str, list[LiveRank]] = {}
+    for rank, path in found.items():
+        if path is None:
+            return None
+        inside.setdefault(path, []).append(rank)
+    if len(inside) < 2:
+        return None
+    absent = {path: [rank for rank in members[path] if found.get(rank) != path] for path in inside}
+    if any(rank not in found for those in absent.values() for rank in those):
+        return None
+    ahead = {path: {found[rank] or "" for rank in those} for path, those in absent.items()}
+    last = _last(ahead, next(iter(inside)))
+    waited_for = {rank for path in last for rank in absent[path]} or {rank for path in last for rank in inside[path]}
+    by_group = {path: [rank for rank in inside[path] if rank in waited_for] for path in inside}
+    why = (
+        f"{_called(inside[path])} in a collective of {_named(path)} ({_called(members[path], verb=False)}), and "
+        f"{_called(absent[path])} not"
+        for path in members
+        if path in last and absent[path]
+    )
+    return Knot({path: those for path, those in by_group.items() if those}, tuple(why))
+
+
+def _members(job: LiveJob) -> dict[str, list[LiveRank]]:
+    """The path of each group -> its ranks, by where they wrote that they listen; empty where not all is known."""
+    store = job.store
+    if store is None or store.restarted:
+        return {}
+    listening = {
+        (socket.local, socket.local_port): rank
+        for rank in job.ranks
+        for socket in rank.process.sockets or ()
+        if socket.state == "LISTEN"
+    }
+    found: dict[str, list[LiveRank]] = {}
+    for group in sorted(store.groups, key=_made):
+        at = [listening.get((member.address, member.port or 0)) for member in group.members]
+        here = [rank for rank in at if rank is not None]
+        if group.device != "cpu" or len(here) < max(len(group.joined), group.world or 0) or _made(group) == _UNKNOWN:
+            return {}
+        found[group.path] = here
+    return found
+
+
+_UNKNOWN = 1 << 40
+
+
+def _made(group: GroupView) -> int:
+    """How many groups were made before it, as its name tells."""
+    name = group.path.rpartition("//")[2]
+    return -1 if group.default else int(name) if name.isdecimal() and len(name) < 10 else _UNKNOWN
+
+
+def _running(rank: LiveRank, mine: Sequence[str]) -> str | None:
+    """Of its groups, in the order in which they were made, the one whose collective runs in it; None where none does,
+    several do, or that is not known."""
+    groups, running = _numbers(rank.process)
+    return mine[running.pop()] if groups == len(mine) and len(running) == 1 else None
+
+
+def _numbers(one: JobProcess) -> tuple[int, set[int]]:
+    """How many groups its threads are of, and by number those of which one runs a collective."""
+    groups, running = 0, set()
+    for thread in one.threads:
+        if thread.name.startswith("gloo_tcp_loop"):
+            groups += 1
+        elif thread.name.startswith("pt_gloo_runloop") and is_futex(thread) and thread.timed:
+            running.add(groups - 1)
+    return groups, running
+
+
+def _last(ahead: Graph, start: str) -> set[str]:
+    """Groups that lead to each other, and to no further one: to where ``start`` leads in the end."""
+    behind: dict[str, set[str]] = {path: set() for path in ahead}
+    for path, others in ahead.items():
+        for other in others:
+            behind[other].add(path)
+    while not (reached := _reached(ahead, start)) <= (back := _reached(behind, start)):
+        start = min(reached - back)
+    return reached
+
+
+def _reached(graph: Graph, start: str) -> set[str]:
+    found, left = {start}, [start]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def _called(ranks: Iterable[LiveRank], verb: bool = True) -> str:
+    numbers = sorted(rank.number or 0 for rank in ranks)
+    shown = ", ".join(map(str, numbers[:_SHOWN])) + (f" and {len(numbers) - _SHOWN} more" if numbers[_SHOWN:] else "")
+    said = f"ranks {shown}" if len(numbers) > 1 else f"rank {shown}" if numbers else "nobody"
+    return f"{said} {'are' if len(numbers) > 1 else 'is'}" if verb else said
+
+
+def _named(path: str) -> str:
+    return f"group {path.rpartition('//')[2]}" if "//" in path else "the default group"

@@ -1,0 +1,103 @@
+"""Ranks in collectives of different groups: told by gloo's threads and by where the groups' members listen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from distdoctor.model.facts import Frame, GroupView, JobProcess, Member, NodeFacts, Socket
+from tests.inspection.job_cases import ALL, judged, local, roots
+from tests.inspection.live_facts import call, process
+
+MISMATCH = "collective/mismatch"
+IDLE, RUNS = ("gloo_tcp_loop", "pt_gloo_runloop"), ("gloo_tcp_loop", "pt_gloo_runloop in a collective")
+
+
+def rank(number: int, groups: int, running: int | None, stack: tuple[Frame, ...]) -> JobProcess:
+    """A rank of so many groups that waits in a collective of one of them: of the default one (0), or of a later."""
+    threads = [name for group in range(groups) for name in (RUNS if group == running else IDLE)]
+    ports = [4000 + number, *(4000 + 100 * name + number for name in range(1, 9))]
+    return process(number, stack, threads=threads, sockets=tuple(Socket("LISTEN", "10.0.0.1", port) for port in ports))
+
+
+def job(groups: Sequence[Sequence[int]], *ranks: JobProcess, restarted: bool = False) -> NodeFacts:
+    """A job of four on one host, with further groups of these ranks, made in this order."""
+    made = [
+        GroupView(
+            f"default_pg/0//{name}",
+            joined=tuple(range(len(those))),
+            members=tuple(
+                Member(of, "host0", "10.0.0.1", 4000 + 100 * name + number, len(those))
+                for of, number in enumerate(those)
+            ),
+        )
+        for name, those in enumerate(groups, 1)
+    ]
+    default = replace(
+        ALL.groups[0], members=tuple(Member(n, "host0", "10.0.0.1", 4000 + n, 4) for n in range(len(ranks)))
+    )
+    facts = local(*ranks)
+    view = replace(ALL, groups=(*made[::-1], default), clients=9 if restarted else 4)
+    return replace(facts, jobs=(replace(facts.jobs[0], stores=(view,)),))
+
+
+LATER, EARLIER = call("all_reduce", 9), call("all_reduce", 8)
+PAIRS = ((0, 1), (2, 3))
+LEFT_OUT = (rank(0, 2, 0, LATER), rank(1, 2, 0, LATER), rank(2, 2, 1, EARLIER), rank(3, 2, 0, LATER))
+"""Rank 3 left the call of its pair out, so that rank 2 waits for it, and the others for rank 2."""
+EXPERTS = ((0, 1, 2, 3),)
+SKIPPED = (*(rank(number, 2, 1, EARLIER) for number in (0, 1, 2)), rank(3, 2, 0, LATER))
+SAME_LINE = (*(rank(number, 2, 1, EARLIER) for number in (0, 1, 2)), rank(3, 2, 0, EARLIER))
+CROSSED = ((0, 1, 2), (1, 2, 3))
+OTHER_ORDER = (rank(0, 2, 1, EARLIER), rank(1, 3, 2, LATER), rank(2, 3, 1, EARLIER), rank(3, 2, 1, LATER))
+LEADERS = ((0, 1), (2, 3), (0, 2))
+NO_LEADER = (rank(0, 3, 2, EARLIER), rank(1, 2, 0, LATER), rank(2, 3, 0, LATER), rank(3, 2, 0, LATER))
+INNER = (rank(0, 2, 1, EARLIER), rank(1, 2, 1, call("barrier", 8)), rank(2, 2, 0, LATER), rank(3, 2, 0, LATER))
+
+
+@pytest.mark.parametrize(
+    ("facts", "blamed", "blame"),
+    [
+        (job(PAIRS, *LEFT_OUT), (2, 3), "one-of"),
+        (job(EXPERTS, *SKIPPED), (3,), "all"),
+        (job(EXPERTS, *SAME_LINE), (3,), "all"),
+        (job(CROSSED, *OTHER_ORDER), (1, 2), "one-of"),
+        (job(LEADERS, *NO_LEADER), (0, 2), "one-of"),
+        (job(PAIRS, *INNER), (0, 1), "one-of"),
+    ],
+    ids=["a pair", "one of all", "at one line", "two orders", "a leader", "within a pair"],
+)
+def test_who_waits_for_each_other_is_told_by_their_groups(
+    facts: NodeFacts, blamed: tuple[int, ...], blame: str
+) -> None:
+    report = judged(facts)
+    assert roots(report) == [(MISMATCH, blamed, ("host0",))]
+    assert report.findings[0].blame == blame
+
+
+def test_who_only_waits_for_those_is_not_named_and_the_groups_are() -> None:
+    finding = judged(job(PAIRS, *LEFT_OUT)).findings[0]
+    assert finding.summary == (
+        "Rank 3 is in all_reduce at train.py:9 of the default group, while rank 2 is in all_reduce at train.py:8 of "
+        "group 2. Which of them is wrong cannot be known from here."
+    )
+    assert finding.evidence[:2] == (
+        "ranks 0, 1, 3 are in a collective of the default group (ranks 0, 1, 2, 3), and rank 2 is not",
+        "rank 2 is in a collective of group 2 (ranks 2, 3), and rank 3 is not",
+    )
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        job(PAIRS, *LEFT_OUT, restarted=True),
+        job((*PAIRS, (0, 1)), *LEFT_OUT),
+        job(PAIRS, *LEFT_OUT[:2], rank(2, 2, None, EARLIER), LEFT_OUT[3]),
+    ],
+    ids=["addresses of an attempt before", "another number of groups than of threads", "no thread that runs"],
+)
+def test_without_knowing_the_groups_the_calls_tell(facts: NodeFacts) -> None:
+    finding = judged(facts).findings[0]
+    assert finding.check == MISMATCH and not any("default group" in line for line in finding.evidence)
