@@ -136,7 +136,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     # A wait() is for what was called before: with no message under way, for a collective.
     paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS
     knot = live.waits.knot_of(job, inside) if whole else None
-    among = knot.ranks if knot is not None else inside
+    among = list(knot.groups) if knot is not None else inside
     odd = those_apart([rank for rank in among if knot is not None or rank.place.call not in paired], whole, knot)
     if odd:
         others = [rank for rank in among if rank not in odd]
@@ -248,10 +248,8 @@ def those_apart(inside: list[live.LiveRank], whole: bool, knot: live.waits.Knot 
     """The ranks that are in another collective, or in that of another group, than most; of two halves, those without
     the lowest rank."""
     by_call: dict[object, list[live.LiveRank]] = {}
-    if knot is not None and len(knot.by_group) > 1:
-        by_call.update(sorted(knot.by_group.items(), key=lambda item: inside.index(item[1][0])))
-    for rank in inside if not by_call else ():
-        by_call.setdefault(rank.place.call, []).append(rank)
+    for rank in inside:
+        by_call.setdefault(knot.of(rank) if knot is not None and knot.apart else rank.place.call, []).append(rank)
     if len(by_call) > 2 and {*by_call} >= PASSES:  # of one step of training: some are further in it than others
         first, second = sorted(PASSES)
         by_call[first] += by_call.pop(second)

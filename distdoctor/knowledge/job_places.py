@@ -63,6 +63,7 @@ _PIECES: dict[str, tuple[str, ...]] = {
 """Parts of the names of files that tell what a rank does while it is in one of their functions."""
 _GROUPS = frozenset(["_new_process_group_helper", "init_process_group", "new_group", "split_group"])
 _STORE = frozenset(["_create_c10d_store", "_env_rendezvous_handler", "_tcp_rendezvous_handler"])
+_DISTRIBUTED = "torch/distributed/"
 _RPC = "torch/distributed/rpc/"
 _BARRIER = "_store_based_barrier"
 _LEAVING = frozenset(["destroy_process_group"])
@@ -117,7 +118,7 @@ def place_of(one: JobProcess, below: Iterable[JobProcess] = (), ports: Iterable[
 def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: set[int]) -> Place:
     frames, own = main.frames, own_frame(main)
     outer = call_of(main)
-    names = {frame.function for frame in frames if "torch/distributed" in frame.file}
+    names = {frame.function for frame in frames if _DISTRIBUTED in frame.file}
     if main.state == "D":
         return _in_kernel(main, own)
     if names & _STORE:
@@ -158,9 +159,10 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         return Place(COLLECTIVE, call_of(thread), own_frame(thread) or own, "in a thread that it waits for")
     if sleeps(main) and switches_of(one) > _POLLS and _hosts_one_of_its_own(one):
         return Place(HOSTING, "TCPStore", own, sure=False)
-    if main.timed and frames[0].own and threads_of(one, "pt_gloo_runloop") and has != "lock":
+    of_torch = _DISTRIBUTED in frames[0].file  # as pipelining/schedules.py: there, it is no lock
+    if main.timed and (frames[0].own or of_torch) and threads_of(one, "pt_gloo_runloop") and has != "lock":
         # gloo's messages have no thread: who waits for one does so itself, with a time limit (``UnboundBuffer``).
-        return Place(COLLECTIVE, ONLY_MESSAGE if has == "work" else MESSAGE, own)
+        return Place(COLLECTIVE, ONLY_MESSAGE if of_torch or has == "work" else MESSAGE, own)
     if main.call in ("poll", "ppoll") and waits_for_work(frames) and _connected(one, ports):
         return Place(KEY, frame=own)
     if any(frame.function == "_shutdown" and frame.file.endswith("threading.py") for frame in frames):

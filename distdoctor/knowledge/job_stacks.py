@@ -9,6 +9,8 @@ from distdoctor.model.facts.job import Frame, JobThread
 
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
+_BACKWARD = frozenset(["_engine_run_backward", "backward", "grad"])
+"""Functions of torch/autograd/graph.py and torch/autograd/__init__.py that run the engine."""
 _CALLED = "torch/distributed/rpc/internal.py"
 
 
@@ -66,7 +68,9 @@ def work_of(frames: tuple[Frame, ...]) -> str:
     """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
     if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
         return FORWARD
-    return BACKWARD if any("torch/autograd/" in frame.file for frame in frames) else "wait"
+    # torch/autograd/function.py is in the forward pass, too: DTensor's redistribute() waits there.
+    passes = (frame for frame in frames if frame.function in _BACKWARD and "torch/autograd/" in frame.file)
+    return BACKWARD if any(passes) else "wait"
 
 
 def _is_c10d(frame: Frame) -> bool:

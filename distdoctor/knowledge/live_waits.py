@@ -25,19 +25,19 @@ Graph = Mapping[str, set[str]]
 class Knot:
     """The ranks for which all others wait in the end."""
 
-    by_group: Mapping[str, Sequence[LiveRank]]
-    """The path of a group -> those of these ranks that are in its collective, the lowest rank first."""
+    groups: Mapping[LiveRank, str]
+    """Each of them, in order -> the path of the group in whose collective it is."""
     why: tuple[str, ...]
-    """Who waits for whom in which group."""
+    """Who is in a collective of which group, and who of that group is not."""
 
     @property
-    def ranks(self) -> list[LiveRank]:
-        """All of them, in order."""
-        return sorted((rank for those in self.by_group.values() for rank in those), key=lambda rank: rank.number or 0)
+    def apart(self) -> bool:
+        """Whether they are in collectives of different groups."""
+        return len({*self.groups.values()}) > 1
 
     def of(self, rank: LiveRank) -> str:
         """`` of group 2``: in whose collective one of them is."""
-        return next((f" of {_named(path)}" for path, those in self.by_group.items() if rank in those), "")
+        return f" of {_named(self.groups[rank])}"
 
 
 def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
@@ -48,28 +48,28 @@ def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
     for path, those in members.items():
         for rank in those:
             groups_of.setdefault(rank, []).append(path)
-    found = {rank: _running(rank, groups_of.get(rank, ())) for rank in ranks}
+    found: dict[LiveRank, str] = {}
     inside: dict[str, list[LiveRank]] = {}
-    for rank, path in found.items():
-        if path is None:
+    for rank in ranks:
+        running = _running(rank, groups_of.get(rank, ()))
+        if running is None:
             return None
-        inside.setdefault(path, []).append(rank)
+        found[rank] = running
+        inside.setdefault(running, []).append(rank)
     if len(inside) < 2:
         return None
     absent = {path: [rank for rank in members[path] if found.get(rank) != path] for path in inside}
     if any(rank not in found for those in absent.values() for rank in those):
         return None
-    ahead = {path: {found[rank] or "" for rank in those} for path, those in absent.items()}
-    last = _last(ahead, next(iter(inside)))
+    last = _last({path: {found[rank] for rank in those} for path, those in absent.items()}, found[ranks[0]])
     waited_for = {rank for path in last for rank in absent[path]} or {rank for path in last for rank in inside[path]}
-    by_group = {path: [rank for rank in inside[path] if rank in waited_for] for path in inside}
     why = (
         f"{_called(inside[path])} in a collective of {_named(path)} ({_called(members[path], verb=False)}), and "
         f"{_called(absent[path])} not"
         for path in members
         if path in last and absent[path]
     )
-    return Knot({path: those for path, those in by_group.items() if those}, tuple(why))
+    return Knot({rank: path for rank, path in found.items() if rank in waited_for}, tuple(why))
 
 
 def _members(job: LiveJob) -> dict[str, list[LiveRank]]:

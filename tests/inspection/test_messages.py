@@ -8,8 +8,8 @@ import pytest
 
 from distdoctor.inspection import stacks
 from distdoctor.model.facts import Frame, Given, JobProcess
-from tests.inspection.job_cases import ALL, LOADING, REDUCE, RUNS, judged, local, roots
-from tests.inspection.live_facts import C10D, call, node, process, store
+from tests.inspection.job_cases import ALL, CODE, FIFO, LOADING, REDUCE, RUNS, judged, local, roots
+from tests.inspection.live_facts import C10D, call, frames, node, process, store
 
 MISMATCH = "collective/mismatch"
 
@@ -101,6 +101,19 @@ def test_a_message_that_nobody_sends() -> None:
     assert not roots(judged(local(waits(0, "", timed=True), REDUCE, REDUCE, REDUCE)))
 
 
+PIPELINE = frames(
+    "torch/distributed/pipelining/schedules.py:_wait_batch_p2p",
+    "torch/distributed/pipelining/schedules.py:ScheduleGPipe._step_microbatches",
+)
+
+
+def test_stages_of_a_pipeline_wait_for_the_one_that_is_stuck() -> None:
+    """Of torch.distributed.pipelining, which waits for messages in Python of its own."""
+    stages = [process(rank, PIPELINE, timed=True) for rank in (0, 1, 2)]
+    report = judged(local(*stages, process(3, CODE, **FIFO)))
+    assert roots(report) == [("process/waiting-in-user-code", (3,), ("host0",))]
+
+
 def test_all_wait_for_messages() -> None:
     """On one host, where no network can be why none comes; of several that is not known."""
     ranks = [waits(rank, "work", timed=True) for rank in range(4)]
@@ -117,6 +130,13 @@ def test_all_wait_for_messages() -> None:
 def test_a_lock_is_no_message_and_no_collective(more: dict[str, object]) -> None:
     report = judged(local(waits(0, "lock", **more), REDUCE, REDUCE, REDUCE))
     assert roots(report) == [("process/waiting-in-user-code", (0,), ("host0",))]
+
+
+def test_a_function_of_autograd_is_no_backward_pass() -> None:
+    """DTensor's full_tensor() waits in one."""
+    gathers = frames("torch/_ops.py:OpOverload.redispatch", "torch/autograd/function.py:Function.apply")
+    (found,) = judged(local(process(0, gathers, threads=RUNS), *3 * [call("barrier")])).findings
+    assert found.summary == "Rank 0 is in wait at train.py:8, while ranks 1, 2 and 3 are in barrier at train.py:8."
 
 
 def test_who_has_a_lock_too_may_wait_for_that() -> None:
