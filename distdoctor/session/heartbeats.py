@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 from distdoctor.mesh.target import addresses_of
 from distdoctor.model.addresses import is_loopback
+from distdoctor.model.facts import ConnectOutcome
 from distdoctor.probes.connect import connect
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.participant import OWN, Participant
 
 SILENT_SECONDS = 6.0
 """Six times as long as a participant that is alive takes to show it."""
+GONE_SECONDS = 4.0
+"""The same where the kernel refuses a connection to its listener: that ends with its process, however slow it is."""
 STALLED_SECONDS = 15.0
 """The same of one whose listener is still there: it was stopped, or gets no processor, and may go on."""
 KNOCK_SECONDS = 1.0
@@ -41,18 +44,27 @@ class Heartbeats:
             beat = await self._inbox.number(self._inbox.keys.beat(one.number))
             before, since = self._beats.get(one.number, (-1, now))
             self._beats[one.number] = (beat, now if beat != before else since)
-            if beat == before and now - since > SILENT_SECONDS:
+            if beat == before and now - since > GONE_SECONDS:
                 silent.append((one, now - since))
-        there = await asyncio.gather(*(listens(one) for one, _ in silent))
-        for (one, seconds), still in zip(silent, there, strict=True):
-            one.lost, one.there = not still or seconds > STALLED_SECONDS, still
+        answers = await asyncio.gather(*(_knock(one) for one, _ in silent))
+        for (one, seconds), answer in zip(silent, answers, strict=True):
+            one.there = answer == "open"
+            if answer == "refused":
+                one.lost = True
+            else:
+                one.lost = seconds > (STALLED_SECONDS if one.there else SILENT_SECONDS)
 
 
 async def listens(one: Participant) -> bool:
-    """Whether the listener of a participant is still there: a kernel accepts for a process that does not run, and
-    refuses for one that has ended."""
+    """Whether the listener of a participant is still there."""
+    return await _knock(one) == "open"
+
+
+async def _knock(one: Participant) -> ConnectOutcome | None:
+    """What comes of a connection to its listener: a kernel accepts for a process that does not run, and refuses for one
+    that has ended. None where there is none to knock at."""
     address = next((address for _, address in addresses_of(one.facts, nccl=False)), None)
     # Its facts are its own word: nobody is to learn by them what listens on this host's loopback.
     if one.mesh_port is None or address is None or is_loopback(address):
-        return False
-    return (await connect(address, one.mesh_port, KNOCK_SECONDS)).outcome == "open"
+        return None
+    return (await connect(address, one.mesh_port, KNOCK_SECONDS)).outcome
