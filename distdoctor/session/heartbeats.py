@@ -46,7 +46,7 @@ class Heartbeats:
             self._beats[one.number] = (beat, now if beat != before else since)
             if beat == before and now - since > GONE_SECONDS:
                 silent.append((one, now - since))
-        answers = await asyncio.gather(*(_knock(one) for one, _ in silent))
+        answers = await asyncio.gather(*(knock(one) for one, _ in silent))
         for (one, seconds), answer in zip(silent, answers, strict=True):
             one.there = answer == "open"
             if answer == "refused":
@@ -57,10 +57,10 @@ class Heartbeats:
 
 async def listens(one: Participant) -> bool:
     """Whether the listener of a participant is still there."""
-    return await _knock(one) == "open"
+    return await knock(one) == "open"
 
 
-async def _knock(one: Participant) -> ConnectOutcome | None:
+async def knock(one: Participant) -> ConnectOutcome | None:
     """What comes of a connection to its listener: a kernel accepts for a process that does not run, and refuses for one
     that has ended. None where there is none to knock at."""
     address = next((address for _, address in addresses_of(one.facts, nccl=False)), None)

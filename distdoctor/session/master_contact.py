@@ -7,7 +7,7 @@ import time
 
 from distdoctor.model.addresses import in_network
 from distdoctor.model.facts import Contact, OtherWay
-from distdoctor.probes.connect import connect
+from distdoctor.probes.connect import CONNECT_SECONDS, connect
 from distdoctor.probes.names import hosts_lines
 from distdoctor.probes.neighbours import answered, neighbour, unanswered
 from distdoctor.session.master_lookup import reached_at
@@ -15,6 +15,8 @@ from distdoctor.session.recorder import Recorder
 from distdoctor.session.so_far import Teller
 
 CONTROL_CONNECT_SECONDS = 2.0
+LAST_SECONDS = 1.5
+"""What an attempt is given at least, however little is left of ``--wait``: a SYN and its first repetition."""
 MOST_WAYS = 4
 SILENT_AFTER = 0.5
 """Seconds without an answer after which the host's other ports are tried, too, while the first goes on."""
@@ -31,17 +33,26 @@ class MasterContact:
     def __init__(self, recorder: Recorder, teller: Teller) -> None:
         self._recorder, self._teller = recorder, teller
 
-    async def make(self, addresses: tuple[str, ...]) -> Contact:
-        """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first)."""
+    async def make(self, addresses: tuple[str, ...], deadline: float) -> Contact:
+        """The first address that can be connected to, in the order in which a TCPStore tries them (IPv6 first).
+
+        ``deadline`` (of the monotonic clock): an attempt that is made anew is cut short by it. What the one before it
+        came to then counts still, where that had all its time.
+        """
         tried: list[Contact] = []
         other_ways: tuple[OtherWay, ...] = ()
         for address in sorted(addresses, key=lambda a: ":" not in a):
             self._teller.trying = address, time.monotonic()
-            attempt = asyncio.ensure_future(connect(address, self._recorder.facts.plan.master_port))
+            before, seconds = self._slow_before(address), CONNECT_SECONDS
+            if before is not None:
+                seconds = max(LAST_SECONDS, min(seconds, deadline - time.monotonic()))
+            attempt = asyncio.ensure_future(connect(address, self._recorder.facts.plan.master_port, seconds))
             done, _ = await asyncio.wait([attempt], timeout=SILENT_AFTER)
             control = asyncio.ensure_future(self._control(address)) if not done else None
             ways = asyncio.ensure_future(self._other_ways(address)) if not done else None
             contact = await attempt
+            if before is not None and contact.outcome == "no-answer" and seconds < CONNECT_SECONDS:
+                contact = before
             self._teller.trying = None
             tried.append(contact)
             if contact.outcome in ("no-answer", "rejected"):
@@ -66,6 +77,12 @@ class MasterContact:
             self._recorder.update_network(other_ways=other_ways)
         self._look_next_door(tried[-1])
         return tried[-1]
+
+    def _slow_before(self, address: str) -> Contact | None:
+        """What the attempt before this one came to at this address, if that takes its time."""
+        before = self._recorder.facts.network.contact if self._recorder.facts.network else None
+        slow = before is not None and before.address == address and before.outcome in ("no-answer", "unreachable")
+        return before if slow else None
 
     def _look_next_door(self, contact: Contact) -> None:
         """Note, where nothing answered, whether a host has the address at all; and if not, who says so."""

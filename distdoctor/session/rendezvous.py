@@ -76,7 +76,7 @@ class Rendezvous:
     async def _join(self, deadline: float) -> JoinedStore | None:
         refused: float | None = None
         while True:
-            store = await self._attempt()
+            store = await self._attempt(deadline)
             now = time.monotonic()
             self.recorder.update_meeting(waited=round(now - self.started, 2), joined=store is not None)
             if store is not None:
@@ -120,7 +120,7 @@ class Rendezvous:
 
     # -- one attempt ------------------------------------------------------------------------------------------
 
-    async def _attempt(self) -> JoinedStore | None:
+    async def _attempt(self, deadline: float) -> JoinedStore | None:
         if self.plan.master_addr is None:
             return None
         if not (self.network.master and self.network.master.addresses):
@@ -135,11 +135,11 @@ class Rendezvous:
         await self.hosting.mark()
         if not (self.network.master and self.network.master.addresses):
             return None
-        contact = await self.contact.make(self.network.master.addresses)
+        contact = await self.contact.make(self.network.master.addresses, deadline)
         if contact.outcome != "open":
             alone = self._may_host() and self.hosting.child is None and contact.outcome == "refused"
             if alone and await self.hosting.host():
-                return await self._attempt()
+                return await self._attempt(deadline)
             return None
         return await self._sit_down(contact)
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from distdoctor.session import heartbeats
-from distdoctor.session.heartbeats import SILENT_SECONDS, STALLED_SECONDS, Heartbeats
+from distdoctor.session.heartbeats import GONE_SECONDS, SILENT_SECONDS, STALLED_SECONDS, Heartbeats
 from distdoctor.session.inbox import Inbox
 from distdoctor.session.participant import Participant
 from tests.facts_builder import node
@@ -55,8 +55,12 @@ def test_whose_process_is_there_is_waited_for_although_it_does_not_run(monkeypat
 def test_who_has_ended_is_lost_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server((HERE, 0)) as ended:
         port = ended.getsockname()[1]
-    assert not lost_after(SILENT_SECONDS - 1, port, monkeypatch)
-    assert lost_after(SILENT_SECONDS + 1, port, monkeypatch)
+    assert not lost_after(GONE_SECONDS - 1, port, monkeypatch)
+    assert lost_after(GONE_SECONDS + 1, port, monkeypatch)
+
+
+def test_who_cannot_be_asked_has_a_little_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not lost_after(SILENT_SECONDS - 1, None, monkeypatch)
     assert lost_after(SILENT_SECONDS + 1, None, monkeypatch)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
+from math import inf
 
+from distdoctor.model.facts import Contact
 from distdoctor.model.plan import Plan
-from distdoctor.session.master_contact import MasterContact
+from distdoctor.session.master_contact import LAST_SECONDS, MasterContact
 from distdoctor.session.options import Options
 from distdoctor.session.recorder import Recorder
 from distdoctor.session.so_far import Teller
@@ -20,8 +23,30 @@ def test_this_node_is_reached_by_its_way_to_the_address_that_works() -> None:
         plan = Plan(nnodes=2, nproc_per_node=1, master_addr="host0", master_port=server.getsockname()[1])
         recorder = Recorder(Options(plan, CHECKS), Told())
         recorder.update_network(master_is_own=False)
-        found = asyncio.run(MasterContact(recorder, Teller(recorder)).make(("127.0.0.2", "127.0.0.1")))
+        found = asyncio.run(MasterContact(recorder, Teller(recorder)).make(("127.0.0.2", "127.0.0.1"), inf))
     network = recorder.facts.network
     assert network is not None and network.route is not None
     assert (found.address, [one.address for one in network.passed_over]) == ("127.0.0.1", ["127.0.0.2"])
     assert network.route.target == "127.0.0.1"
+
+
+def test_the_last_attempt_ends_with_the_waiting() -> None:
+    """And what one that had all its time came to is not forgotten for it."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        port = server.getsockname()[1]
+        full = [socket.socket() for _ in range(2)]  # its queue: the kernel answers no further SYN
+        try:
+            for one in full:
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", port))
+            recorder = Recorder(Options(Plan(nnodes=2, master_addr="host0", master_port=port), CHECKS), Told())
+            before = Contact("127.0.0.1", port, "unreachable", 113, 3.07)
+            recorder.update_network(master_is_own=False, contact=before)
+            began = time.monotonic()
+            found = asyncio.run(MasterContact(recorder, Teller(recorder)).make(("127.0.0.1",), began + 0.2))
+            seconds = time.monotonic() - began
+        finally:
+            for one in full:
+                one.close()
+    assert found == before
+    assert LAST_SECONDS <= seconds < LAST_SECONDS + 1

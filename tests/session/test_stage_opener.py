@@ -59,14 +59,14 @@ def test_who_is_there_and_late_did_not_go_away(
 def test_who_is_silent_for_long_and_there_did_not_go_away_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """It shows no sign of life in the middle of a stage that has time left."""
 
-    async def listens(_one: Participant) -> bool:
-        return True
+    async def knock(_one: Participant) -> str:
+        return "open"
 
     one = Participant(1, node("host1", 1), 40000)
     inbox = Quiet(one)
     clock = iter(range(0, 10_000, 4))
     monkeypatch.setattr(heartbeats, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
-    monkeypatch.setattr(heartbeats, "listens", listens)
+    monkeypatch.setattr(heartbeats, "knock", knock)
     monkeypatch.setattr(inbox, "number", silent)
     opener = StageOpener(cast(Inbox, inbox), time.monotonic() + 600)
     passed = asyncio.run(opener.open(GLOO, Numbering({"1": (0,)}, {"1": (0,)}, {"1": 1}, 1), 300.0))
