@@ -7,20 +7,20 @@ run when its line ends, or when nothing has come over it for SILENT_SECONDS.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ClusterShell.Event import EventHandler
 from ClusterShell.Task import task_self
-from ClusterShell.Worker.Exec import ExecClient, ExecWorker
 
 from distdoctor.launch.line import Line
+from distdoctor.launch.tree import Tree
 from distdoctor.launch.ways import CONNECT_SECONDS, Target
-from distdoctor.launch.wire import BEAT_SECONDS, MOST_LINE, SILENT_SECONDS, inflated, unpacked
+from distdoctor.launch.wire import BEAT_SECONDS, SILENT_SECONDS, inflated, unpacked
+from distdoctor.launch.worker import Worker
 from distdoctor.model.calls import CallOutcome, HostCall
 from distdoctor.model.sanitize import clean
 
@@ -44,8 +44,6 @@ IN_WORDS: Mapping[CallOutcome, str] = {
     "unreached": "it could not be reached",
 }
 """What is told at once of a host that said nothing itself."""
-# It warns of each line that breaks, on stderr; what that means for the host is told here.
-logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
 
 class Watcher(Protocol):
@@ -66,8 +64,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     Times in seconds: ``hello``: by when a host must be there, ``limit``: by when all must have ended. ``meanwhile``: to
     be done here as soon as all were called, in a thread: the hosts are listened to, and told that this place is there,
-    however long it takes. ``told``: gets the lines and how each went once nothing more is to come that matters, while
-    the hosts still end their part.
+    however long it takes. ``tree``: whether most are reached over others. ``told``: gets the lines and how each went
+    once nothing more is to come that matters, while the hosts still end their part.
     """
 
     def __init__(
@@ -80,6 +78,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         setup: str | None,
         hello: float,
         limit: float,
+        tree: bool = False,
         meanwhile: Callable[[], object] | None = None,
         told: Callable[[Sequence[Line], Sequence[HostCall]], object] | None = None,
     ) -> None:
@@ -87,7 +86,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit = hello, limit
         self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
-        self._told, self._to_call = told, deque(self.lines)
+        self._tree = Tree(self.lines, setup, self) if tree else None
+        self._told, self._to_call = told, deque(line for line in self.lines if not line.over)
         self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
         self._began = self._beat = self._called = self._ticked = time.monotonic()
@@ -95,15 +95,19 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._stopped: float | None = None
         self.twice: tuple[str, str] | None = None
         """Two names that lead to one machine: for them the run was broken off, and nothing is told."""
+        self.again = False
+        """A host that had begun was lost over another one: to be run anew without a tree, and nothing is told."""
 
     def run(self) -> list[HostCall]:
         """To the end of all. What came of facts is in ``lines``."""
         task = task_self()
-        task.set_info("fanout", len(self.lines))
+        task.set_info("fanout", 2 * len(self.lines))  # relays, too
         task.set_default("stdout_msgtree", False)
         task.set_default("stderr_msgtree", False)
         self._began = self._beat = self._ticked = time.monotonic()
         self._call()
+        if self._tree:
+            self._tree.start()
         task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
         task.resume()
         self._tell_if_done()
@@ -117,15 +121,27 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if self._stopped is not None:
             self._end(self._to_call, "lost")
             self._to_call.clear()
-        logging_in = sum(line.worker is not None and line.ended is None and not line.hello for line in self.lines)
+        logging_in = sum(one.worker is not None and not one.over and not one.hello for one in self._open())
         while self._to_call and logging_in < self._at_once and self._to_call[0].due <= time.monotonic():
             line = self._to_call.popleft()
             logging_in, line.calls = logging_in + 1, line.calls + 1
-            line.began = line.heard = self._called = time.monotonic()
-            worker = _Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
-            line.worker, self._by_worker[worker] = worker, line
+            worker = Worker(line.target.host.name, self, stderr=True, argv=line.target.command(self._setup))
             task_self().schedule(worker)
-            line.tell(line.order)
+            self.begin(line, worker)
+
+    def begin(self, line: Line, worker: Any) -> None:
+        """From now on this is the way to its host."""
+        line.began = line.heard = self._called = time.monotonic()
+        line.worker, self._by_worker[worker] = worker, line
+        line.tell(line.order)
+
+    def call_from_here(self, lines: Iterable[Line]) -> None:
+        """What was to be reached over another host, and is not."""
+        for line in lines:
+            line.hang_up()
+            line.over = ""
+            self._to_call.append(line)
+        self._call()
 
     # -- what ClusterShell tells -------------------------------------------------------------------------------------
 
@@ -148,14 +164,22 @@ class FanOut(EventHandler):  # type: ignore[misc]
     def ev_close(self, worker: Any, _timedout: bool) -> None:
         """And all that it had said was read."""
         line = self._by_worker[worker]
+        if line.over and not line.answered and self._stopped is None and not (line.hello and self._going):
+            self.call_from_here([line])
+            return
         if line.refused_for_now() and self._stopped is None:
-            line.worker, line.due, self._at_once = None, time.monotonic() + AGAIN_SECONDS, FEW_AT_ONCE
-            line.said.clear()
-            line.printed.clear()
+            line.hang_up()
+            line.due, self._at_once = time.monotonic() + AGAIN_SECONDS, FEW_AT_ONCE
             self._to_call.append(line)
             task_self().timer(AGAIN_SECONDS + TICK_SECONDS, self)  # it may have been the last that was at work
             return
         line.ended = time.monotonic()
+        if line.over and self._stopped is None and line.call(0).outcome == "lost":
+            self.again = True
+            self._watcher.event(
+                line.over, {"note": f"lost: the way over it to {line.target.host.name}; all begin anew"}
+            )
+            self._stop(line.ended)
         if not line.answered and self._stopped is None:
             call = line.call(0)
             self._watcher.gone(line.target.host.name, next(iter(call.said[-1:]), IN_WORDS.get(call.outcome, "")))
@@ -180,6 +204,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._beat = now
             for line in self._open():
                 line.tell({"beat": True})
+        if self._tree:
+            self._tree.tick(now)
         self._call()
         self._call_the_roll()
         self._go_if_ready()
@@ -222,6 +248,8 @@ class FanOut(EventHandler):  # type: ignore[misc]
         for line in self._open():
             line.stopped = True
             line.tell({"stop": True})
+        if self._tree:
+            self._tree.stop()
         self._call()
 
     def _call_the_roll(self) -> None:
@@ -235,6 +263,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         if (
             self._told is not None
             and not self.twice
+            and not self.again
             and all(line.answered or line.ended is not None for line in self.lines)
         ):
             told, self._told = self._told, None
@@ -267,27 +296,3 @@ class FanOut(EventHandler):  # type: ignore[misc]
                 line.worker.abort()
             else:
                 line.ended = time.monotonic()
-
-
-class _Client(ExecClient):  # type: ignore[misc]
-    """A command as a list of words, which no shell reads here."""
-
-    def _build_cmd(self) -> tuple[list[str], None]:
-        return self.worker.argv, None
-
-    def _readlines(self, sname: str) -> Iterator[bytes]:
-        """The lines that are whole; of one without an end no more is kept than any of ours has."""
-        yield from super()._readlines(sname)
-        stream = self.streams.get(sname)
-        if stream is not None and len(stream.rbuf) > MOST_LINE:
-            stream.rbuf = b""
-
-
-class _Worker(ExecWorker):  # type: ignore[misc]
-    """One command for one host."""
-
-    SHELL_CLASS = _Client
-
-    def __init__(self, node: str, handler: EventHandler, *, stderr: bool, argv: list[str]) -> None:
-        self.argv = argv
-        ExecWorker.__init__(self, node, handler, None, stderr=stderr, command=" ")

@@ -50,6 +50,8 @@ class Line:
     stopped: bool = False
     """The run was broken off while it was open: what it did not tell by then is nobody's fault."""
     worker: Any = None
+    over: str = ""
+    """The host over which it is reached, empty where it is called from here."""
     calls: int = 0
     due: float = 0.0
     """When it may be called (again)."""
@@ -63,6 +65,13 @@ class Line:
         """Send one message."""
         if self.ended is None and self.worker is not None:
             self.worker.write(packed(message))
+
+    def hang_up(self) -> None:
+        """As before it was called: it is to be called anew."""
+        self.worker = self.status = self.outcome = None
+        self.hello, self.machine, self.distdoctor = False, "", ""
+        self.said.clear()
+        self.printed.clear()
 
     def refused_for_now(self) -> bool:
         """Whether to call again: nothing was started there, as too many were logging in."""

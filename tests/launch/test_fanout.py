@@ -72,7 +72,7 @@ print(json.dumps([[call.outcome, call.status, call.said] for call in busy.run()]
 
 ENDLESS = """
 import json
-from distdoctor.launch import fanout
+from distdoctor.launch import fanout, wire
 from distdoctor.launch.host_list import NamedHost
 from distdoctor.launch.ways import Target
 
@@ -87,7 +87,7 @@ class Seen(fanout.FanOut):
         kept.append(len(msg))
         super().ev_read(worker, node, sname, msg)
 
-fanout.MOST_LINE = 1 << 20
+wire.MOST_LINE = 1 << 20
 script = '''head -c 5000000 /dev/zero | tee /dev/stderr; echo
 echo '@distdoctor {"hello": true}'
 while read line; do case "$line" in *go*) break;; esac; done
