@@ -70,12 +70,13 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
     if whole is None:
         return None
     io, status = proc_files.numbers(pid, "io"), proc_files.numbers(f"{pid}/task/{pid}", "status")
+    spent, read, written = _of_no_progress(pid)
     return Look(
         at,
-        whole.cpu - _spent_polling(pid),
+        whole.cpu - spent,
         main.cpu if main else 0.0,
-        io.get("rchar", 0),
-        io.get("wchar", 0),
+        io.get("rchar", 0) - read,
+        io.get("wchar", 0) - written,
         status.get("voluntary_ctxt_switches", 0),
         (proc_files.text(pid, "syscall", 400) or "").partition(" 0x7")[0],
         frames,
@@ -83,15 +84,16 @@ def look(pid: int, at: float, frames: tuple[Frame, ...] = ()) -> Look | None:
     )
 
 
-def _spent_polling(pid: int) -> float:
-    """Seconds of processor time of those of its threads that ask again and again whether something has come, though
-    nothing has: that is no progress."""
-    found = 0.0
+def _of_no_progress(pid: int) -> tuple[float, int, int]:
+    """Seconds of processor time, bytes read and bytes written of those of its threads that ask again and again whether
+    something has come, though nothing has; and of a store's, which answers others that ask, this inspection too."""
+    spent, read, written = 0.0, 0, 0
     for tid in proc_files.names(pid, "task"):
-        if (proc_files.text(pid, f"task/{tid}/comm", 64) or "").startswith(_POLL):
-            one = proc_files.stat(f"{pid}/task/{tid}")
-            found += one.cpu if one else 0.0
-    return found
+        if (proc_files.text(pid, f"task/{tid}/comm", 64) or "").startswith((*_POLL, thread_names.STORE)):
+            one, io = proc_files.stat(f"{pid}/task/{tid}"), proc_files.numbers(f"{pid}/task/{tid}", "io")
+            spent += one.cpu if one else 0.0
+            read, written = read + io.get("rchar", 0), written + io.get("wchar", 0)
+    return spent, read, written
 
 
 def idle(pid: int) -> float | None:

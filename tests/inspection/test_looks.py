@@ -323,6 +323,20 @@ def test_a_thread_that_polls_for_messages_is_no_progress() -> None:
     assert before and after and looks.moved(before, after).cpu <= 0.05
 
 
+ANSWERS = POLLS.replace("TP_SHM_reactor", "pt_tcpstore_uv").replace(
+    "while True: pass", "while True: open('/dev/zero', 'rb').read(100); __import__('time').sleep(0.01)"
+)
+
+
+@pytest.mark.parametrize(("name", "reads"), [("pt_tcpstore_uv", False), ("python", True)])
+def test_what_a_store_answers_others_is_no_progress(name: str, reads: bool) -> None:
+    with python(ANSWERS.replace("pt_tcpstore_uv", name)) as process:
+        before = looks.look(process.pid, 0.0)
+        time.sleep(0.3)
+        after = looks.look(process.pid, 1.0)
+    assert before and after and (looks.moved(before, after).read > 0) is reads
+
+
 NAMED = """
 import ctypes, threading
 def spin():
