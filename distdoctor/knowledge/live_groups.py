@@ -8,6 +8,7 @@ members wrote into the store: how many they believe it has.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,6 +17,7 @@ from distdoctor.knowledge import job_places
 from distdoctor.knowledge.job_stacks import root_of
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
+from distdoctor.knowledge.live_waits import whole_groups
 from distdoctor.model.facts import Given, GroupView, Member
 
 
@@ -52,7 +54,9 @@ def making(rank: LiveRank) -> Given | None:
 def to_blame(job: LiveJob) -> Blame | None:
     """Who does not make the same groups as others, or names another root; None where nothing shows that."""
     pairs = [*_by_stacks(job), *_by_store(job)]
-    return of_pairs(pairs) if pairs else of_pairs([*_by_roots(job)], of_roots=True)
+    if pairs:
+        return of_pairs(pairs)
+    return of_pairs([*_by_roots(job)], of_roots=True) or next(_in_one_group(job), None)
 
 
 def of_pairs(pairs: Sequence[Pair], *, of_roots: bool = False) -> Blame | None:
@@ -97,6 +101,23 @@ def _by_roots(job: LiveJob) -> Iterator[Pair]:
         if root != one and theirs is not None and theirs[0] == call and theirs[1] != root:
             why = f"in {call} rank {one} names {root} as the root, and rank {root} names {theirs[1]}"
             yield Pair(frozenset((one, root)), why)
+
+
+def _in_one_group(job: LiveJob) -> Iterator[Blame]:
+    """Of a group of which all ranks are in the same call, those that name another root than most."""
+    for those in whole_groups(job):
+        found = {rank.number or 0: root_of(rank.process.main) for rank in those if rank.waits}
+        named = {number: given for number, given in sorted(found.items()) if given is not None}
+        roots = Counter(root for _, root in named.values())
+        if len(named) < len(those) or len(roots) < 2 or len({call for call, _ in named.values()}) > 1:
+            continue
+        (usual, most), (_, next_most), *_ = roots.most_common()
+        unsure = most == next_most
+        odd = [number for number, (_, root) in named.items() if unsure or root != usual]
+        one, other = odd[0], next(number for number in named if named[number] != named[odd[0]])
+        call, root = named[one]
+        why = f"in {call} rank {one} names {root} as the root, and rank {other} names {named[other][1]}"
+        yield Blame(tuple(odd), unsure, (why,), of_roots=True)
 
 
 def _by_store(job: LiveJob) -> Iterator[Pair]:

@@ -44,19 +44,9 @@ def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
     """The knot among ranks which all wait; None where it is not known of each for which of its groups it waits, where
     some wait for more than one, or where all wait in the same."""
     members = _members(job)
-    groups_of: dict[LiveRank, list[str]] = {}
-    for path, those in members.items():
-        for rank in those:
-            groups_of.setdefault(rank, []).append(path)
-    found: dict[LiveRank, str] = {}
-    inside: dict[str, list[LiveRank]] = {}
-    for rank in ranks:
-        running = _running(rank, groups_of.get(rank, ()))
-        if running is None:
-            return None
-        found[rank] = running
-        inside.setdefault(running, []).append(rank)
-    if len(inside) < 2:
+    inside = _inside(members, ranks)
+    found = {rank: path for path, those in inside.items() for rank in those}
+    if len(inside) < 2 or len(found) < len(ranks):
         return None
     absent = {path: [rank for rank in members[path] if found.get(rank) != path] for path in inside}
     if any(rank not in found for those in absent.values() for rank in those):
@@ -69,7 +59,27 @@ def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
         for path in members
         if path in last and absent[path]
     )
-    return Knot({rank: path for rank, path in found.items() if rank in waited_for}, tuple(why))
+    return Knot({rank: found[rank] for rank in ranks if rank in waited_for}, tuple(why))
+
+
+def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
+    """The ranks of each group of which all are in a collective of it, as far as that is known."""
+    members = _members(job)
+    return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
+
+
+def _inside(members: Mapping[str, Sequence[LiveRank]], ranks: Iterable[LiveRank]) -> dict[str, list[LiveRank]]:
+    """The path of each group -> those of the ranks in which its collective runs, and that of no other."""
+    groups_of: dict[LiveRank, list[str]] = {}
+    for path, those in members.items():
+        for rank in those:
+            groups_of.setdefault(rank, []).append(path)
+    found: dict[str, list[LiveRank]] = {}
+    for rank in ranks:
+        running = _running(rank, groups_of.get(rank, ()))
+        if running is not None:
+            found.setdefault(running, []).append(rank)
+    return found
 
 
 def _members(job: LiveJob) -> dict[str, list[LiveRank]]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Frame, GroupView, JobProcess, Member, NodeFacts, Socket
+from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket
 from tests.inspection.job_cases import ALL, judged, local, roots
-from tests.inspection.live_facts import call, process
+from tests.inspection.live_facts import C10D, call, process
 
 MISMATCH = "collective/mismatch"
 IDLE, RUNS = ("gloo_tcp_loop", "pt_gloo_runloop"), ("gloo_tcp_loop", "pt_gloo_runloop in a collective")
@@ -75,6 +75,26 @@ def test_who_waits_for_each_other_is_told_by_their_groups(
     report = judged(facts)
     assert roots(report) == [(MISMATCH, blamed, ("host0",))]
     assert report.findings[0].blame == blame
+
+
+def scatters(number: int, root: int, running: int = 0) -> JobProcess:
+    """A rank that scatters from this root, in the default group or in a further one."""
+    frame = Frame("scatter_object_list", C10D, 1, given=Given(peer=root))
+    return rank(number, 2, running, (frame, *EARLIER[1:]))
+
+
+@pytest.mark.parametrize(
+    ("facts", "blamed"),
+    [
+        (job(PAIRS, scatters(0, 0), *(scatters(number, 1) for number in (1, 2, 3))), ((0,), "all")),
+        (job(PAIRS, scatters(0, 0), scatters(1, 1), scatters(2, 0), scatters(3, 1)), ((0, 1, 2, 3), "one-of")),
+        (job(PAIRS, *(scatters(number, number // 2 * 2, 1) for number in range(4))), None),
+    ],
+    ids=["one names itself", "halves", "groups of their own"],
+)
+def test_ranks_of_one_group_name_one_root(facts: NodeFacts, blamed: tuple[tuple[int, ...], str] | None) -> None:
+    found = judged(facts).findings
+    assert [(finding.ranks, finding.blame) for finding in found] == ([blamed] if blamed is not None else [])
 
 
 def test_who_only_waits_for_those_is_not_named_and_the_groups_are() -> None:
