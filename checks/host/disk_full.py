@@ -59,6 +59,10 @@ LOG = (
         "Disk quota exceeded",
     ),
     Line(
+        ("[Errno 28] ", "[Errno 122] "),  # in whatever language the system says it
+        unless=r"shm|shared memory|nccl-|posix_fallocate|\] (?:No space left|Disk quota)",
+    ),
+    Line(
         "Read-only file system",
         "(?:Errno 30|Error|[Cc]annot|[Ff]ailed to).{0,160}Read-only file system",
         told="A disk that the job writes to is read-only",

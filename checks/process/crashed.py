@@ -47,13 +47,27 @@ LOG = (
         r"(?:process (?P<local_rank>\d{1,4}) )?terminated with signal SIGSEGV",
         shows="end",
     ),
-    Line(
-        "Signals.SIGSEGV",
-        shows="end",
-    ),
+    Line("Signals.SIGSEGV", shows="end"),
     Line(
         "egmentation fault",
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Segmentation fault",
+        shows="end",
+    ),
+    Line(
+        # what bash makes of the signal in other languages: de, zh, fr, es, it, pt, ru
+        (
+            "Speicherzugriffsfehler",
+            " 段错误",
+            "段错误 ",
+            "Erreur de segmentation",
+            "Violación de segmento",
+            "Errore di segmentazione",
+            "Falha de segmentação",
+            "Ошибка сегментирования",
+        ),
+        r"(?:[:：] ?\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?:Speicherzugriffsfehler|段错误|Erreur de segmentation"
+        r"|Violación de segmento|Errore di segmentazione|Falha de segmentação|Ошибка сегментирования)"
+        r"(?: {2,}|$|\s*[(（])",
         shows="end",
     ),
     Line(

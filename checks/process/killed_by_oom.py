@@ -71,9 +71,7 @@ LOG = (
         r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
     ),
-    Line(
-        ("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit"),
-    ),
+    Line(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit")),
     Line(
         "Out Of Memory",
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",
@@ -87,16 +85,12 @@ LOG = (
         ("low on resource: memory", "MemoryPressure"),
         r"low on resource: memory|had condition: \[MemoryPressure",
     ),
-    Line(
-        ("TERM_MEMLIMIT", "job killed: mem", "job killed: vmem"),
-    ),
+    Line(("TERM_MEMLIMIT", "job killed: mem", "job killed: vmem")),
     Line(
         "due to memory pressure (OOM)",
         r"killed due to memory pressure(?:.{0,300}, IP: (?P<host>[\w.:-]{1,64})\))?",
     ),
-    Line(
-        "due to the node running low on memory",
-    ),
+    Line("due to the node running low on memory"),
     Line(
         "exceeds the memory usage threshold of",  # what Ray's raylet and its exceptions tell
         r"Memory on the node \(IP: (?P<host>[\w.:-]{1,64})[,)].{0,600}exceeds the memory usage threshold of",
@@ -133,7 +127,8 @@ LOG = (
         why="an address space that is limited (ulimit -v) shows the same",
     ),
     Line(
-        ("due to memory used", "sending SIGKILL to process"),  # systemd-oomd's and earlyoom's
+        # systemd-oomd's and earlyoom's
+        ("due to memory used", "due to memory pressure for ", "sending SIGKILL to process"),
         r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
     ),
     Line(
@@ -181,9 +176,21 @@ LOG = (
         why=BY_WHOM,
         told=KILLED,
     ),
-    Line(
-        "Killed",
-        r"(?:line \d+: +\d+ +|^)(?:Killed)\b(?: {2,}|$|\s*\()",
+    Line(  # what bash makes of the signal, also in other languages: de, zh, fr, es, ja, it, pt, ru
+        (
+            "Killed",
+            "Getötet",
+            " 已杀死",
+            "已杀死 ",
+            "Processus arr",
+            "Terminado (k",
+            "強制終了",
+            "Ucciso",
+            "Morto",
+            "Убито",
+        ),
+        r"(?:\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?:Killed|Getötet|已杀死|Processus arrêté|Terminado \(killed\)|強制終了"
+        r"|Ucciso|Morto|Убито)(?: {2,}|$|\s*\()",
         shows="end",
         why=BY_WHOM,
         told=KILLED,

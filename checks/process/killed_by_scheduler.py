@@ -90,6 +90,11 @@ LOG = (
         fix=ELSEWHERE,
     ),
     Line(
+        "Time limit exhausted for ",  # slurmctld's own log
+        r"Time limit exhausted for (?:JobId|StepId|Job)[= ]",
+        final=True,
+    ),
+    Line(
         "exceeded its time limit",
         "exceeded its time limit and its allocation has been revoked",
         final=True,

@@ -11,12 +11,12 @@ from distdoctor.judge.causes import is_symptom
 from distdoctor.judge.ended_by_launcher import ended_by_launcher
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
-from distdoctor.model.facts.logs import LogFacts, LogSource, Match
+from distdoctor.judge.moments import first_by_clock, moment
+from distdoctor.judge.survived import RAISED, cleared, last_line, logged, survived
+from distdoctor.model.facts.logs import LogFacts, Match
 
 NEAR = 600
 """Lines within which exceptions belong to one death."""
-FAR = 1000
-"""A log that goes on for so many lines after the last thing that failed has survived it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
         by_source.setdefault(match.source, []).append(match)
     old = long_ago(matches, logs.sources)
     ended = [match for match in old if match.check.startswith("process/")]
-    over = (*ended, *_survived(logs.sources, by_source), *_cleared(matches), *_logged(logs.sources, by_source))
+    went_on = survived(logs.sources, by_source)
+    over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
     over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches))
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
     past = {match.order for match in (*over, *early)}
@@ -58,10 +59,11 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     blamed = [match for match in causes if not _failed_itself(match, (*causes, *raised, *ends))]
     said = [match for match in blamed if not match.compared]
     rows, known = _first_rows((*ends, *symptoms)), checks or {}
+    began = {source.name: source.began for source in logs.sources}
     ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
     strange = [match for match in said if match in old or match in ahead or is_strange(match)]
-    root = _first([match for match in said if match not in strange], rows, known) or _exception(raised, rows)
-    root = root or _first(strange, rows, known) or _end(ends, symptoms)
+    root = _first([match for match in said if match not in strange], rows, known, began)
+    root = root or _exception(raised, rows, began) or _first(strange, rows, known, began) or _end(ends, symptoms)
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
@@ -84,20 +86,14 @@ def _without_rests(matches: Sequence[Match]) -> list[Match]:
     ]
 
 
-_RAISED = re.compile(
-    r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory)\b"
-)
-"""How the own line of an exception begins."""
-
-
 def _ended_by(head: Match, others: Iterable[Match]) -> bool:
     """Whether the account that begins with ``head`` ends with one of ``others``, which says what it was."""
     return any(
         other.source == head.source
         and "head" not in other.values
-        and _last_line(other) > _last_line(head)
+        and last_line(other) > last_line(head)
         and _speaker(other) == _speaker(head)
-        and _RAISED.match(other.text)
+        and RAISED.match(other.text)
         for other in others
     )
 
@@ -111,110 +107,15 @@ def _first_rows(told: Iterable[Match]) -> list[Match]:
     return [match for match in first if match.shows == "end" or match.source in sole]
 
 
-def _survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
-    """What stands in a log that goes on with its work after the last of it, and ends with it."""
-    found: list[Match] = []
-    every = [*sources]
-    for place, source in enumerate(every):
-        own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
-        if source.kind == "kernel":
-            continue
-        found += (went_on := _went_on(source, own))
-        own = [match for match in own if match not in went_on]
-        last = max((_last_line(match) for match in own), default=0)
-        if any(match.values.get("final") for match in own) and source.finished <= last:
-            continue
-        # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
-        ended = any(_ends(match) for match in own)
-        if source.died and not source.finished > last:
-            continue  # what stands below it was written before
-        alive = source.progress > last or (source.finished > last and not ended) or source.lines - last > FAR
-        alive = alive or (bool(source.part_of) and not ended and _goes_on(source, every[place + 1 :], by_source))
-        # What is said while all ranks leave is no failure of what they were there for.
-        left = source.done and not ended and all(match.shows == "symptom" for match in own)
-        if own and (alive or left):
-            found += own
-    return found
-
-
-def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
-    """The exceptions behind which who raised them has made steps before something else failed; and those behind which
-    others did so, where that is another exception or a cause: what one process keeps back until it ends, as its steps,
-    may come behind what ended another, and then behind that what follows from it. Torch writes the rank before what
-    nobody caught: steps without one do not show that it was survived."""
-    raised = [match for match in own if match.exception or "head" in match.values or _RAISED.match(match.text)]
-    last = max((_last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
-    found = []
-    for match in raised:
-        whose = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
-        ranked = whose[:2] != (None, None)
-        mine = (line for who, line in source.alive if ranked and who == whose and "thread" not in match.values)
-        others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
-        if _last_line(match) < max((*mine, *others), default=0) and "uncaught" not in match.values:
-            found.append(match)
-    return found
-
-
-def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
-    """Whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
-    return any(
-        (one.progress or one.finished or one.alive)
-        and source.part_of in (one.name, one.part_of)
-        and (bool(one.alive) or all(match.shows in ("noise", "hint") for match in by_source.get(one.name, ())))
-        for one in later
-    )
-
-
-def _logged(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
-    """Exceptions that a program wrote into its log and went on, where nothing says that it ended."""
-    found: list[Match] = []
-    for source in sources:
-        own = by_source.get(source.name, [])
-        if any(match.shows == "end" or (match.shows == "symptom" and _ends(match)) for match in own):
-            continue
-        raised = [match for match in own if match.exception]
-        logged = [match for match in raised if match.values.get("logged") and source.record > _last_line(match)]
-        found += logged
-        if logged and len(logged) == len(raised):  # what announces them, too
-            found += [match for match in own if match.shows == "symptom" and match.check == logged[0].check]
-    return found
-
-
-_LAUNCHER = re.compile(
-    r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]"
-)
-"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's."""
-
-
-def _ends(match: Match) -> bool:
-    return _LAUNCHER.search(match.text) is not None
-
-
-def _cleared(matches: Sequence[Match]) -> list[Match]:
-    """What is no cause, where the same check knows further on, in the same log, that it went on."""
-    over = {(match.check, match.source): _last_line(match) for match in matches if match.shows == "noise"}
-    return [
-        match
-        for match in matches
-        if match.shows in ("symptom", "hint", "end") and _last_line(match) < over.get((match.check, match.source), 0)
-    ]
-
-
 def _failed_itself(match: Match, others: Iterable[Match]) -> bool:
     """Whether ``match`` only says that others wait for a rank of which another line says how it failed itself."""
     named = {int(number) for number in re.findall(r"\d{1,6}", match.values.get("missing", ""))}
     return bool(named) and any(other.who.rank in named and not other.values.get("missing") for other in others)
 
 
-def _last_line(match: Match) -> int:
-    return int(match.values.get("last_line", match.line))
-
-
-def _moment(match: Match) -> tuple[bool, float, int]:
-    return (match.who.time is None, match.who.time or 0.0, match.order)
-
-
-def _first(causes: Sequence[Match], rows: Sequence[Match], checks: Mapping[str, Check]) -> Match | None:
+def _first(
+    causes: Sequence[Match], rows: Sequence[Match], checks: Mapping[str, Check], began: Mapping[str, float | None]
+) -> Match | None:
     """The cause that came first: by the clock where all have one, of the rank that torchrun saw fail first; where two
     logs do not say which was first, by the milestones of a job that they prevent."""
     if not causes:
@@ -222,7 +123,9 @@ def _first(causes: Sequence[Match], rows: Sequence[Match], checks: Mapping[str, 
     named = {match.who.rank for match in rows} - {None}
     those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
     if all(match.who.time is not None for match in those):
-        return min(those, key=_moment)
+        return min(those, key=moment)
+    if (earliest := first_by_clock(those, began)) is not None:
+        return earliest
     first = min(those, key=lambda match: match.order)
     return next((other for other in those if _is_behind(first, other, checks)), first)
 
@@ -234,7 +137,7 @@ def _is_behind(match: Match, other: Match, checks: Mapping[str, Check]) -> bool:
     return is_symptom(checks[match.check], checks[other.check])
 
 
-def _exception(raised: Sequence[Match], rows: Sequence[Match]) -> Match | None:
+def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
     """Of exceptions that no check knows: the last of those that the first rank to fail raised."""
     traced = [match for match in raised if match.values.get("traced")] or [*raised]
     if not traced:
@@ -243,9 +146,10 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match]) -> Match | None:
     those = [match for match in traced if match.who.rank in named] or traced
     cluster = [those[-1]]
     for match in reversed(those[:-1]):
-        if match.source != cluster[0].source or cluster[0].line - _last_line(match) < NEAR:
+        if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
             cluster.insert(0, match)
-    first = min(cluster, key=_moment) if all(match.who.time is not None for match in cluster) else cluster[0]
+    timed = all(match.who.time is not None for match in cluster)
+    first = min(cluster, key=moment) if timed else first_by_clock(cluster, began) or cluster[0]
     same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:

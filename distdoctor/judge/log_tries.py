@@ -26,12 +26,19 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     by_source: dict[str, list[Match]] = {}
     for match in logs.matches:
         by_source.setdefault(match.source, []).append(match)
-    counts = {name: "launched" if _of_several(own) else "try" for name, own in by_source.items()}
+    of_file = {source.name: source.who.host for source in logs.sources}
+    counts = {name: "launched" if _of_several(own, of_file.get(name)) else "try" for name, own in by_source.items()}
     tries = {name: _last_of(own, counts[name]) for name, own in by_source.items()}
+    restarted = {source.name: source.restarted for source in logs.sources}
     earlier = tuple(
         match
         for match in logs.matches
-        if not match.compared and (match.source in over or _number(match, counts[match.source]) < tries[match.source])
+        if not match.compared
+        and (
+            match.source in over
+            or match.line <= restarted.get(match.source, 0)
+            or _number(match, counts[match.source]) < tries[match.source]
+        )
     )
     if not earlier and not over:
         return logs, ()
@@ -48,9 +55,10 @@ def _attempt(name: str) -> tuple[str, int] | None:
     return (found["run"], int(found["number"])) if found else None
 
 
-def _of_several(own: Iterable[Match]) -> bool:
-    """Whether launchers of several nodes, which end one after another, speak in one log."""
-    whose = [(match.who.host, match.who.task) for match in own]
+def _of_several(own: Iterable[Match], of_file: str | None) -> bool:
+    """Whether launchers of several nodes, which end one after another, speak in one log. ``of_file``: the host by the
+    name of the log, which its lines may call otherwise."""
+    whose = [(match.who.host if match.who.host != of_file else None, match.who.task) for match in own]
     return any(len({*every} - {None}) > 1 for every in zip(*whose, strict=True))
 
 

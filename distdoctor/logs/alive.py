@@ -10,6 +10,8 @@ from distdoctor.model.facts.logs import Who
 
 STEPS = 3
 """Different lines with steps that somebody who works has written at least."""
+MANY = 10
+"""So many are more than others make until they notice that a rank has ended."""
 LOOKED_AT = 8 << 10
 """Bytes before a known line in which they are looked for."""
 KEPT = 16
@@ -27,8 +29,9 @@ class Alive:
         if piece.count(b"\n") + piece.count(b"\r") > STEPS and (PROGRESS.search(piece[-LOOKED_AT:].decode("latin-1"))):
             self._pieces.append((line, piece[-LOOKED_AT:]))
 
-    def told(self, file: Who) -> tuple[tuple[tuple[object, ...], int], ...]:
-        """See :class:`distdoctor.model.facts.logs.LogSource`; ``file`` is whom all of the log is from."""
+    def told(self, file: Who, least: int = STEPS) -> tuple[tuple[tuple[object, ...], int], ...]:
+        """See :class:`distdoctor.model.facts.logs.LogSource`; ``file`` is whom all of the log is from, ``least`` how
+        many steps count."""
         found: dict[tuple[object, ...], int] = {}
         for line, piece in self._pieces:
             steps: dict[tuple[object, ...], set[str]] = {}
@@ -36,7 +39,7 @@ class Alive:
                 who, text = split(readable(raw[:400]))
                 if PROGRESS.search(text):
                     steps.setdefault(speaker(within(who, file)), set()).add(text)
-            found.update({who: line for who, texts in steps.items() if len(texts) >= STEPS})
+            found.update({who: line for who, texts in steps.items() if len(texts) >= least})
         return tuple(found.items())
 
 

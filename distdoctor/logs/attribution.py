@@ -85,6 +85,8 @@ _PREFIXES = tuple(
             r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}) "
             rf"(?:{_PROGRAM}|(?=(?:kernel|systemd|slurm\w{{1,8}})(?:\[\d{{1,9}}\])?: ))",
         ),
+        # a time as syslog writes it, and nobody's name: ts of moreutils
+        ("a", r"[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=.)"),
         # CloudWatch's, of a stream: aws logs tail
         ("a0", r"(?:[\w.-]{1,200}/)?(?P<host>algo-\d{1,5})[-/][\w-]{1,64} (?=.)"),
         # Open MPI

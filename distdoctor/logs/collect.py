@@ -65,6 +65,8 @@ class Collector:
         self._places: dict[str, Places] = {}
         self._files: list[str] = []
         self._named: dict[str, Who] = {}
+        self._above: dict[str, int] = {}
+        """Of each name how many of its first characters say nothing of whom the file is from."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
 
     @property
@@ -88,9 +90,9 @@ class Collector:
 
     def name(self, files: Iterable[reader.Source]) -> None:
         """Say which files there are: whom each is from the names of all of them tell."""
-        names = [encodable(source.name) for source in files]
-        if names != self._files:
-            self._files, self._named = names, file_names.whose(names)
+        above = {encodable(one.name): file_names.above(encodable(one.name), encodable(one.folder)) for one in files}
+        if (names := [*above]) != self._files:
+            self._files, self._named, self._above = names, file_names.whose(names), above
 
     def add(self, source: reader.Source) -> None:
         """Read a file from its beginning to its end, whatever it is."""
@@ -112,7 +114,15 @@ class Collector:
         """A log, to be fed with what is in it."""
         where = self._places.setdefault(encodable(name), Places())
         log = LogFile(
-            name, kind, self._scanner, self._matches.keep, self._exceptions, self._since, self._hear, where.hear
+            name,
+            kind,
+            self._scanner,
+            self._matches.keep,
+            self._exceptions,
+            self._since,
+            self._hear,
+            where.hear,
+            encodable(name)[self._above.get(encodable(name), 0) :],
         )
         log.named(self._named.get(log.name, Who()))
         return log

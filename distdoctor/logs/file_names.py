@@ -3,6 +3,7 @@ of several nodes. One name alone does not tell a host from any other word."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
@@ -23,6 +24,25 @@ _RUN = re.compile(
     re.S,
 )
 """A folder for each node, in it torchrun's --log-dir with a folder for its run."""
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """By what names are put in order so that 2 comes before 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
+
+
+NEAR = 3
+"""Parts of the path of a file that is named by itself, the last ones, that may tell whom it is from."""
+
+
+def above(name: str, folder: str) -> int:
+    """How many characters ``name`` begins with that tell a place of the disk, and no host of the job: what stands
+    before ``folder``, in which it was found; where it was named by itself, all but its end."""
+    return len(os.path.join(os.path.dirname(folder.rstrip("/")), "")) if folder else len(name) - len(_end_of(name))
+
+
+def _end_of(name: str) -> str:
+    return "/".join(name.split("/")[-NEAR:])
 
 
 def whose(names: Iterable[str]) -> dict[str, Who]:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import attribution, ending, flushed, tracebacks, whose
-from distdoctor.logs.alive import Alive
+from distdoctor.logs import alive, attribution, ending, flushed, tracebacks, whose
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, Who
@@ -19,6 +18,9 @@ _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """How a line begins that says what to do where something is so; that it is so, it does not say."""
 FIRST = 50
 """Lines of the beginning in which the first time is looked for."""
+ONLY_A_TEST = "a test says only that it failed"
+ABOUT, ABOVE = 200, 60
+"""Of so many exceptions and causes of one log the time is looked for in so many lines above them."""
 UNTIMED = 200
 """Lines before one without a time in which the time of it is looked for."""
 
@@ -27,6 +29,8 @@ class LogFile:
     """``keep`` is given each line that is known, ``hear`` each that has a literal in it, ``place`` also those of a
     traceback; ``exceptions`` is the check
     that takes the exceptions which no wording knows.
+
+    ``shown`` is what of its name may say whom it is from, if not all.
 
     ``since``: nothing that is said before it is kept; what has no time, and none before it, is.
     """
@@ -41,20 +45,21 @@ class LogFile:
         since: float | None = None,
         hear: Callable[[Who, str], None] | None = None,
         place: Callable[[Who, str], None] | None = None,
+        shown: str | None = None,
     ) -> None:
         self.name, self.kind = encodable(name), kind
         self.lines = self.size = 0
         self._scanner, self._exceptions, self._tries = scanner, exceptions, Tries()
         self._kept_by = keep
-        self._file, self._tail, self._open = attribution.of_file(self.name), b"", False
+        self._file, self._tail, self._open = attribution.of_file(shown or self.name), b"", False
         self._since, self._now = since, None if since is None else -1.0
         self._search = scanner.begin()
         self._hear, self._place = hear, place
         self.numbers: Sequence[int] = ()
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
         self._began: float | None = None
-        self._alive = Alive()
-        self._died = 0
+        self._alive = alive.Alive()
+        self._untimed = self._died = 0
         """The line of the last exception that nobody caught."""
         self._logged = False
         """Whether the last exception was written by a program's logger."""
@@ -112,22 +117,25 @@ class LogFile:
             self._file,
             died=died,
             alive=self._alive.told(self._file),
+            worked=self._alive.told(self._file, alive.MANY),
+            restarted=self._tries.restarted,
             began=self._began,
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
         """Whether a line is of the time that is asked for: by its own time, or by that of a line before it."""
         if time is None:
-            lines = (
-                attribution.split(attribution.readable(raw[:200])) for raw in before.splitlines()[: -UNTIMED - 1 : -1]
-            )
-            time = next((who.time for who, _ in lines if who.time is not None), None)
+            time = _last_time(before.splitlines()[-UNTIMED:])
         if time is not None:
             self._now = time
         assert self._since is not None and self._now is not None
         return self._now < 0 or not attribution.earlier(self._now, self._since)
 
-    def _keep(self, match: Match) -> None:
+    def _keep(self, match: Match, context: bytes, at: int) -> None:
+        if match.who.time is None and self._untimed < ABOUT and (match.exception or match.shows == "cause"):
+            self._untimed += 1
+            if (time := _last_time(context[max(at - tracebacks.BACK, 0) : at].splitlines()[-ABOVE:])) is not None:
+                match = replace(match, values={**match.values, "about": str(time)})
         if match.line <= len(self.numbers):
             match = replace(match, values={**match.values, "at": str(self.numbers[match.line - 1])})
         self._kept_by(self._tries.of(match))
@@ -164,7 +172,7 @@ class LogFile:
             values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it
-            self._keep(replace(match, ranks=ranks, text=named))
+            self._keep(replace(match, ranks=ranks, text=named), context, at)
         if self._exceptions and tracebacks.HEAD in text and (end := tracebacks.odd_end(context, at)) is not None:
             start, own, *raised = end
             if not self._known(own):
@@ -193,12 +201,15 @@ class LogFile:
         stack = tracebacks.before(context, at)
         if stack.ignored:
             return
+        if stack.tested and raised == ("AssertionError", ""):
+            self._keep(replace(line, check=self._exceptions, shows="symptom", why=ONLY_A_TEST), context, at)
+            return
         self._logged = stack.logged or (stack.chained and self._logged)
         shown = {"traced": stack.traced, "logged": self._logged}
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)
-        self._keep(replace(line, frame=stack.frame, chained=stack.chained))
+        self._keep(replace(line, frame=stack.frame, chained=stack.chained), context, at)
 
 
 def _first_time(block: bytes) -> float | None:
@@ -207,3 +218,9 @@ def _first_time(block: bytes) -> float | None:
         attribution.split(attribution.readable(raw[:200]))[0] for raw in block[: UNTIMED * FIRST].splitlines()[:FIRST]
     )
     return next((who.time for who in lines if who.time is not None), None)
+
+
+def _last_time(lines: Sequence[bytes]) -> float | None:
+    """The time of the last of these lines that has one."""
+    each = (attribution.split(attribution.readable(raw[:200]))[0].time for raw in reversed(lines))
+    return next((time for time in each if time is not None), None)

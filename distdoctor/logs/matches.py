@@ -37,6 +37,7 @@ class Matches:
             match.ranks,
             match.source,
             match.values.get("try"),
+            match.values.get("after"),
             match.values.get("pid"),
             match.values.get("launched"),
         )

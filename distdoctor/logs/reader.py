@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from distdoctor.logs import json_lines, tables
+from distdoctor.logs import file_names, json_lines, tables
 from distdoctor.logs.beside import is_beside
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
@@ -66,6 +66,8 @@ class Source:
     path: Path | None
     given: bool = True
     """Named by whoever asks, and not found in a folder."""
+    folder: str = ""
+    """The folder so named in which it was found."""
     part_of: str = ""
     """The log of which it is an older part, where that was rotated."""
     data: bytes | None = None
@@ -82,7 +84,7 @@ def find(paths: Iterable[Path]) -> list[Source]:
             found.append(Source("stdin", None))
         elif path.is_dir():
             for file in _below(path):
-                found.append(Source(str(file), file, given=False))
+                found.append(Source(str(file), file, given=False, folder=str(path)))
                 if len(found) > MAX_FILES:
                     raise Unreadable(f"{path}: more than {MAX_FILES} files; name the folder of one job")
         elif not path.exists():
@@ -109,7 +111,7 @@ def oldest_first(found: Sequence[Source]) -> list[Source]:
 def _below(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names, key=_natural):
+        for name in sorted(names, key=file_names.natural):
             file = Path(folder) / name
             if not name.startswith(".") and not _has_nothing(file):
                 yield file
@@ -122,10 +124,6 @@ def _has_nothing(file: Path) -> bool:
     except OSError:
         return False  # to be told by whoever opens it
     return seen.st_size == 0 or not stat.S_ISREG(seen.st_mode)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
 
 
 def opened(source: Source) -> tuple[Kind, io.BufferedReader]:

@@ -66,6 +66,9 @@ _TRACKER = re.compile(r"/multiprocessing/(?:resource|semaphore)_tracker\.py:\d+ 
 Lib/multiprocessing/resource_tracker.py)."""
 _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 """Lines that were pasted as one: after what a frame quotes, the own line of the exception."""
+_RULE = re.compile(r"-{50,}$")
+_TEST = re.compile(r"FAIL(?: \[[\d.]{1,12}s\])?: \w{1,120} \(")
+"""How unittest announces what a test asserted."""
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
 HEAD = "Traceback (most recent call last)"
@@ -132,12 +135,14 @@ class Before:
     """Whether a program's logger wrote it, with a warning or an error of its own."""
     ignored: bool = False
     """Whether Python says that it went on."""
+    tested: bool = False
+    """Whether it is what a test asserted, by unittest's account."""
 
 
 def before(block: bytes, start: int) -> Before:
     """What stands before the line of an exception that begins at ``start``."""
     lines = [split(readable(raw))[1] for raw in block[max(start - BACK, 0) : start].splitlines()[-90:]]
-    frame, traced, chained, logged, ignored = "", False, False, False, False
+    frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
     for line in reversed(lines):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
@@ -147,12 +152,13 @@ def before(block: bytes, start: int) -> Before:
             if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
                 chained = True
                 break
-        elif traced and line.strip():
+        elif traced and line.strip() and not _RULE.match(line):
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             logged = bool(_WARNED.match(line))
             ignored = line.startswith("Exception ignored in")
+            tested = bool(_TEST.match(line))
             break
-    return Before(traced or bool(frame), frame, chained, logged, ignored or bool(_TRACKER.search(frame)))
+    return Before(traced or bool(frame), frame, chained, logged, ignored or bool(_TRACKER.search(frame)), tested)
 
 
 def frames(block: bytes, start: int) -> str:

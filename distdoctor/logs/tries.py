@@ -4,6 +4,10 @@ A new one is told only where the launcher of the one before had ended, and then 
 job that works were written. Where launchers of several nodes speak, a new one is told where each that had spoken when
 the first of them ended was started again. Where no launcher speaks, a new one is told where what the log begins with
 stands in it again, behind steps and what failed after them: somebody has started the same line once more.
+
+A launcher that starts its ranks again (torchrun --max-restarts) says once for each start that they failed, and nothing
+of the start itself: all that stands before the last but one of these lines of one launcher was of an earlier start.
+Launchers of several containers may have one number: there are as many of them as have told of their end.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from distdoctor.logs.tracebacks import HEAD
 from distdoctor.model.facts.logs import Match, Who
 
 _Launcher = tuple[str | None, int | None]
+_Process = tuple[str | None, int | None, int]
 _NOBODY = (None, None)
 
 LITERALS = (
@@ -35,6 +40,8 @@ LOOKED_AT = 256 << 10
 """Bytes between two known lines in which they are looked for."""
 _ENDED = re.compile(r"ChildFailedError|\bfailed \(exitcode: -?\d|\bexits with return code = -?[1-9]")
 """The launcher of a node tells so when its processes are gone: of torchrun, of DeepSpeed."""
+_FAILED = re.compile(r"failed \(exitcode: -?\d{1,10}\) local_rank: \d")
+"""Of torchrun, once for each start of its ranks (_poll() in torch/distributed/elastic/multiprocessing/api.py)."""
 _TAKEN = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,40} ON .{1,120} CANCELLED AT .{1,60} DUE TO (?:PREEMPTION|NODE FAIL|JOB REQ)"
 )
@@ -123,6 +130,20 @@ class Tries:
         self._up: set[_Launcher] = set()
         self._awaited: set[_Launcher] = set()
         self._again: set[_Launcher] = set()
+        self._failed: dict[_Process, list[int]] = {}
+        """Of each launcher the lines in which it says that its ranks failed."""
+        self._told_end: dict[_Launcher, set[int]] = {}
+        """The lines in which launchers tell why they end."""
+
+    @property
+    def restarted(self) -> int:
+        """The line up to which a launcher's earlier starts of its ranks go; 0 where none has started them twice."""
+        last = 0
+        for (host, task, _), lines in self._failed.items():
+            numbers = sum((host, task) == one[:2] for one in self._failed)
+            ended = max(-(-len(self._told_end.get((host, task), ())) // numbers), 1)
+            last = max(last, lines[-ended - 1] if len(lines) > ended else 0)
+        return last
 
     def between(self, piece: bytes) -> None:
         """What stands between two known lines."""
@@ -158,6 +179,14 @@ class Tries:
         """``match`` with the number of its try."""
         if match.shows in ("noise", "hint"):
             return match
+        before = sum(line < match.line for lines in self._failed.values() for line in lines)
+        if match.who.pid is not None and _FAILED.search(match.text):
+            lines = self._failed.setdefault((match.who.host, match.who.task, match.who.pid), [])
+            lines += [match.line] if match.line not in lines else []
+        if "ChildFailedError" in match.text:
+            self._told_end.setdefault((match.who.host, match.who.task), set()).add(match.line)
+        if before:  # what was said before and after it is not the same
+            match = replace(match, values={**match.values, "after": str(before)})
         if self._by_hand is not None:
             match = self._of_hand(self._by_hand, match)
         if self._ended and self._begun:

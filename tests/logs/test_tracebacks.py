@@ -80,3 +80,11 @@ def test_an_exception_whose_text_begins_on_the_next_line(tmp_path: Path) -> None
     assert [(one.check, one.ranks) for one in found.findings[:1]] == [("process/exception", (3,))]
     (tmp_path / "rank3.log").write_text("[rank3]: " + frame + "\n[rank3]: ValueError: \n[rank3]: no such split: dev\n")
     assert "ValueError: no such split: dev" in judged_files(tmp_path).findings[0].summary
+
+
+def test_what_a_test_asserted_says_nothing(tmp_path: Path) -> None:
+    """As unittest tells it, behind what ended the process that it waited for."""
+    head = f"{'=' * 70}\nFAIL [2.643s]: test_group (__main__.TestBackend)\n{'-' * 70}\n"
+    assert judged(tmp_path, head + traced("AssertionError")).verdict == "incomplete"
+    assert judged(tmp_path, head + traced("AssertionError: 3 is not 4")).verdict == "fail"
+    assert judged(tmp_path, traced("AssertionError")).verdict == "fail"

@@ -79,6 +79,10 @@ class LogSource:
     alive: tuple[tuple[tuple[object, ...], int], ...] = ()
     """Of whom steps stand right before a line that is known, the line of the last such: who had said so before had
     survived it. Whom: rank, local rank, host and task, each as far as it is told."""
+    worked: tuple[tuple[tuple[object, ...], int], ...] = ()
+    """The same of who has made many steps."""
+    restarted: int = 0
+    """The line up to which what it shows is of a launcher's earlier starts of its ranks; else 0."""
     began: float | None = None
     """The first time that it tells, where that is near its beginning, as of :class:`Who`."""
 

@@ -62,6 +62,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("host/thread-limit", "libgomp: Thread creation failed: Resource temporarily unavailable"),
     ("host/thread-limit", "RuntimeError: can't start new thread"),
     ("host/disk-full", "OSError: [Errno 122] Disk quota exceeded"),
+    (
+        "host/disk-full",
+        "OSError: [Errno 28] Auf dem Gerät ist kein Speicherplatz mehr verfügbar: '/scratch/step_40.pt'",
+    ),
     ("host/disk-full", "OSError: [Errno 28] No space left on device: '/home/u/ckpt/step_100'"),
     ("host/compile-cache-shared", "OSError: [Errno 116] Stale file handle: '/home/u/.triton/cache/abc/kernel.json'"),
     ("host/ptrace-denied", "RuntimeError: pidfd_getfd: Operation not permitted"),

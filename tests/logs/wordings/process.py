@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("process/killed-by-oom", "train.sh: Zeile 12: 48211 Getötet                python train.py --config a.yaml"),
+    ("process/killed-by-oom", "train.sh: 行 12: 48211 已杀死               python train.py --config a.yaml"),
+    ("process/killed-by-oom", "run.sh: ligne 3 : 771 Processus arrêté      python train.py"),
+    (
+        "process/crashed",
+        "train.sh: Zeile 12: 48211 Speicherzugriffsfehler  (Speicherabzug geschrieben) python train.py",
+    ),
+    ("process/crashed", "train.sh：行 5: 2381 段错误               （核心已转储）python train.py"),
+    ("process/killed-by-scheduler", "[2026-11-02T14:00:19.330] Time limit exhausted for JobId=551"),
+    (
+        "process/killed-by-oom",
+        "Nov 02 10:05:11 gn02 systemd-oomd[811]: Killed /user.slice/train.scope due to memory pressure for "
+        "/user.slice being 81.22% > 50.00% for > 20s with reclaim activity",
+    ),
     (
         "process/exception",
         "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 2, limit: 1",

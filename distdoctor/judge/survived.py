@@ -1,0 +1,136 @@
+"""What stands in a log and ended nobody: the exceptions and the like behind which the work went on. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from distdoctor.model.facts.logs import LogSource, Match
+
+FAR = 1000
+"""A log that goes on for so many lines after the last thing that failed has survived it."""
+
+RAISED = re.compile(
+    r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exited|Timeout|OutOfMemory)\b"
+)
+"""How the own line of an exception begins."""
+_RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\b")
+"""How a line begins that a program's logger wrote: the program goes on, for the time being."""
+LAST_WORDS = 30
+"""Lines that a log has at the most behind what its program wrote of its own end."""
+ACCOUNT = 150
+"""Lines of a traceback, and of what it is written with, at the most."""
+
+
+def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> list[Match]:
+    """What stands in a log that goes on with its work after the last of it, and ends with it."""
+    found: list[Match] = []
+    every = [*sources]
+    for place, source in enumerate(every):
+        own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
+        if source.kind == "kernel":
+            continue
+        found += (went_on := _went_on(source, own))
+        own = [match for match in own if match not in went_on]
+        last = max((last_line(match) for match in own), default=0)
+        if any(match.values.get("final") for match in own) and source.finished <= last:
+            continue
+        # A launcher that tells of a failure has ended the job; the script around it may say "finished" all the same.
+        ended = any(_ends(match) for match in own)
+        if source.died and not source.finished > last:
+            continue  # what stands below it was written before
+        alive = source.progress > last or (source.finished > last and not ended) or source.lines - last > FAR
+        alive = alive or (bool(source.part_of) and not ended and _goes_on(source, every[place + 1 :], by_source))
+        # What is said while all ranks leave is no failure of what they were there for.
+        left = source.done and not ended and all(match.shows == "symptom" for match in own)
+        if own and (alive or left):
+            found += own
+    return found
+
+
+def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
+    """The exceptions behind which who raised them has made steps before something else failed; and those behind which
+    others did so, where that is another exception or a cause: what one process keeps back until it ends, as its steps,
+    may come behind what ended another, and then behind that what follows from it. Torch writes the rank before what
+    nobody caught: steps without one do not show that it was survived."""
+    raised = [match for match in own if match.exception or "head" in match.values or RAISED.match(match.text)]
+    raised += [match for match in own if match.shows == "cause" and match not in raised and _RECORD.match(match.text)]
+    launched = any(_ends(match) for match in own)
+    last = max((last_line(match) for match in raised if match.shows == "cause" or match.exception), default=0)
+    found = []
+    for match in raised:
+        whose = (match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        ranked = whose[:2] != (None, None)
+        mine = (line for who, line in source.alive if ranked and who == whose and "thread" not in match.values)
+        others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
+        # Launchers start Python so that nothing is kept back: so many steps are those of a job that goes on.
+        many = (line for _, line in source.worked if launched and not ranked)
+        if last_line(match) < max((*mine, *others, *many), default=0) and "uncaught" not in match.values:
+            found.append(match)
+    return found
+
+
+def _goes_on(source: LogSource, later: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]]) -> bool:
+    """Whether a younger part of the same log shows the steps of a job that works, and nothing that failed."""
+    return any(
+        (one.progress or one.finished or one.alive)
+        and source.part_of in (one.name, one.part_of)
+        and (bool(one.alive) or all(match.shows in ("noise", "hint") for match in by_source.get(one.name, ())))
+        for one in later
+    )
+
+
+def logged(
+    sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Match]], over: Sequence[Match]
+) -> list[Match]:
+    """Exceptions that a program wrote into its log and went on, where nothing says that it ended. ``over``: what is
+    known to be survived."""
+    found: list[Match] = []
+    gone = {match.order for match in over}
+    every = [match for own in by_source.values() for match in own]
+    raising = {match.check for match in every if match.exception}
+    # Somebody tells of a failure that is no traceback of the program's own.
+    lost = any(one.shows == "symptom" and one.check not in raising and one.order not in gone for one in every)
+    for source in sources:
+        own = by_source.get(source.name, [])
+        if any(match.shows == "end" or (match.shows == "symptom" and _ends(match)) for match in own):
+            continue
+        raised = [match for match in own if match.exception]
+        logged = [match for match in raised if match.values.get("logged") and source.record > last_line(match)]
+        logged = [match for match in logged if not (lost and _is_last_word(source, match))]
+        found += logged
+        if logged and len(logged) == len(raised):  # what announces them, too
+            found += [match for match in own if match.shows == "symptom" and match.check == logged[0].check]
+    return found
+
+
+def _is_last_word(source: LogSource, match: Match) -> bool:
+    """Whether steps stand right above ``match``, and below it only what a program says that ends."""
+    line = last_line(match)
+    worked = any(0 <= line - steps <= ACCOUNT for _, steps in source.alive)
+    return worked and source.lines - line <= LAST_WORDS and source.progress < line
+
+
+_LAUNCHER = re.compile(
+    r"exitcode|ChildFailedError|Primary job  terminated normally, but|exits with return code = -?[1-9]"
+)
+"""What launchers say of a job that they have ended: torchrun, mpirun, DeepSpeed's."""
+
+
+def _ends(match: Match) -> bool:
+    return _LAUNCHER.search(match.text) is not None
+
+
+def cleared(matches: Sequence[Match]) -> list[Match]:
+    """What is no cause, where the same check knows further on, in the same log, that it went on."""
+    over = {(match.check, match.source): last_line(match) for match in matches if match.shows == "noise"}
+    return [
+        match
+        for match in matches
+        if match.shows in ("symptom", "hint", "end") and last_line(match) < over.get((match.check, match.source), 0)
+    ]
+
+
+def last_line(match: Match) -> int:
+    """The last line of its file in which the same stands."""
+    return int(match.values.get("last_line", match.line))

@@ -1,0 +1,57 @@
+"""Tries of one job in one log: what ended an earlier one is not what ended the last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.logs.judging import CLOSED, judged, judged_files, raised, roots
+
+MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+NO_SAMPLES = "ValueError: num_samples should be a positive integer value, but got num_samples=0"
+END = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+
+
+def failed(launcher: int, local_rank: int = 1) -> str:
+    return (
+        f"E1102 10:02:12.725000 {launcher} torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) "
+        f"local_rank: {local_rank} (pid: 4231) of binary: /opt/python\n"
+    )
+
+
+def test_a_launcher_that_starts_its_ranks_again(tmp_path: Path) -> None:
+    """torchrun --max-restarts, where OMP_NUM_THREADS is set: nothing but the failures of its ranks tells the starts."""
+    tries = (raised("[rank1]: ", MEMORY) + failed(41)) * 2
+    last = raised("[rank3]: ", NO_SAMPLES) + failed(41, 3) + END
+    assert roots(tmp_path, tries + last) == [("process/exception", (3,))]
+    found = judged(tmp_path, tries + raised("[rank2]: ", CLOSED) + failed(41, 2) + END)
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert "an earlier try" in " ".join(found.notes) and "gpu/out-of-memory" in " ".join(found.notes)
+
+
+def test_the_same_failure_in_every_try(tmp_path: Path) -> None:
+    assert roots(tmp_path, (raised("[rank1]: ", MEMORY) + failed(41)) * 3 + END) == [("gpu/out-of-memory", (1,))]
+
+
+def test_launchers_of_several_containers_with_one_number(tmp_path: Path) -> None:
+    """Each has told of its end: neither has started its ranks again."""
+    first, second = raised("[rank1]: ", MEMORY) + failed(7), raised("[rank9]: ", NO_SAMPLES) + failed(7)
+    assert roots(tmp_path, first + second + END + END) == [("gpu/out-of-memory", (1,))]
+    last = raised("[rank8]: ", CLOSED) + failed(7) + raised("[rank9]: ", NO_SAMPLES) + failed(7)
+    assert roots(tmp_path, first + second + last + END + END) == [("process/exception", (9,))]
+
+
+def test_two_launchers_that_both_start_their_ranks_again(tmp_path: Path) -> None:
+    first = raised("[rank1]: ", MEMORY) + failed(41) + raised("[rank8]: ", CLOSED) + failed(52)
+    last = raised("[rank9]: ", NO_SAMPLES) + failed(52) + raised("[rank0]: ", CLOSED) + failed(41)
+    assert roots(tmp_path, first + last + END + END) == [("process/exception", (9,))]
+
+
+def test_launchers_in_a_log_whose_name_has_another_name_of_the_host(tmp_path: Path) -> None:
+    """A script's loop around torchrun: the name of the file and the table call one host differently."""
+    row = "Root Cause (first observed failure):\n[0]:\n  host      : gn01\n  rank      : 0 (local_rank: 0)\n"
+    row += "  exitcode  : 1 (pid: 9)\n"
+    steps = "".join(f"step {number} loss 2.{number}\n" for number in range(30))
+    first = raised("[rank0]: ", "KeyError: 'lr'") + failed(41, 0) + END + row
+    (tmp_path / "node0.log").write_text(first + steps + raised("[rank5]: ", MEMORY) + failed(52, 5) + END + row)
+    found = judged_files(tmp_path).findings
+    assert [(one.check, one.ranks) for one in found if one.because_of is None] == [("gpu/out-of-memory", (5,))]
