@@ -28,8 +28,10 @@ from distdoctor.check_api import Cluster, Finding, Fix, Node, gpus
 
 SEVERITY = "warn"
 MATTERS = "the other GPUs of each machine stay idle"
-SIGNS = ("ACCELERATE_USE_CPU", "ACCELERATE_MIXED_PRECISION")
-"""accelerate launch sets them for its processes, also where a default is meant (accelerate/utils/launch.py)."""
+SIGNS = ("ACCELERATE_MIXED_PRECISION", "TORCHELASTIC_RUN_ID")
+PLUGINS = ("ACCELERATE_DYNAMO_BACKEND", "ACCELERATE_USE_DEEPSPEED")
+"""accelerate launch sets the first of SIGNS and one of these, also where a default is meant, for processes on several
+GPUs, which torchrun's agent then starts (accelerate/utils/launch.py)."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -56,4 +58,5 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 
 def started_by_accelerate(node: Node) -> bool:
-    return node.plan.started == "rank" and all(name in node.variables for name in SIGNS)
+    set_ = node.variables
+    return node.plan.started == "rank" and all(name in set_ for name in SIGNS) and any(name in set_ for name in PLUGINS)

@@ -31,7 +31,8 @@ ALLOWED = frozenset(
     }
     | {"SLURM_JOB_NODELIST", "TORCH_ELASTIC_WORKER_IDENTICAL"}
     | {"KUBERNETES_SERVICE_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
-    | {"HOST_IP", "NODE_IP", "POD_IP", "ACCELERATE_USE_CPU", "ACCELERATE_MIXED_PRECISION"}
+    | {"HOST_IP", "NODE_IP", "POD_IP"}
+    | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
     | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
 )
 """Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,

@@ -90,31 +90,3 @@ def test_an_adapter_without_its_device_file(tmp_path: Path) -> None:
     assert said["severity"] == "fail"
     assert any("there is no /dev/infiniband/uverbs*" in line for line in said["evidence"])
     assert of_a_container(f"{ADAPTER}{DEVICE}", tmp_path / "with") == []
-
-
-def test_the_number_of_processes_of_one_machine_given_to_accelerate_for_two() -> None:
-    """The variables are those that accelerate launch 1.x sets for each process; two hosts are two names here."""
-    port = unused_port()
-
-    def machine(rank: int) -> subprocess.Popen[str]:
-        launched = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
-        reached = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GROUP_RANK": str(rank)}
-        accelerate = {"ACCELERATE_USE_CPU": "False", "ACCELERATE_MIXED_PRECISION": "bf16"}
-        return subprocess.Popen(
-            [
-                *entry("--uts", tools=("hostname",)),
-                *("sh", "-c", f'hostname host{rank} && exec "$@"', "sh"),
-                *(sys.executable, "-m", "distdoctor", "check", "--json", "--until", "store"),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(**{**TWO_GPUS, "STANDIN_NODE": f"node{rank}"}, **launched, **reached, **accelerate),
-        )
-
-    first, second = machine(0), machine(1)
-    _, report = ended(first)
-    second.communicate(timeout=100)  # the first one tells of both
-    (said,) = found(report, "environment/accelerate-processes")
-    assert (said["severity"], len(said["nodes"])) == ("warn", 2)
-    assert any("--num_processes 4 --num_machines 2" in fix["text"] for fix in said["fixes"])

@@ -1,7 +1,4 @@
-"""environment/accelerate-processes: what it finds, and what it leaves alone.
-
-It has no case in the lab, whose torch has no CUDA: tests/program/test_standin_nodes.py has it with a stand-in for GPUs.
-"""
+"""environment/accelerate-processes: what it finds, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -9,7 +6,9 @@ from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, fo
 from tests.facts_builder import met, rank_node, with_gpus, with_variables
 
 CHECK = "environment/accelerate-processes"
-BY_ACCELERATE = {"ACCELERATE_USE_CPU": "False", "ACCELERATE_MIXED_PRECISION": "bf16"}
+BY_AGENT = {"TORCHELASTIC_RUN_ID": "none", "ACCELERATE_MIXED_PRECISION": "bf16"}
+BY_ACCELERATE = BY_AGENT | {"ACCELERATE_DYNAMO_BACKEND": "NO"}
+WITH_DEEPSPEED = BY_AGENT | {"ACCELERATE_USE_DEEPSPEED": "true"}
 
 
 def machines(world: int, gpus: int, **variables: str) -> Facts:
@@ -27,11 +26,17 @@ ROWS = [
         "warn",
         together=True,
     ),
+    Row("with DeepSpeed", lambda: machines(8, 8, **WITH_DEEPSPEED), BOTH, "warn", together=True),
 ]
 
 LOOK_ALIKES = [
     LookAlike("4 GPUs each", lambda: machines(8, 4, **BY_ACCELERATE)),
     LookAlike("half of them, by torchrun", lambda: machines(8, 8)),
+    LookAlike("half of them, by torchrun, and a setting of Accelerator's", lambda: machines(8, 8, **BY_AGENT)),
+    LookAlike(
+        "DeepSpeed's own launcher, which takes a host file",
+        lambda: machines(8, 8, ACCELERATE_MIXED_PRECISION="no", ACCELERATE_USE_DEEPSPEED="true"),
+    ),
 ]
 
 CURES = [Cure("the total", lambda: machines(8, 8, **BY_ACCELERATE), on_each(BOTH, {}), only=True)]

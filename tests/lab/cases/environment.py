@@ -18,6 +18,7 @@ from tests.lab.faults.installed import (
 )
 from tests.lab.faults.launch import (
     INIT_FILE,
+    by_accelerate,
     by_hand,
     c10d,
     c10d_on,
@@ -100,6 +101,7 @@ CASES = [
         Case("two: the ids differ, a misspelled variable", together(c10d("a", "b"), variable("GLOO_SOCKET_IFNAM", "eth0", 1)), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", also=[Root("environment/misspelled-variable", ["host1"], "warn")]),
         Case("two: a stale init file, little shared memory", together(flag("--init-method", INIT_FILE, 0, 1), shared_file("left"), shared_memory("64k", 1)), "environment/stale-init-file", BOTH, also=[SMALL_SHM]),
         Case("rank 0 by hand, torchrun on the others", by_hand(0), "environment/launcher-mismatch", ["host0"], hosts=3, torch="silent > 25 s"),
+        Case("accelerate is given the processes of one machine", by_accelerate(2), "environment/accelerate-processes", BOTH, "warn", style="torchrun", flags=("--until", "store"), by_hand=by_accelerate(4), needs=["accelerate"], torch="never (trains)"),
         Case("node 1 comes later than torchrun waits", together(c10d("a", "a"), flag("--rdzv-conf", "join_timeout=3", 0, 1), late(6, 1)), "environment/late-for-rendezvous", ["host1"], "warn", by_hand=late(0, 1), torch="3 s, one side"),
         Case("3 nodes started with --nnodes 2", flag("--nnodes", "2", 0, 1, 2), "environment/too-many-nodes", ["host1", "host2"], blame="one-of", style="unset", hosts=3, options=(2,)),
     ),

@@ -65,6 +65,7 @@ CASES = [
         Case("no space for temporary files", full_folder("TMPDIR", 1), "host/disk-full", ["host1"], "warn"),
         Case("folders that the user makes are closed to it", together(as_user(0, 1), shell("umask 777", 1)), "host/temporary-folder", ["host1"], torch="at once"),
         Case("a cache on a full disk", full_folder("TRITON_CACHE_DIR", 0, 1), "host/disk-full", BOTH, "warn", by_hand=together(variable("TRITON_CACHE_DIR", None, 0, 1))),
+        Case("a quota on a file server is used up", folder_of_server("HF_HOME", "ann@filer:/home", 1, refuses="EDQUOT"), "host/disk-full", ["host1"], "warn", by_hand=variable("HF_HOME", None, 1), torch="never (trains)"),
         Case("a folder for all is another one on host 1", own_folder(DATA, 1), "host/shared-dir-differs", ["host1"], hosts=3, flags=("--shared", DATA), by_hand=inside(1, f"umount {DATA}"), torch="never (trains)"),
         Case("connections dropped for want of room in the table", kernel_says("nf_conntrack: table full, dropping packet", 1), "host/conntrack-full", ["host1"], "warn", by_hand=variable("LD_PRELOAD", None, 1), needs=["cc"], torch="never (trains)"),
         Case("a network card that loses its link again and again", kernel_says("eth0: Link is Down\neth0: Link is Up\neth0: Link is Down", 1), "network/link-flaps", ["host1"], "warn", by_hand=variable("LD_PRELOAD", None, 1), needs=["cc"], torch="never (trains)"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from shlex import join
+
 from distdoctor.model.launch_settings import LAUNCH_VARIABLES
 from tests.lab.faults import inside
-from tests.lab.harness.host import NOBODY_UID, PRIVATE, SHARED
+from tests.lab.harness.host import NOBODY_UID, PRIVATE, ROOT, SHARED
 from tests.lab.harness.launch import PORT, Fault, Launch
 
 INIT_FILE = f"file://{SHARED}/init"
 """An init method on a file system that all hosts share."""
+STANDIN = ROOT / "tests/helpers/standin_cuda"
+"""Of GPUs, for a torch that is a CPU build."""
 
 
 def variable(name: str, value: str | None, *hosts: int) -> Fault:
@@ -40,6 +45,22 @@ def not_started(*hosts: int) -> Fault:
         for index in hosts:
             for start in launch.on(index):
                 start.started = False
+
+    return inject
+
+
+def by_accelerate(processes: int) -> Fault:
+    """accelerate launch takes torchrun's place on every host, told of so many processes; to torch, each has 2 GPUs."""
+
+    def inject(launch: Launch) -> None:
+        for start in launch.starts:
+            counts = {"num_processes": processes, "num_machines": len(launch.starts), "machine_rank": start.node_rank}
+            reached = {"main_process_ip": launch.cluster[0].name, "main_process_port": PORT}
+            flags = [f"--{name}={value}" for name, value in (counts | reached).items()]
+            told = join([sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", *flags])
+            start.flags = {}
+            start.env |= {"PYTHONPATH": f"{STANDIN}:{ROOT}", "STANDIN_GPUS": "2", "STANDIN_NODE": start.host.name}
+            start.before = (f'shift 3; set -- {told} "$@"',)
 
     return inject
 

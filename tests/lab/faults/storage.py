@@ -41,7 +41,7 @@ def attributes(node):
     mode = stat.S_IFDIR | 0o1777 if node == 1 else stat.S_IFREG | 0o600
     return struct.pack("<6Q10I", node, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 opened = struct.pack("<Q2I", 1, 0, 0)
-made = struct.pack("<4Q2I", 2, 0, 0, 0, 0, 0) + attributes(2) + opened
+made = struct.pack("<4Q2I", 2, 0, 60, 0, 0, 0) + attributes(2) + opened  # known by this name for a minute
 room = struct.pack("<5Q10I", *[1 << 20] * 5, 4096, 255, 4096, *[0] * 7)
 described = lambda node, request: struct.pack("<Q2I", 0, 0, 0) + attributes(node)
 REPLIES = {{
@@ -53,15 +53,19 @@ REPLIES = {{
     27: lambda node, request: opened,  # OPENDIR
     **dict.fromkeys((10, 18, 20, 25, 28, 29, 34), lambda node, request: b""),  # UNLINK, RELEASE, FSYNC, FLUSH, ...
 }}
+refused = {{1: errno.ENOENT}}  # LOOKUP
+if len(sys.argv) > 4:
+    REPLIES.pop(16)
+    refused[16] = getattr(errno, sys.argv[4])
 while True:
     request = os.read(fd, 1 << 18)
     _, what, unique, node = struct.unpack_from("<2I2Q", request)
     if what not in (2, 42):  # FORGET, BATCH_FORGET
         reply = REPLIES.get(what, lambda node, request: None)(node, request)
-        error = 0 if reply is not None else -(errno.ENOENT if what == 1 else errno.ENOSYS)  # LOOKUP
+        error = 0 if reply is not None else -refused.get(what, errno.ENOSYS)
         os.write(fd, struct.pack("<IiQ", 16 + len(reply or b""), error, unique) + (reply or b""))
 """
-"""Answers as a server whose folder is empty and takes what is written (include/uapi/linux/fuse.h)."""
+"""Answers as a server whose folder is empty and takes what is written, or says why not (include/uapi/linux/fuse.h)."""
 SILENT = f"{MOUNTS}\nimport time\nwhile True: time.sleep(9)\n"
 
 
@@ -76,13 +80,15 @@ def stalled_folder(name: str, server: str, *hosts: int) -> Fault:
     return together(inject, variable(name, f"{MOUNTED}/cache", *hosts))
 
 
-def folder_of_server(name: str, source: str, *hosts: int) -> Fault:
-    """On the hosts, the variable names a folder that all of them have from one server, over sshfs for example."""
+def folder_of_server(name: str, source: str, *hosts: int, refuses: str = "") -> Fault:
+    """On the hosts, the variable names a folder that all of them have from one server, over sshfs for example;
+    ``refuses``: the errno's name that it answers to what is written, as ``EDQUOT`` where a quota is used up."""
 
     def inject(launch: Launch) -> None:
         for index in hosts:
+            told = (source, MOUNTED, "fuse.sshfs", *([refuses] if refuses else []))
             launch.cluster[index].inside(f"mkdir {MOUNTED}")
-            launch.cluster[index].python(ANSWERS, source, MOUNTED, "fuse.sshfs", wait_for="ready")
+            launch.cluster[index].python(ANSWERS, *told, wait_for="ready")
 
     return together(inject, variable(name, MOUNTED, *hosts))
 
