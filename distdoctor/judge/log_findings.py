@@ -114,7 +114,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
-        notes = [_cannot_tell(symptoms), *log_notes.silent(logs, reading.noise), *notes]
+        notes = [_cannot_tell(symptoms), *log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
     verdict, ended = log_notes.without_failure(logs)
     return LogJudgement(verdict, (), (), (*ended, *notes), reading=reading)

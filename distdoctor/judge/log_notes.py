@@ -10,6 +10,10 @@ from distdoctor.model.report import Verdict
 
 MOST = 3
 """Files of a kind that the notes name."""
+_NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
+"""Where a file's name says by a number whose it is."""
+SERIES = 3
+"""Files that differ by such a number at least, before one that is not there is missed."""
 _STREAM = re.compile(r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$")
 
 
@@ -42,6 +46,38 @@ def silent(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
     said = "says nothing of a failure"
     notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
     return _first_of(notes) if len(quiet) <= max(MOST, len(told)) else []
+
+
+def absent(logs: LogFacts) -> list[str]:
+    """Whose logs are not there, or empty, by the numbers of the others: who left none may be the one that failed."""
+    series: dict[tuple[str, str], dict[int, str]] = {}
+    for source in logs.sources:
+        told = [*_NUMBERED.finditer(source.name)]
+        if source.kind == "log" and told:
+            last, name = told[-1], source.name
+            key = name[: last.start()], _STREAM.sub("", name[last.end() :])
+            series.setdefault((key[0] + last[1] + last[2], key[1]), {})[int(last[4])] = last[0]
+    notes = []
+    for (start, _), names in series.items():
+        first = 0 if re.search(r"(?i)rank[._-]?$", start) else min(names)
+        missing = [number for number in range(first, max(names)) if number not in names]
+        if len(names) >= SERIES and 0 < len(missing) < len(names):
+            width = {len(name) for name in names.values()}
+            shown = [_named(min(names.values(), key=len), number, width) for number in missing[:MOST]]
+            more = f" and {len(missing) - MOST} more" if len(missing) > MOST else ""
+            notes.append(
+                f"nothing is there of {', '.join(shown)}{more}, beside {len(names)} logs like it: get that too"
+            )
+    return _first_of(notes)
+
+
+def _named(like: str, number: int, width: Collection[int]) -> str:
+    """A name as ``like``, with another number; as long as all are, where they are equally long."""
+    told = _NUMBERED.match(like)
+    if told is None:
+        return str(number)
+    digits = len(told[3]) + len(told[4])
+    return f"{told[1]}{told[2]}{number:0{digits}d}" if len(width) == 1 else f"{told[1]}{told[2]}{number}"
 
 
 def unread(logs: LogFacts) -> list[str]:

@@ -13,6 +13,8 @@ Launchers of several containers may have one number: there are as many of them a
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 
 from distdoctor.logs.attribution import readable, split
@@ -46,7 +48,11 @@ _TAKEN = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,40} ON .{1,120} CANCELLED AT .{1,60} DUE TO (?:PREEMPTION|NODE FAIL|JOB REQ)"
 )
 """SLURM's word of a job that it may queue again. Until it ends it may go on for its time of grace: its steps tell no
-new try, only a launcher that is started."""
+new try, only a launcher that is started, or a log that goes on so much later."""
+GRACE = 3600
+"""Seconds that a job which SLURM has told to end may go on at the most (GraceTime, with room)."""
+TIMED, PIECES = 40, 8
+"""Lines, and pieces between known lines, in which the time is looked for at which that was."""
 _START = re.compile(
     r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
     r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
@@ -56,8 +62,8 @@ _START = re.compile(
 _STOPPED = re.compile(r"srun: (?:Terminating StepId=|Force Terminated StepId=)")
 """Of srun, when it ends all tasks of a step. What they had still to write comes after it."""
 _SET_UP = re.compile(
-    r"NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|[Ii]nitializing distributed: GLOBAL_RANK: |"
-    r"All distributed processes registered"
+    r"^(?:NCCL INFO )?NCCL version \d|NCCL INFO (?:Bootstrap|cudaDriverVersion)|"
+    r"[Ii]nitializing distributed: GLOBAL_RANK: |All distributed processes registered"
 )
 """What ranks write that start."""
 
@@ -125,6 +131,8 @@ class Tries:
         self._repeated = False
         self._ended = self._started = self._taken = self._stopped = False
         self._steps: set[str] = set()
+        self._before: deque[bytes] = deque(maxlen=PIECES)
+        self._taken_at: float | None = None
         self.launched = 0
         """How many of the tries before this one are known by the starts of all launchers."""
         self._up: set[_Launcher] = set()
@@ -149,6 +157,11 @@ class Tries:
         """What stands between two known lines."""
         if self._by_hand is not None and self._by_hand.comes_again(piece):
             self._repeated = True
+        if piece:
+            self._before.append(piece[-BEHIND // 4 :])
+        if self._taken and self._taken_at is not None and not self._started:
+            time = _time(piece[:BEHIND].splitlines()[:TIMED])
+            self._started = time is not None and time > self._taken_at + GRACE
         if not self._ended or self._begun:
             return
         for raw in piece[:LOOKED_AT].replace(b"\r", b"\n").splitlines():
@@ -198,6 +211,9 @@ class Tries:
             self._steps.clear()
         if _TAKEN.search(match.text):
             self._ended = self._taken = True
+            self._taken_at = _time(
+                line for piece in reversed(self._before) for line in reversed(piece.splitlines()[-TIMED:])
+            )
             self._by_hand = None
         if _ENDED.search(match.text):
             self._ended = True
@@ -223,3 +239,9 @@ class Tries:
     @property
     def _begun(self) -> bool:
         return self._started or (len(self._steps) >= STEPS and not self._taken)
+
+
+def _time(lines: Iterable[bytes]) -> float | None:
+    """The time of the first of these lines that has one."""
+    each = (split(readable(raw[:200]))[0].time for raw in lines)
+    return next((time for time in each if time is not None), None)

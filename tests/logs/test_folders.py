@@ -204,3 +204,16 @@ def test_what_the_kernel_killed_that_is_no_rank(tmp_path: Path, program: str, ro
     assert roots(found) == [root]
     (tmp_path / "rank1.log").unlink()
     assert roots(judged_folder(tmp_path, **logs)) == ["process/killed-by-oom"]
+
+
+def test_whose_logs_are_not_there(tmp_path: Path) -> None:
+    """Where the others tell only that somebody went away."""
+    for number in (0, 1, 3):
+        (tmp_path / f"node{number}.log").write_text(STEPS + raised(f"[rank{number}]: ", CLOSED))
+    assert [note for note in judged_files(tmp_path).notes if "node2" in note and "node1" not in note]
+    (tmp_path / "node2.log").write_text(STEPS + raised("[rank2]: ", CLOSED))
+    assert not [note for note in judged_files(tmp_path).notes if "nothing is there" in note]
+    for number in (1, 2, 3):
+        (tmp_path / f"node{number}.log").replace(tmp_path / f"run-rank_{number:02}.err")
+    (tmp_path / "node0.log").unlink()
+    assert [note for note in judged_files(tmp_path).notes if "of rank_00, beside 3" in note]

@@ -55,3 +55,15 @@ def test_launchers_in_a_log_whose_name_has_another_name_of_the_host(tmp_path: Pa
     (tmp_path / "node0.log").write_text(first + steps + raised("[rank5]: ", MEMORY) + failed(52, 5) + END + row)
     found = judged_files(tmp_path).findings
     assert [(one.check, one.ranks) for one in found if one.because_of is None] == [("gpu/out-of-memory", (5,))]
+
+
+def test_a_job_that_was_queued_again_into_the_same_file(tmp_path: Path) -> None:
+    """No launcher speaks: only the clock tells that it was started again, longer after than it may take to end."""
+    stamped = "2026-11-02 {}:00:00,000 INFO train: at work\n".format
+    taken = "slurmstepd: error: *** STEP 881.0 ON gn02 CANCELLED AT 2026-11-02T10:02:00 DUE TO PREEMPTION ***\n"
+    taken += "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n" + raised("[rank3]: ", CLOSED)
+    again = raised("[rank6]: ", "RuntimeError: Missing key(s) in state_dict")
+    assert roots(tmp_path, stamped(10) + taken + stamped(12) + again) == [("process/exception", (6,))]
+    for gone_on in (stamped(10), ""):
+        found = roots(tmp_path, stamped(10) + taken + gone_on + again)
+        assert [check for check, _ in found] == ["process/killed-by-scheduler"]
