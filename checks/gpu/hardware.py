@@ -104,6 +104,18 @@ LOG = (
         why="this Xid comes of an error of the program as a rule",
     ),
     Line(
+        "Remapping Failure Occurred",  # nvidia-smi -q
+        "Remapping Failure Occurred {1,40}: Yes",
+        shows="symptom",
+        why="a row of its memory could not be replaced: whether the job met it, its own log says",
+    ),
+    Line(
+        "ERR!",
+        r"\bERR!.{0,120}\|",  # nvidia-smi's table
+        shows="symptom",
+        why="a GPU that is lost shows it, and one of which only a sensor does not answer",
+    ),
+    Line(
         "nvmlDevice",
         r"nvmlDevice\w{1,40}\([^)]{0,60}\) failed: (?:Unknown Error|GPU is lost)",
         shows="symptom",

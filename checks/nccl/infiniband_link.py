@@ -54,6 +54,7 @@ LOG = (
         r"mlx[45]_\w+ .{0,120}Link down",
         shows="hint",
         why="whether the job used that port is not said; one that is set up shows the same once",
+        ahead_of="nccl/infiniband-unreachable",
     ),
     Line(
         "device's health compromised",

@@ -41,7 +41,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     for match in matches:
         by_source.setdefault(match.source, []).append(match)
     old = long_ago(matches, logs.sources)
-    ended = [match for match in old if match.check.startswith("process/")]
+    ended = [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
     went_on = survived(logs.sources, by_source)
     over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
     over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches))

@@ -12,6 +12,7 @@ from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
 from distdoctor.judge.log_jobs import by_job
 from distdoctor.judge.log_tries import last_try
+from distdoctor.judge.minutes_before import with_cause
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
 from distdoctor.model.report import Verdict
@@ -103,14 +104,16 @@ def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
 
 def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     logs, earlier = last_try(every)
-    reading = read(logs, known)
+    reading = with_cause(read(logs, known), logs)
     reading = replace(reading, noise=(*reading.noise, *earlier))
     notes = [*_of_earlier(replace(logs, matches=earlier), known), *log_notes.unread(logs)]
     if reading.root is not None:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
         return LogJudgement("fail", (root, *rest), (), tuple(notes), reading=reading)
-    if reading.symptoms:
+    if reading.symptoms and log_notes.ended_well(logs, reading.symptoms):
+        notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.symptoms[:LINES]] + notes
+    elif reading.symptoms:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
@@ -241,6 +244,8 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
         check_id = match.check
         if reading.root is not None and _is_part_of(match, reading.root, known):
             continue
+        if match.shows == "hint" and reading.root is not None and match.source != reading.root.source:
+            continue  # what another log has shows nothing of this
         if check_id != root.check and check_id not in found and check_id in known:
             found[check_id] = _finding(match, Reading(others=reading.others), known, root.id)
     return [*found.values()]
@@ -248,7 +253,7 @@ def _consequences(reading: Reading, root: Finding, known: dict[str, Check]) -> l
 
 def _is_part_of(match: Match, root: Match, known: dict[str, Check]) -> bool:
     """Whether it is no consequence of ``root``: what else its line may be, the head of the traceback that it ends."""
-    if match.source != root.source or match.shows != "symptom":
+    if match.source != root.source or match.shows not in ("symptom", "hint"):
         return False
     return match.line == root.line or (_says_little(match, known) and match.line < root.line)
 

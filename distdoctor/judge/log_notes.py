@@ -26,7 +26,17 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
     verdict: Verdict = "warn" if ended else "pass"
     # What could not be read may be where the failure is.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
+    if nothing and (aside := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
+        ended = [f"no log of the job is among these: {aside[0]} by its name is what lies beside one"]
     return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
+
+
+def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
+    """Whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a tool told
+    beside them is then of no failure of this job."""
+    own = [source for source in logs.sources if source.kind == "log" and source.lines]
+    aside = {source.name for source in logs.sources if source.kind in ("kernel", "beside")}
+    return bool(own) and all(source.done for source in own) and all(match.source in aside for match in symptoms)
 
 
 def silent(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
@@ -93,6 +103,8 @@ def _process(name: str) -> str:
 
 
 def _end_of(source: LogSource) -> str:
+    if source.kind == "flight-recorder":
+        return "no rank is apart from the others in what is compared"
     if not source.last:
         return f"it ends at line {source.lines}, and no line near its end says what it did"
     if source.done:

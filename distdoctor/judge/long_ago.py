@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from time import strptime
 
 from distdoctor.judge.kernel_witness import numbers_told
@@ -18,15 +18,16 @@ _REAL = calendar.timegm((1973, 1, 1, 0, 0, 0))
 """Times before it are of a year that the log does not tell."""
 
 
-def long_ago(matches: Collection[Match], sources: Iterable[LogSource]) -> list[Match]:
-    """The lines of kernel logs that are older than anything that a log of the job tells by more than LONG; none where
-    either has no date."""
+def long_ago(matches: Collection[Match], sources: Collection[LogSource]) -> list[Match]:
+    """The lines of kernel logs that are older than anything that a log of the job tells (where it tells nothing: than
+    its beginning) by more than LONG; none where either has no date."""
     kernel = {source.name for source in sources if source.kind == "kernel"}
     told = [match.who.time for match in matches if match.source not in kernel and _is_real(match.who.time)]
-    first = min((time for time in told if time is not None), default=None)
+    began = [source.began for source in sources if source.kind == "log" and _is_real(source.began)]
+    first = min((time for time in told or began if time is not None), default=None)
     if first is None:
         return []
-    times = [(match, _time(match)) for match in matches if match.source in kernel]
+    times = [(match, told_at(match)) for match in matches if match.source in kernel]
     return [match for match, time in times if time is not None and time < first - LONG]
 
 
@@ -48,11 +49,12 @@ def before_the_job(matches: Collection[Match], sources: Collection[LogSource], m
         return []
     ended = [one for one in matches if one.source in kernel and one.check.startswith("process/")]
     named = any(one.values.get("pid") in own for one in ended)
-    times = [(match, _time(match)) for match in ended if not named]
+    times = [(match, told_at(match)) for match in ended if not named]
     return [match for match, time in times if time is not None and time < first - margin]
 
 
-def _time(match: Match) -> float | None:
+def told_at(match: Match) -> float | None:
+    """When it was written, in seconds since the epoch by that host's clock and zone; None where that is not known."""
     dated = _DATED.search(match.text)
     if dated is None:
         return match.who.time if _is_real(match.who.time) else None

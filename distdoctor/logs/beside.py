@@ -9,7 +9,9 @@ NAMES += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml", "require
 """How their names end."""
 _KEPT = re.compile(
     r"/mlruns/.{0,300}/(?:metrics|params|tags|inputs)/"  # MLflow's, a file for each value
-    r"|/wandb/.{0,300}/logs/debug(?:-\w{1,16})?\.log$",  # of W&B's own processes
+    r"|/wandb/.{0,300}/logs/debug(?:-\w{1,16})?\.log$"  # of W&B's own processes
+    r"|/(?:[^/]{0,80}[^a-z/])?(?:nvidia-smi|nvidia-bug-report|rocm-smi|amd-smi|ibstat|ibv_devinfo|sacct|scontrol|squeue"
+    r"|py-?spy)(?:[^a-z/][^/]{0,80})?$",  # what tools were asked
     re.S,
 )
 

@@ -32,7 +32,8 @@ def by_rank(dumps: Sequence[Dump]) -> tuple[dict[int, Dump], list[str]]:
             if earlier.groups != later.groups:
                 notes.append(f"{earlier.name}: not compared: {later.name} is a later dump of rank {dump.rank}")
     if ranked and not any(dump.groups or dump.enqueued for dump in ranked.values()):
-        notes.append(f"{next(iter(ranked.values())).name}: {NOTHING}")
+        why = next((dump.passed_over for dump in ranked.values() if dump.passed_over), NOTHING)
+        notes.append(f"{next(iter(ranked.values())).name}: {why}")
     return ranked, notes
 
 

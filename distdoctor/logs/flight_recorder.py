@@ -1,4 +1,4 @@
-"""Reading flight-recorder dumps of torch 2.5 to 2.13: what each rank recorded of its collectives.
+"""Reading flight-recorder dumps of torch 2.4 to 2.13: what each rank recorded of its collectives.
 
 Nothing in a dump is run: a pickle is read only where it holds plain data, with no class or function in it.
 """
@@ -19,6 +19,8 @@ MOST_VALUES = 20_000_000
 """Ten thousand calls have some two million; an empty list of one byte becomes fifty in memory."""
 DEFAULT = "0"
 """The name of the default group."""
+MESSAGES = "only messages between two ranks are recorded, and no collective"
+OLD = "torch before 2.4 wrote it, which counts messages and collectives together: not compared"
 _RANK = re.compile(r"rank[._-]?(\d{1,6})")
 _LAST_NUMBER = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl|txt|gz|zst))*$")
 
@@ -60,6 +62,8 @@ class Dump:
     """The last collective of each group that was called; None where the dump does not say."""
     whole: bool = True
     """Whether finished collectives are in it, too: a dump can be asked to leave them out."""
+    passed_over: str = ""
+    """What it records that is not compared."""
 
     @property
     def latest(self) -> int:
@@ -79,9 +83,15 @@ def load(name: str, data: bytes) -> Dump:
     numbers: dict[str, str] = {}
     entries = content.get("entries")
     entries = entries[:MAX_ENTRIES] if isinstance(entries, list) else []
+    passed_over = ""
     for entry in entries:
-        if not isinstance(entry, dict) or entry.get("is_p2p"):
+        if not isinstance(entry, dict):
             continue
+        if entry.get("is_p2p"):
+            passed_over = passed_over or MESSAGES
+            continue
+        if "seq_id" in entry:
+            passed_over = OLD
         group, sequence = _group(entry.get("process_group")), _number(entry.get("collective_seq_id"))
         if sequence is not None:
             groups.setdefault(group, {})[sequence] = _step(entry)
@@ -94,6 +104,7 @@ def load(name: str, data: bytes) -> Dump:
         _members(content.get("pg_config")),
         _enqueued(content.get("pg_status"), numbers),
         any(step.done for step in steps),
+        passed_over,
     )
 
 
@@ -153,10 +164,18 @@ def _step(entry: dict[str, Any]) -> Step:
             f"{_elements(entry.get(f'{side}_sizes'))} {_told(entry.get(f'{side}_dtypes'))}"
             for side in ("input", "output")
         ),
-        done=entry.get("retired") is True or entry.get("state") == "completed",
+        done=_is_done(entry),
         frame=told,
         created=_number(entry.get("time_created_ns")) or 0,
     )
+
+
+def _is_done(entry: dict[str, Any]) -> bool:
+    """Of NCCL's what was given up after a time-out is retired, too, and was never completed (FlightRecorder.hpp); gloo
+    tells no other state."""
+    if _told(entry.get("profiling_name")).startswith("nccl:"):
+        return entry.get("state") == "completed"
+    return entry.get("retired") is True or entry.get("state") == "completed"
 
 
 def _elements(sizes: Any) -> str:

@@ -169,6 +169,7 @@ class LogFile:
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
             values.update({mark: "yes" for mark in ("final", "head", "alone", "several") if getattr(wording, mark)})
+            values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
             values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)
             named = f"{text} {marks['ranks']}" if marks.get("ranks") else text  # in the lines below it

@@ -51,6 +51,9 @@ class Line:
     alone: bool = False
     """A part of an account whose beginning is cut off: it counts only where nothing else in its log is known."""
 
+    ahead_of: str = ""
+    """For a hint of a kernel's log: the check that follows from it, where that is seen within minutes after it."""
+
     @property
     def literals(self) -> tuple[str, ...]:
         """The literals, also where there is one."""

@@ -160,6 +160,26 @@ def test_nccl_without_what_is_over(tmp_path: Path, called: int) -> None:
     assert [(one.check, one.ranks) for one in found.findings] == ([(MISSING, (1,))] if called == 2 else [])
 
 
+def test_nccl_gave_it_up(tmp_path: Path) -> None:
+    """Where torch waits itself, a call that timed out is retired, and was never completed."""
+    waits, over = nccl("2.4", STEP), nccl("2.4", STEP[:2], waits=False)
+    waits["entries"][-1]["retired"] = True
+    found = judged(tmp_path, {f"rank{n}.json": json.dumps(one).encode() for n, one in enumerate((waits, over))})
+    assert [(one.check, one.ranks) for one in found.findings] == [(MISSING, (1,))]
+
+
+@pytest.mark.parametrize(("change", "why"), [("is_p2p", "only messages"), ("seq_id", "torch before 2.4")])
+def test_nccl_what_is_not_compared(tmp_path: Path, change: str, why: str) -> None:
+    dumps = [nccl("2.4", STEP), nccl("2.4", STEP[:2], waits=False)]
+    for entry in (entry for one in dumps for entry in one["entries"]):
+        entry[change] = True if change == "is_p2p" else entry.pop("collective_seq_id")
+    for one in dumps:
+        del one["pg_status"]
+    found = judged(tmp_path, {f"rank{n}.json": json.dumps(one).encode() for n, one in enumerate(dumps)})
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert any(why in note for note in found.notes)
+
+
 def test_nccl_two_ranks_that_differ(tmp_path: Path) -> None:
     """Of two, neither is the odd one: both are named."""
     calls = (STEP, [*STEP[:2], "broadcast"])

@@ -113,6 +113,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("gpu/hardware", "        Remapping Failure Occurred        : Yes"),
+    ("gpu/hardware", "|ERR!  ERR!  ERR!             ERR! / 700W |      0MiB /  81559MiB |    ERR!      Default |"),
     ("gpu/hardware", "HW Exception by GPU node-2 (Agent handle: 0x55d0c3a0) reason :GPU Hang"),
     ("gpu/hardware", "n1:79:79 [2] misc/nvmlwrap.cc:180 NCCL WARN nvmlDeviceGetHandleByIndex(3) failed: Unknown Error"),
     (

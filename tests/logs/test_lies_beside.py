@@ -1,0 +1,101 @@
+"""What a kernel, and tools that were asked, say beside the logs of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.logs.judging import judged_files
+
+STEPS = "2026-11-20 09:58:01 step 100 loss 2.31\n2026-11-20 09:58:11 step 110 loss 2.30\n"
+ENDED = f"{STEPS}2026-11-20 10:58:21 step 4000 loss 1.20\nTraining completed.\nDone.\n"
+XID_13 = (
+    "[{day} 2026] NVRM: Xid (PCI:0000:3b:00): 13, pid=11, name=python, Graphics Exception: ESR 0x50df30=0x107000e\n"
+)
+LINK_DOWN = "[Fri Nov 20 {time} 2026] mlx5_core 0000:ab:00.0 ibs5: Link down\n"
+GIVEN_UP = (
+    "2026-11-20 10:00:07 node1:1:2 [3] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer "
+    "10.0.0.2<40000> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_3\n"
+)
+SMI = """==============NVSMI LOG==============
+
+Attached GPUs                             : 1
+GPU 00000000:18:00.0
+    Remapped Rows
+        Pending                           : No
+        Remapping Failure Occurred        : {failed}
+    Fabric
+        Status                            : Success
+"""
+IBSTAT = "CA 'mlx5_3'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Disabled\n"
+ACCOUNT = "JobID           JobName      State ExitCode \n4711              train  COMPLETED      0:0 \n"
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nvidia-smi-q-node1.txt", SMI.format(failed="No")),
+        ("ibstat-node2.txt", IBSTAT),
+        ("sacct.txt", ACCOUNT),
+        ("pyspy-rank0.txt", 'Thread 7 (active): "MainThread"\n    all_reduce (distributed_c10d.py:2825)\n'),
+    ],
+)
+def test_a_job_that_ended_well_is_a_pass_beside_them(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "train.log").write_text(ENDED)
+    (tmp_path / name).write_text(text)
+    found = judged_files(tmp_path)
+    assert (found.verdict, found.findings) == ("pass", ())
+
+
+@pytest.mark.parametrize("day", ["Mon Nov  2 08:00:00", "Fri Nov 20 10:30:00"])
+def test_what_shows_no_failure_of_a_job_that_ended_well(tmp_path: Path, day: str) -> None:
+    """It may be another program's: it is told, and fails nothing."""
+    found = judged_files(write(tmp_path, {"train.log": ENDED, "node1.dmesg": XID_13.format(day=day)}))
+    assert (found.verdict, found.candidates) == ("warn", ())
+    assert any("beside a job that ended well" in note for note in found.notes) == day.startswith("Fri")
+
+
+def test_a_fault_is_one_also_beside_a_job_that_says_it_ended(tmp_path: Path) -> None:
+    fault = XID_13.format(day="Fri Nov 20 10:30:00").replace(": 13,", ": 79,")
+    assert judged_files(write(tmp_path, {"train.log": ENDED, "node1.dmesg": fault})).verdict == "fail"
+
+
+def test_a_symptom_of_another_day_is_no_candidate(tmp_path: Path) -> None:
+    failed = f"{STEPS}2026-11-20 10:00:00 RuntimeError: CUDA error: unspecified launch failure\n"
+    for day, told in (("Mon Nov  2 08:00:00", False), ("Fri Nov 20 09:59:59", True)):
+        found = judged_files(write(tmp_path, {"train.log": failed, "node1.dmesg": XID_13.format(day=day)}))
+        assert found.verdict == "incomplete"
+        assert any("Xid" in match.text for match in found.reading.symptoms) == told
+
+
+def test_a_folder_of_them_alone_shows_nothing_of_a_job(tmp_path: Path) -> None:
+    found = judged_files(write(tmp_path, {"nvidia-smi.txt": SMI.format(failed="No")}))
+    assert found.verdict == "incomplete"
+    assert "no log of the job" in found.notes[0]
+
+
+def test_a_row_that_could_not_be_replaced_is_a_candidate(tmp_path: Path) -> None:
+    found = judged_files(write(tmp_path, {"train.log": STEPS, "nvidia-smi.txt": SMI.format(failed="Yes")}))
+    assert [one.check for one in found.candidates] == ["gpu/hardware"]
+
+
+@pytest.mark.parametrize(
+    ("time", "root", "node"),
+    [
+        ("09:59:58", "nccl/infiniband-link", "node2"),
+        ("09:30:00", "nccl/infiniband-unreachable", "node1"),  # not what NCCL met half an hour later
+        ("10:02:00", "nccl/infiniband-unreachable", "node1"),  # nor after it
+    ],
+)
+def test_a_link_that_went_down_before_a_peer_did_not_answer(tmp_path: Path, time: str, root: str, node: str) -> None:
+    found = judged_files(write(tmp_path, {"console.log": GIVEN_UP, "node2.dmesg": LINK_DOWN.format(time=time)}))
+    assert (found.findings[0].check, found.findings[0].nodes) == (root, (node,))
+    told = [one.check for one in found.findings if one.because_of is not None]
+    assert told == (["nccl/infiniband-unreachable"] if root == "nccl/infiniband-link" else [])
