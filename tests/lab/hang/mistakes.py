@@ -116,6 +116,15 @@ def groups_reordered(mine: bool) -> None:
         dist.new_group(ranks)
 
 
+def leaves_pair_out(mine: bool) -> None:
+    """The last two ranks have a group of their own, and these leave out its call; then all reduce."""
+    world = dist.get_world_size()
+    pair = dist.new_group([world - 2, world - 1])
+    if not mine and dist.get_rank() >= world - 2:
+        dist.all_reduce(torch.ones(4), group=pair)
+    dist.all_reduce(torch.ones(4))
+
+
 def cannot_be_sent(mine: bool) -> None:
     """What these ranks have cannot be pickled; they write that down and go on."""
     result: object = threading.Lock() if mine else 1.0
@@ -293,6 +302,7 @@ MISTAKES: dict[str, Callable[[bool], None]] = {
     "tag": other_tag,
     "ring": ring_reversed,
     "reordered": groups_reordered,
+    "pair": leaves_pair_out,
     "unpicklable": cannot_be_sent,
     "fails": fails_into_barrier,
     "monitored": other_barrier,

@@ -42,6 +42,7 @@ ONCE_MORE = (
     for_each_other("two tags", "tag", "rank 0", "rank 1"),
     one_host("a ring of which one is reversed", "ring@1", 0, 1, 2),
     one_host("groups in another order", "reordered@1", 1),
+    one_host("rank 2 leaves out the call of its pair", "pair@2", 1, 2),
     Job(
         "reported: rank 3 stops early",
         ("init", Row("reported: rank 3 stops early", "early@3", (Look(0, ask=("host1",)), Look(1, MISMATCH, (3,), ("host1",))), together=Look(0, MISMATCH, (3,), ("host1",)), before=late(5.0), last=True)),
