@@ -31,6 +31,7 @@ network/wrong-interface, gloo/interface-unreachable, network/master-unreachable
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from distdoctor.check_api import (
     NO_GLOO,
@@ -91,7 +92,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         severity="fail" if cluster.gloo_planned else "warn",
         matters="" if cluster.gloo_planned else NO_GLOO,
         evidence=(*(line(node) for node in blamed), *said(families)),
-        fixes=(fix(node, usual or other(families[node])) for node in blamed),
+        fixes=fixes(families, usual),
     )
 
 
@@ -171,8 +172,12 @@ def usual_family(families: dict[Node, int]) -> int | None:
     return None
 
 
-def other(family: int) -> int:
-    return 4 if family == 6 else 6
+def fixes(families: dict[Node, int], usual: int | None) -> Iterator[Fix]:
+    """All to the usual family; in a draw to one or to the other, first to that for which variables do."""
+    wanted = [usual] if usual is not None else sorted(set(families.values()))
+    ways = [[fix(node, family) for node in families if families[node] != family] for family in wanted]
+    ways.sort(key=lambda way: not all(one.env for one in way))
+    yield from (replace(one, option=option) for option, way in enumerate(ways, start=1) for one in way)
 
 
 def line(node: Node) -> str:

@@ -97,6 +97,10 @@ def rightful_master_target(nodes: Sequence[Node], found: Mapping[str, MasterTarg
         chosen = whole or len(node.meeting.arrived) > 1 or 0 in (node.plan.node_rank, node.plan.rank)
         if node.meeting.hosted and chosen:
             arrived[found[node.name]] = max(arrived[found[node.name]], len(node.meeting.arrived), 1)
+    usual, votes = said.most_common(1)[0]
+    lonely = [target for target, came in arrived.items() if came == 1 and target != usual and target[0] == usual[0]]
+    if lonely and all(votes > said[target] for target in lonely) and len(lonely) == len(arrived):
+        return usual, True  # nobody came to that store: more look on its host for another port
     for counts in (arrived, said):
         ranked = counts.most_common(2)
         if len(ranked) == 1 or (len(ranked) == 2 and ranked[0][1] > ranked[1][1]):

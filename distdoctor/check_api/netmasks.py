@@ -5,10 +5,32 @@ the other (proxy ARP), so it is asked only of nodes between which nothing passes
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 
-from distdoctor.check_api.routes import Mask, RouteObstacle, lookup, netmask, source_address
+from distdoctor.check_api.routes import RouteObstacle, lookup, networks, source_address
+from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import TableRoute
+
+
+@dataclass(frozen=True)
+class Mask:
+    """An address whose netmask leaves out a peer that has it in its own network."""
+
+    interface: str
+    address: str
+    length: int
+    right: int
+
+
+def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
+    """The netmask by which ``node`` has no way to ``address`` of ``other``, in whose network it is itself."""
+    theirs = [length for i, a, length in networks(other) if a == address] if other is not None else []
+    for interface, mine, length in networks(node):
+        for right in theirs:
+            if length > right and not in_network(mine, length, address) and in_network(address, right, mine):
+                return Mask(interface.name, mine, length, right)
+    return None
 
 
 def mask_obstacle(source: Node, target: Node, address: str) -> RouteObstacle | None:

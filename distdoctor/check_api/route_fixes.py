@@ -5,17 +5,15 @@ from __future__ import annotations
 import ipaddress
 import shlex
 
-from distdoctor.check_api.netmasks import too_wide
+from distdoctor.check_api.netmasks import Mask, netmask, too_wide
 from distdoctor.check_api.next_hops import dead_hops, hops_said, without_dead_hops
 from distdoctor.check_api.routes import (
     NO_ENTRY,
-    Mask,
     Packet,
     RouteObstacle,
     better_source,
     lookup,
     nearer,
-    netmask,
     networks,
     sleeping,
     source_address,
@@ -33,6 +31,8 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
     """The evidence."""
     who, whose = one.node.name, one.other.name if one.other is not None else ""
     where = f"{one.address} ({whose})" if whose else one.address
+    if one.kind == "local":
+        return f"{who}: its kernel keeps what is for {where} and sends it to itself, though that is no address of {who}"
     if one.kind == "none":
         mask = netmask(one.node, one.other, one.address)
         if mask is not None:
@@ -114,6 +114,9 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         setting = shlex.quote(f"net/ipv4/conf/{one.interface}/rp_filter=2")
         return Fix(text, names, option, commands=(f"sysctl -w {setting}",))
     family = "-6 " if ":" in one.address else ""
+    if one.kind == "local":
+        text = f"On {who}, take the route of type local away that has {one.address} in it."
+        return Fix(text, names, option, commands=(f"ip {family}route show table local",))
     own = better_source(one.node, one.address)
     if one.kind == "source" and own is not None:
         text = f"On {who}, send by {own.interface} from its own address, {own.address}."
@@ -157,7 +160,20 @@ def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str
     mask = netmask(node, other, address) if other is not None else None
     if mask is not None:
         return _mask_fix(node, mask, option)
-    known = _known_way(cluster, node, other, address)
+    if node.interfaces and all(interface.loopback for interface in node.interfaces):
+        text = (
+            f"{node.name} has no address but loopback's: start it with the network of its machine (docker, podman: "
+            "--network=host), not in one of its own."
+        )
+        return Fix(text, names, option)
+    mine, known = lookup(node, address), _known_way(cluster, node, other, address)
+    its = f"{mine.network} dev {shlex.quote(mine.interface or '')}" if mine is not None else ""
+    if known is not None and known[0] == its:
+        text = (
+            f"{node.name} has a route to {address} ({known[0]}), and its kernel refuses to send there: look at its "
+            f"rules (ip {family}rule), and at its policies of IPsec (ip xfrm policy)."
+        )
+        return Fix(text, names, option)
     if known is not None:
         way, why = known
         text = f"Give {node.name} a route to {address}: {why}."

@@ -17,7 +17,9 @@ from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, PacketMark, PolicyRule, TableRoute
 
-Kind = Literal["none", "down", "reject", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source"]
+Kind = Literal[
+    "none", "down", "reject", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source", "local"
+]
 NO_ENTRY = TableRoute("", None, None)
 
 
@@ -43,6 +45,8 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     """
     if source.host == target.host:
         return None
+    if keeps_for_itself(source, address):
+        return RouteObstacle(source, target, address, "local")
     there = _way(source, target, address, Packet(source=source_address(source, address) or "", target_port=port))
     if there is not None:
         return there
@@ -106,6 +110,8 @@ def nearer(node: Node, address: str) -> Own | None:
 def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
     """What is wrong by the node's own word alone: one of several next hops that nobody answers for; or a narrower entry
     (a VPN client's), where by the interface that has ``address`` in its network it was answered from there."""
+    if keeps_for_itself(node, address):
+        return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
     if entry is not None and dead_hops(node, entry):
         return RouteObstacle(node, None, address, "next-hop", entry)
@@ -114,6 +120,13 @@ def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
         if near is not None and entry is not None and answered and way.interface == near.interface:
             return RouteObstacle(node, None, address, "detour", entry)
     return None
+
+
+def keeps_for_itself(node: Node, address: str) -> bool:
+    """Whether the node's own kernel delivers here what is for an address that is none of its own (a route of type
+    ``local``): it then sends from that address itself."""
+    way = node.network.route
+    return bool(node.interfaces) and way is not None and way.target == way.source == address not in node.addresses
 
 
 def sleeping(node: Node, address: str) -> Own | None:
@@ -276,23 +289,3 @@ def _holds(interface: Interface, length: int, address: str) -> bool:
         its == length and in_network(own, length, address)
         for own, its in zip(interface.addresses, interface.prefix_lengths, strict=False)
     )
-
-
-@dataclass(frozen=True)
-class Mask:
-    """An address whose netmask leaves out a peer that has it in its own network."""
-
-    interface: str
-    address: str
-    length: int
-    right: int
-
-
-def netmask(node: Node, other: Node | None, address: str) -> Mask | None:
-    """The netmask by which ``node`` has no way to ``address`` of ``other``, in whose network it is itself."""
-    theirs = [length for i, a, length in networks(other) if a == address] if other is not None else []
-    for interface, mine, length in networks(node):
-        for right in theirs:
-            if length > right and not in_network(mine, length, address) and in_network(address, right, mine):
-                return Mask(interface.name, mine, length, right)
-    return None

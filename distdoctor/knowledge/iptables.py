@@ -112,7 +112,8 @@ def _iptables_ending(
 
 
 def _blocks(target: str, rule: str) -> bool:
-    return target in ("DROP", "REJECT")
+    # A program is asked: without one that listens the packet is dropped (iptables-extensions(8), NFQUEUE).
+    return target in ("DROP", "REJECT") or (target == "NFQUEUE" and "--queue-bypass" not in rule)
 
 
 def _translates(target: str, rule: str) -> bool:

@@ -67,7 +67,7 @@ def _nft_chains(items: Sequence[dict[str, Any]]) -> Iterable[FirewallChain]:
         family, table, name = chain["family"], chain["table"], chain["name"]
         policy, rules = chain.get("policy", "accept"), tables[family, table]
         if chain["type"] == "filter":
-            blocking = tuple(rules.ending(name, ("drop", "reject")))
+            blocking = tuple(rules.ending(name, ("drop", "reject", "queue")))
         elif chain["type"] == "nat" and chain["hook"] in ("prerouting", "output"):
             # To another host or port: who listens on this one gets nothing. A rule for all ports is a proxy's. On the
             # way out one for addresses of this host (fib daddr type local) keeps it from no other.
@@ -141,7 +141,7 @@ class NftTable:
         return list(dict.fromkeys(found))
 
     def verdicts(self, expr: Sequence[Any]) -> list[str]:
-        """What a rule can end in: drop, reject, dnat, redirect, or the name of a chain that it jumps to."""
+        """What a rule can end in: drop, reject, queue, dnat, redirect, or the name of a chain that it jumps to."""
         found: list[str] = []
         for part in expr:
             if not isinstance(part, dict):
@@ -150,6 +150,8 @@ class NftTable:
                 found.append("drop")
             elif "reject" in part or part.get("xt", {}).get("name") in ("REJECT", "DROP"):
                 found.append("reject")
+            elif _queued(part):
+                found.append("queue")
             elif end := next((end for end in _TRANSLATED if end in part or _target(part) == end.upper()), None):
                 found.append(end)
             elif "jump" in part or "goto" in part:
@@ -183,6 +185,8 @@ class NftTable:
         if kind == "reject":
             how = f" with {value.get('type')} {value.get('expr') or ''}".rstrip() if value else ""
             return f"reject{how}"
+        if kind == "queue":
+            return f"queue to {self.value(value['num'])}" if isinstance(value, dict) and "num" in value else "queue"
         if kind == "ct count":
             return f"ct count {'over ' if value.get('inv') else ''}{value.get('val')}"
         if kind in _TRANSLATED:
@@ -232,6 +236,15 @@ def _target(part: Mapping[str, Any]) -> str:
     """The target of a rule of iptables-nft, which nft does not print in its own words."""
     name = part.get("xt", {}).get("name") if isinstance(part.get("xt"), dict) else None
     return str(name or "")
+
+
+def _queued(part: Mapping[str, Any]) -> bool:
+    """Whether a program is asked what becomes of the packet: without one that listens it is dropped, but for a queue
+    with the flag ``bypass`` (nft(8), QUEUE STATEMENT)."""
+    if "queue" in part:
+        flags = part["queue"].get("flags") if isinstance(part["queue"], dict) else None
+        return "bypass" not in _listed(flags)
+    return _target(part) == "NFQUEUE"
 
 
 def _harmless(part: dict[str, Any]) -> bool:

@@ -1,7 +1,8 @@
 """Looking for the store of this run on another port of the master's host, where nothing listens on MASTER_PORT.
 
-A handful of ports is asked: the usual ones, and those that this node's other variables and a scheduler's rule give. One
-that is another port's store and this run's is told of, and tells node 0 whom it waits for in vain; it is not joined.
+A handful of ports is asked: the usual ones, MASTER_PORT's neighbours, those of this node's other variables and of a
+scheduler's rule. One that is another port's store and this run's is told of, and tells node 0 whom it waits for in
+vain; it is not joined.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ REFUSED_SECONDS = 2.0
 """How long MASTER_PORT has refused before others are asked: node 0 may be about to start."""
 AGAIN_SECONDS = 2.0
 CONNECT_SECONDS = 1.0
-MOST = 8
+MOST = 10
 
 
 def candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
@@ -39,7 +40,7 @@ def candidates(port: int, environ: dict[str, str]) -> tuple[int, ...]:
     if job is not None:
         # 10000 or 15000 (Lightning) and the last four digits of the job's number.
         numbers += [10000 + int(job[0][-4:]), 15000 + int(job[0][-4:])]
-    return tuple(dict.fromkeys(n for n in (*numbers, *USUAL) if 0 < n < 65536 and n != port))[:MOST]
+    return tuple(dict.fromkeys(n for n in (*numbers, *USUAL, port + 1, port - 1) if 0 < n < 65536 and n != port))[:MOST]
 
 
 class StoreElsewhere:

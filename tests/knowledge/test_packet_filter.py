@@ -104,6 +104,36 @@ def test_iptables_chains_and_their_rules() -> None:
 
 
 @pytest.mark.parametrize(
+    ("end", "blocks"),
+    [
+        ({"queue": {"num": 3}}, ("tcp dport 29500 queue to 3",)),
+        ({"queue": {"num": 3, "flags": "bypass"}}, ()),
+        ({"queue": {"num": 3, "flags": ["bypass", "fanout"]}}, ()),
+        ({"queue": None}, ("tcp dport 29500 queue",)),
+        ({"xt": {"type": "target", "name": "NFQUEUE"}}, ("tcp dport 29500 NFQUEUE",)),
+    ],
+)
+def test_a_queue_drops_what_no_program_takes(end: dict[str, object], blocks: tuple[str, ...]) -> None:
+    place = {"family": "inet", "table": "filter"}
+    port = {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 29500}}
+    rules = [
+        {"table": {"family": "inet", "name": "filter"}},
+        {"chain": {**place, "name": "input", "type": "filter", "hook": "input", "prio": 0, "policy": "accept"}},
+        {"rule": {**place, "chain": "input", "expr": [port, end]}},
+    ]
+    found = parse_nft_json(json.dumps({"nftables": rules}))
+    assert tuple(rule for chain in found for rule in chain.blocking_rules) == blocks
+
+
+@pytest.mark.parametrize(("more", "blocks"), [("", True), (" --queue-bypass", False)])
+def test_a_queue_of_iptables_drops_what_no_program_takes(more: str, blocks: bool) -> None:
+    rule = f"-p tcp -m tcp --dport 29500 -j NFQUEUE --queue-num 3{more}"
+    text = f"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT {rule}\nCOMMIT\n"
+    found = [one for chain in parse_iptables(text, "iptables") for one in chain.blocking_rules]
+    assert found == ([rule] if blocks else [])
+
+
+@pytest.mark.parametrize(
     "text", ["", "{}", "[]", "null", '{"nftables": 3}', '{"nftables": [3]}', '{"nftables": [{"rule": {}}]}']
 )
 def test_what_nft_never_prints_is_told(text: str) -> None:

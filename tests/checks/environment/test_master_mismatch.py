@@ -25,6 +25,14 @@ def other_port() -> Facts:
     return waited_in_vain(a), outside(with_plan(b, master_port=29501, sources={"master_port": "--master-port"}))
 
 
+def port_of_node_0(agree: int = 2) -> Facts:
+    """Nobody comes to node 0's store: the others look for it on another port, and so many of them on the same one."""
+    a, *others = healthy(3)
+    ports = [29501, 29501 if agree == 2 else 29502]
+    changed = [with_plan(one, master_port=at) for one, at in zip(others, ports, strict=True)]
+    return waited_in_vain(a, expected=3), *(outside(one) for one in changed)
+
+
 def other_port_by_init_method() -> Facts:
     a, b = other_port()
     sources = {"master_addr": "--init-method", "master_port": "--init-method"}
@@ -63,6 +71,8 @@ def forwarded() -> Facts:
 
 ROWS = [
     Row("another port", other_port, ("host1",)),
+    Row("node 0 alone has another port", port_of_node_0, ("host0",)),
+    Row("three have three ports", lambda: port_of_node_0(1), ("host1", "host2")),
     Row("another port, seen by one alone", waits_on_another_port, ("host1", "host0"), blame="one-of"),
     Row("another address", other_address, ("host1",)),
     Row("another meaning", nobodys_address_on_one, ("host1",)),

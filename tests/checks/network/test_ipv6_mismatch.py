@@ -113,3 +113,11 @@ def test_an_interface_whose_first_address_is_of_the_other_family_is_no_fix() -> 
 def test_a_dead_ipv6_address_is_replaced_by_the_ipv4_one() -> None:
     (fix,) = fixes(*dead_six("no-answer", 3.3))
     assert (fix.nodes, fix.flags) == (("host1",), {"--master-addr": "10.77.0.10"})
+
+
+def test_in_a_draw_all_go_one_way_or_the_other() -> None:
+    """Each node by the other's family would be the same again. host0 is reached by IPv6, host1 by IPv4."""
+    a, b = families(6, 4)
+    a = with_network(a, primary=AddressChoice("fd77::10", "eth0", "route"))
+    told = [(fix.option, fix.nodes, fix.env) for fix in fixes(a, b)]
+    assert told == [(1, ("host0",), {"GLOO_SOCKET_IFNAME": "eth0"}), (2, ("host1",), {})]

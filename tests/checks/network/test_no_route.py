@@ -220,3 +220,21 @@ def test_a_way_that_went_away_in_the_middle_is_no_route_to_be_added() -> None:
 def test_an_address_that_the_others_do_not_share_either_is_not_named() -> None:
     (root,) = judged(*of_another_network(shared=False)).roots
     assert [fix.flags for fix in root.fixes] == [{}]
+
+
+def test_in_a_network_of_its_own_no_route_is_to_be_added() -> None:
+    """A container without its machine's network has loopback alone."""
+    a, b = no_way()
+    assert b.host is not None
+    (fix,) = judged(a, routed(with_host(b, interfaces=b.host.interfaces[:1]))).roots[0].fixes
+    assert "--network=host" in fix.text and not fix.commands
+
+
+def test_a_route_that_is_there_is_not_added_again() -> None:
+    """A policy of IPsec blocks what goes to node 0: connect() says so, and the table does not."""
+    a, b = two("error", errno=1)
+    b = with_network(b, route=Route("10.77.0.10", error="Operation not permitted"))
+    (root,) = judged(a, b).roots
+    assert (root.check, root.nodes) == (CHECK, ("host1",))
+    (fix,) = root.fixes
+    assert "ip xfrm policy" in fix.text and not fix.commands

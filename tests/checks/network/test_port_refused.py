@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind
+from distdoctor.model.facts import Bind, Route
 from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
@@ -27,7 +27,14 @@ def sent_elsewhere(late: bool = False) -> Facts:
     return (replace(a, started_at=5000.0), replace(b, started_at=1000.0)) if late else (a, b)
 
 
+def kept() -> Facts:
+    """A route of type local on host1 has node 0's address in it: the kernel sends from that address, to itself."""
+    a, b = shut("refused")
+    return a, with_network(b, route=Route("10.77.0.10", "10.77.0.10"))
+
+
 ROWS = [
+    Row("host1 keeps what is for node 0", kept, ("host1",), together=True),
     Row("sent elsewhere by its own rule", sent_elsewhere, ("host1",)),
     Row("sent elsewhere, and node 0 came late", lambda: sent_elsewhere(True), ("host1",)),
     Row("reset", lambda: shut("refused", rules=("tcp dport 29500 reject with tcp reset",)), ("host0",)),
@@ -75,3 +82,10 @@ def test_a_node_whose_own_plan_makes_no_sense_says_nothing_of_node_0() -> None:
     found = judged(bad).findings
     assert "environment/invalid-variable" in [one.check for one in found] and CHECK not in [one.check for one in found]
     assert CHECK in [one.check for one in judged(alone(b)).findings]
+
+
+def test_what_a_kernel_keeps_for_itself_is_no_firewall_s() -> None:
+    for facts in (kept(), kept()[1:]):
+        (told,) = [f for f in judged(*facts).findings if f.check == CHECK]
+        assert told.nodes == ("host1",) and "sends it to itself" in " ".join(told.evidence)
+        assert [fix.commands for fix in told.fixes] == [("ip route show table local",)]
