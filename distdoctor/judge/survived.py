@@ -97,18 +97,36 @@ def logged(
             continue
         raised = [match for match in own if match.exception]
         logged = [match for match in raised if match.values.get("logged") and source.record > last_line(match)]
-        logged = [match for match in logged if not (lost and _is_last_word(source, match))]
+        logged = [
+            match
+            for match in logged
+            if not (_is_end(source, match) and (_is_told_dead(match, every) or (lost and _worked(source, match))))
+        ]
         found += logged
         if logged and len(logged) == len(raised):  # what announces them, too
             found += [match for match in own if match.shows == "symptom" and match.check == logged[0].check]
     return found
 
 
-def _is_last_word(source: LogSource, match: Match) -> bool:
-    """Whether steps stand right above ``match``, and below it only what a program says that ends."""
-    line = last_line(match)
-    worked = any(0 <= line - steps <= ACCOUNT for _, steps in source.alive)
-    return worked and source.lines - line <= LAST_WORDS and source.progress < line
+def _is_end(source: LogSource, match: Match) -> bool:
+    """Whether below ``match`` stands only what a program says that ends."""
+    return source.lines - last_line(match) <= LAST_WORDS and source.progress < last_line(match)
+
+
+def _worked(source: LogSource, match: Match) -> bool:
+    """Whether steps stand right above ``match``."""
+    return any(0 <= last_line(match) - line <= ACCOUNT for _, line in source.alive)
+
+
+def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
+    """Whether torchrun's table, in another log, has the rank that wrote ``match`` as one that ended by itself."""
+    rows = [one.who for one in every if one.values.get("row") and one.source != match.source]
+    ranks, local = {row.rank for row in rows} - {None}, {(row.local_rank, row.host) for row in rows}
+    if match.who.rank is not None:
+        return match.who.rank in ranks
+    hosts = {host for _, host in local}
+    own = {host for number, host in local if number is not None and number == match.who.local_rank}
+    return bool(own) and (match.who.host in own or (match.who.host is None and len(hosts) == 1))
 
 
 _LAUNCHER = re.compile(

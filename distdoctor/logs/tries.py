@@ -44,6 +44,8 @@ _ENDED = re.compile(r"ChildFailedError|\bfailed \(exitcode: -?\d|\bexits with re
 """The launcher of a node tells so when its processes are gone: of torchrun, of DeepSpeed."""
 _FAILED = re.compile(r"failed \(exitcode: -?\d{1,10}\) local_rank: \d")
 """Of torchrun, once for each start of its ranks (_poll() in torch/distributed/elastic/multiprocessing/api.py)."""
+_SENDS = re.compile(r"Sending process \d{1,10} closing signal ")
+"""Of torchrun, to ranks that live: where its ranks had failed before, they were started again."""
 _TAKEN = re.compile(
     r"\*\*\* (?:JOB|STEP) \S{1,40} ON .{1,120} CANCELLED AT .{1,60} DUE TO (?:PREEMPTION|NODE FAIL|JOB REQ)"
 )
@@ -140,6 +142,8 @@ class Tries:
         self._again: set[_Launcher] = set()
         self._failed: dict[_Process, list[int]] = {}
         """Of each launcher the lines in which it says that its ranks failed."""
+        self._sent: dict[_Process, list[int]] = {}
+        """Of each launcher the line, behind the last of these, in which it ends ranks."""
         self._told_end: dict[_Launcher, set[int]] = {}
         """The lines in which launchers tell why they end."""
 
@@ -147,7 +151,8 @@ class Tries:
     def restarted(self) -> int:
         """The line up to which a launcher's earlier starts of its ranks go; 0 where none has started them twice."""
         last = 0
-        for (host, task, _), lines in self._failed.items():
+        for (host, task, number), lines in self._failed.items():
+            lines = [*lines, *self._sent.get((host, task, number), ())]
             numbers = sum((host, task) == one[:2] for one in self._failed)
             ended = max(-(-len(self._told_end.get((host, task), ())) // numbers), 1)
             last = max(last, lines[-ended - 1] if len(lines) > ended else 0)
@@ -193,9 +198,8 @@ class Tries:
         if match.shows in ("noise", "hint"):
             return match
         before = sum(line < match.line for lines in self._failed.values() for line in lines)
-        if match.who.pid is not None and _FAILED.search(match.text):
-            lines = self._failed.setdefault((match.who.host, match.who.task, match.who.pid), [])
-            lines += [match.line] if match.line not in lines else []
+        if match.who.pid is not None:
+            self._of_launcher((match.who.host, match.who.task, match.who.pid), match)
         if "ChildFailedError" in match.text:
             self._told_end.setdefault((match.who.host, match.who.task), set()).add(match.line)
         if before:  # what was said before and after it is not the same
@@ -225,6 +229,15 @@ class Tries:
         if not self.number:
             return match
         return replace(match, values={**match.values, "try": str(self.number), "launched": str(self.launched)})
+
+    def _of_launcher(self, launcher: _Process, match: Match) -> None:
+        """What torchrun may say of its ranks."""
+        if _FAILED.search(match.text):
+            lines = self._failed.setdefault(launcher, [])
+            lines += [match.line] if match.line not in lines else []
+            self._sent.pop(launcher, None)
+        elif launcher in self._failed and _SENDS.search(match.text):
+            self._sent[launcher] = [match.line]
 
     def _of_hand(self, beginning: _Beginning, match: Match) -> Match:
         """``match``, marked where it is of a try that nobody but its beginning tells."""

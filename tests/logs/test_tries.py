@@ -67,3 +67,13 @@ def test_a_job_that_was_queued_again_into_the_same_file(tmp_path: Path) -> None:
     for gone_on in (stamped(10), ""):
         found = roots(tmp_path, stamped(10) + taken + gone_on + again)
         assert [check for check, _ in found] == ["process/killed-by-scheduler"]
+
+
+def test_ranks_that_were_started_again_and_ended_from_outside(tmp_path: Path) -> None:
+    """Torchrun sends signals to ranks that live alone."""
+    sent = "W1102 10:09:12.125000 {} torch/distributed/elastic/multiprocessing/api.py:1028] Sending process {} closing "
+    sent += "signal SIGTERM\n"
+    first = raised("[rank1]: ", MEMORY) + sent.format(41, 4230) + failed(41)
+    assert roots(tmp_path, first + sent.format(41, 4330)) == []  # who sent it is not said
+    assert roots(tmp_path, first + sent.format(52, 4330)) == [("gpu/out-of-memory", (1,))]
+    assert roots(tmp_path, first + sent.format(41, 4330) + END + END) == [("gpu/out-of-memory", (1,))]
