@@ -12,7 +12,7 @@ reach node 0: then its own report, or its saved facts given to `distdoctor diagn
 
 Fix
 ---
-Run the same line on the nodes that are missing, and look at what it says there.
+Run the same line on the nodes that are missing, and look at what it says there; or ask the scheduler for as many.
 
 When it is harmless
 -------------------
@@ -156,7 +156,8 @@ def finding(
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
         evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
         fixes=(
-            Fix(fix, () if zero and zero.plan.everywhere else tuple(absent)),
+            *(first := absent_nodes.given_too_few(zero)),
+            Fix(fix, () if zero and zero.plan.everywhere else tuple(absent), 1 + len(first)),
             *absent_nodes.on_other_hosts(cluster, zero or outside[0]),
         ),
     )
@@ -245,13 +246,12 @@ def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: li
         return f"{some_of(absent)} (node 0) was not reached: {outside_text(outside[0])}."
     if zero in outside and zero.plan.started == "rank":
         return f"Rank 0 was not met on {zero.name}: {outside_text(zero)}."
-    meeting = zero.meeting
-    waited = f" within {meeting.waited:.0f} s" if meeting.waited else ""
+    waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
         seen = outside_text(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
-        arrived = set(meeting.arrived)
+        arrived = set(zero.meeting.arrived)
         here = sorted(s.plan.rank for s in cluster.slices if s.key in arrived and s.plan.rank is not None)
         be = "is" if len(here) == 1 else "are"
         return f"{counted(ranks)} ({some_of(absent)}) never came{waited}; here {be} {counted(here)}."

@@ -8,6 +8,7 @@ from shlex import quote
 
 from distdoctor.check_api.fixes import set_master_fixes
 from distdoctor.check_api.node_addresses import master_means_itself, reachable_address
+from distdoctor.launch.nodes import expand
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import MeetingFacts
@@ -77,6 +78,22 @@ def starts_without_the_rest(zero: Node) -> bool:
     do once its ``last_call_timeout`` (30 s) is over (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py)."""
     plan = zero.plan
     return plan.rdzv_backend == "c10d" and bool(plan.min_nodes) and len(zero.meeting.arrived) >= (plan.min_nodes or 0)
+
+
+def given_too_few(zero: Node | None) -> tuple[Fix, ...]:
+    """What to do where SLURM gave its job fewer nodes than the planned one has, and all of them are here."""
+    if zero is None or zero.plan.min_nodes or zero.meeting.counts != "nodes":
+        return ()
+    listed, wanted = zero.variables.get(JOB_LIST, ""), zero.plan.nnodes or 0
+    given = expand(listed)
+    if not 0 < len(given) < wanted or len(zero.meeting.arrived) != len(given):
+        return ()
+    nodes = f"{len(given)} node{'s' if len(given) > 1 else ''}"
+    text = (
+        f"SLURM gave this job {nodes} ({JOB_LIST}={listed}), and --nnodes is {wanted}: ask it for {wanted} (#SBATCH "
+        f"--nodes={wanted}), or start it with --nnodes {len(given)}."
+    )
+    return (Fix.on((zero,), text),)
 
 
 def line_for_them(zero: Node) -> tuple[str, str]:

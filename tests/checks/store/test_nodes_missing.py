@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from distdoctor.model.facts import Bind, MeetingFacts, NodeFacts
+from distdoctor.model.findings import Fix
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.master import held
 from tests.clusters.odd import waiting
@@ -23,6 +24,7 @@ from tests.facts_builder import (
     with_master,
     with_network,
     with_plan,
+    with_variables,
 )
 
 CHECK = "store/nodes-missing"
@@ -205,6 +207,24 @@ def test_a_rank_that_did_not_come_is_not_its_node() -> None:
     text = missing_text(*met(*came, expected=4))
     assert "rank 3 (host1) never came" in text and "here are ranks 0, 1 and 2" in text
     assert "host1 did not meet" not in text and "Start rank 3" not in text and "a longer --wait" in text
+
+
+def test_an_allocation_that_has_fewer_nodes_than_the_job_is_told() -> None:
+    """Lightning#10098: #SBATCH says nothing of --nodes, so that it is 1."""
+
+    def fixes_of(listed: str, *names: str, of: int) -> tuple[Fix, ...]:
+        nodes = [with_variables(node(name, n, of=of), SLURM_JOB_NODELIST=listed) for n, name in enumerate(names)]
+        (found,) = [f for f in judged(*met(*nodes, expected=of)).findings if f.check == CHECK]
+        return found.fixes
+
+    first, second = fixes_of("host0", "host0", of=2)
+    assert "SLURM gave this job 1 node (SLURM_JOB_NODELIST=host0)" in first.text and "--nodes=2" in first.text
+    assert (first.option, second.option) == (1, 2) and "--nnodes 1." in first.text
+    first, _ = fixes_of("host[0-1]", "host0", "host1", of=3)
+    assert "2 nodes (SLURM_JOB_NODELIST=host[0-1])" in first.text and "--nodes=3" in first.text
+    assert len(fixes_of("host[0-1]", "host0", of=2)) == 1  # one of them is missing
+    assert len(fixes_of("host[0-1]", "host0", of=3)) == 1
+    assert len(fixes_of("", "host0", of=2)) == 1
 
 
 @pytest.mark.parametrize("both", [True, False])
