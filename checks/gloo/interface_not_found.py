@@ -70,13 +70,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if not bad:
         return
     names = tuple(node.name for node in bad)
-    values = list(dict.fromkeys(value(node) for node in bad))
+    values = list(dict.fromkeys(shown(value(node)) for node in bad))
     yield Finding.about(
         bad,
         f"GLOO_SOCKET_IFNAME={together(values)} names {what(bad)} with an address on {together(names)}.",
         evidence=(line for node in bad for line in evidence(node)),
         fixes=(fix for node in bad for fix in fixes(cluster, node)),
     )
+
+
+def shown(name: str) -> str:
+    """As it is, or where it has what cannot be seen, such as the end of a line that Windows writes, in quotes."""
+    return name if name == name.strip() and name.isprintable() else repr(name)
 
 
 def absent(node: Node) -> list[str]:

@@ -22,6 +22,7 @@ See also
 network/port-in-use, store/foreign-store
 """
 
+import re
 from collections.abc import Iterator
 
 from distdoctor.check_api import Answer, Cluster, Finding, Node, taken_port_finding
@@ -29,6 +30,8 @@ from distdoctor.check_api import Answer, Cluster, Finding, Node, taken_port_find
 SEVERITY = "fail"
 PREVENTS = "store hosted"
 LOOKS_AT = ("meeting",)
+SETTINGS = re.compile(r"00 00 [0-9a-f]{2} 04\b")
+"""The length, below 256, and the type of the first frame that a server sends (RFC 9113, 3.4 and 4.1)."""
 FOLLOWS_ANYWHERE = ("environment/duplicate-rank", "environment/duplicate-node-rank", "environment/master-mismatch")
 
 
@@ -67,4 +70,6 @@ def told(answer: Answer) -> str:
 
 def sample(answer: Answer) -> str:
     """The first line of what it said: where line ends stood, the sample has spaces."""
+    if SETTINGS.match(answer.sample):
+        return "a SETTINGS frame of HTTP/2, as a server of gRPC sends (JAX's coordinator, etcd)"
     return repr(answer.sample.partition("  ")[0])

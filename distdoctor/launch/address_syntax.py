@@ -35,6 +35,8 @@ def address_problem(text: str) -> tuple[str | None, str | None]:
         return "has a port in it; the port goes into MASTER_PORT", stripped.partition(":")[0]
     if stripped != text or re.search(r"\s", stripped):
         meant = stripped if not re.search(r"\s", stripped) else None
+        if meant and text == f"{meant}\r":
+            return "has Windows' end of a line in it, as has the script or file that sets it", meant
         return "has a space in it", meant
     octets = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", stripped)
     if octets and any(int(part) > 255 for part in octets.groups()):

@@ -29,7 +29,7 @@ def further(
         "package": package,
         "package_file": file,
         "cause": " ".join(f"{type(cause).__name__}: {cause}".split())[:MAX_CAUSE] if cause is not None else "",
-        "noexec": list(_unmapped(text, env, torch)),
+        "noexec": list(dict.fromkeys(_unmapped(text, env, torch))),
         "closed": list(_closed(text, path, torch)),
         "settings": [name for name in SETTINGS if env.get(name)],
     }

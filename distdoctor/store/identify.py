@@ -80,5 +80,5 @@ async def _exchange(address: str, port: int, message: bytes, length: int, second
 
 
 def printable(data: bytes) -> str:
-    """The start of what a service said, as far as it can be printed."""
-    return "".join(chr(byte) if 32 <= byte < 127 else " " for byte in data[:80]).strip()
+    """The start of what a service said, as far as it can be printed; its bytes where nothing of it can."""
+    return "".join(chr(byte) if 32 <= byte < 127 else " " for byte in data[:80]).strip() or data[:8].hex(" ")

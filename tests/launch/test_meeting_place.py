@@ -110,6 +110,7 @@ def test_flags_that_make_no_plan(flags: dict[str, Any], says: str) -> None:
         ("host0:29500", "port in it", "host0"),
         ("host0 ", "space", "host0"),
         ("ho st", "space", None),
+        ("host0\r", "Windows' end of a line", "host0"),
         ("256.1.1.1", "255", None),
         ("a,b", "list of 2 nodes", "a"),
         ("gpu[07-09]", "list of 3 nodes", "gpu07"),  # SLURM_JOB_NODELIST as it is

@@ -66,6 +66,16 @@ def test_a_sample_holds_only_what_can_be_printed() -> None:
     assert found.sample.isascii() and found.sample.isprintable()
 
 
+def test_the_bytes_of_what_cannot_be_printed_are_told() -> None:
+    def settings(opened: socket.socket) -> None:  # gRPC's first frame
+        opened.sendall(b"\0\0\x12\4\0\0\0\0\0" + bytes(18))
+        opened.recv(100)
+
+    with serving(settings) as port:
+        found = answer(port)
+    assert found is not None and (found.kind, found.sample) == ("foreign", "00 00 12 04")
+
+
 def test_one_that_never_speaks_is_silent() -> None:
     def hold(opened: socket.socket) -> None:
         while opened.recv(4096):

@@ -58,6 +58,13 @@ def test_nccls_syntax_is_told() -> None:
     ]
 
 
+def test_what_cannot_be_seen_in_a_name_is_shown() -> None:
+    """A script with Windows' line ends sets it."""
+    (root,) = judged(*not_found("eth0\r")).roots
+    assert root.summary.startswith("GLOO_SOCKET_IFNAME='eth0\\r' names no interface")
+    assert root.fixes[0].env == {"GLOO_SOCKET_IFNAME": "eth0"}
+
+
 def test_unsetting_is_no_remedy_where_the_name_means_loopback() -> None:
     (root,) = judged(*not_found_and_loopback_name()).roots
     assert {f.option for f in root.fixes} == {1}

@@ -30,3 +30,9 @@ def test_of_what_answers_on_the_port_the_first_line_is_told() -> None:
     )
     (root,) = judged(*held(answer, SSHD)).roots
     assert root.summary == "What answers: 'HTTP/1.0 200 OK' on port 29500 of host0 is no store."
+
+
+def test_what_begins_as_grpc_does_is_called_so() -> None:
+    for sample, told in (("00 00 12 04", "HTTP/2"), ("00 00 12 06", "'00 00 12 06'")):
+        (root,) = judged(*held(Answer("foreign", sample=sample), SSHD)).roots
+        assert told in root.summary and ("gRPC" in root.summary) is (told == "HTTP/2")
