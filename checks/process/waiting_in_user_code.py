@@ -29,9 +29,17 @@ process/stopped, host/filesystem-stalled, host/extension-lock-stale, collective/
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, age_said, live, names_of
+from distdoctor.check_api import Cluster, Finding, Fix, Line, age_said, live, names_of
 
 SEVERITY = "fail"
+LOG = (
+    Line(
+        "stacks: rank",
+        r"^stacks: ranks? (?P<ranks>[\d, ]{1,200}) in ",
+        shows="symptom",
+        why="a rank that is only slower stands elsewhere at one look, too: take the stacks again",
+    ),
+)
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -117,7 +117,8 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
-        notes = [_cannot_tell(symptoms), *log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
+        notes = [*log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
+        notes.insert(0, _cannot_tell(symptoms, log_notes.aside(logs)))
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
     verdict, ended = log_notes.without_failure(logs)
     return LogJudgement(verdict, (), (), (*ended, *notes), reading=reading)
@@ -288,7 +289,9 @@ def _candidate(check: Check, match: Match) -> Candidate:
     return Candidate(check.id, why, against, following, command)
 
 
-def _cannot_tell(symptoms: Sequence[Match]) -> str:
+def _cannot_tell(symptoms: Sequence[Match], aside: Collection[str]) -> str:
     match = next((match for match in symptoms if not match.compared), symptoms[0])
     where = f"{match.source}:{_line(match)}"
+    if all(one.source in aside for one in symptoms):
+        return f"this may be why ({where}); no log of the job shows that it failed: {match.text[:200]}"
     return f"this shows that the job failed ({where}), not why: {match.text[:200]}"

@@ -26,8 +26,8 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
     verdict: Verdict = "warn" if ended else "pass"
     # What could not be read may be where the failure is.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
-    if nothing and (aside := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
-        ended = [f"no log of the job is among these: {aside[0]} by its name is what lies beside one"]
+    if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
+        ended = [f"no log of the job is among these: {others[0]} by its name is what lies beside one"]
     return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
 
 
@@ -35,8 +35,13 @@ def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
     """Whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a tool told
     beside them is then of no failure of this job."""
     own = [source for source in logs.sources if source.kind == "log" and source.lines]
-    aside = {source.name for source in logs.sources if source.kind in ("kernel", "beside")}
-    return bool(own) and all(source.done for source in own) and all(match.source in aside for match in symptoms)
+    told = aside(logs)
+    return bool(own) and all(source.done for source in own) and all(match.source in told for match in symptoms)
+
+
+def aside(logs: LogFacts) -> set[str]:
+    """What was told beside the job's own logs: by a kernel, and by tools that were asked."""
+    return {source.name for source in logs.sources if source.kind in ("kernel", "beside")}
 
 
 def silent(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:

@@ -20,6 +20,7 @@ from distdoctor.logs import (
     places,
     reader,
     settings,
+    stack_texts,
     tables,
     tracebacks,
     tries,
@@ -68,6 +69,7 @@ class Collector:
         self._above: dict[str, int] = {}
         """Of each name how many of its first characters say nothing of whom the file is from."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
+        self._stacks = stack_texts.Stacks()
 
     @property
     def known(self) -> int:
@@ -137,7 +139,7 @@ class Collector:
         for name, kind, lines in self._compared():
             log = LogFile(name, kind, self._scanner, between.keep)
             log.feed("".join(f"{line}\n" for line in lines).encode())
-            if kind == "flight-recorder":  # the others are in logs that are told of
+            if kind in ("flight-recorder", "beside"):  # the others are in logs that are told of
                 sources.append(log.source())
         notes = [*self._notes, *self._left_out()]
         own = self._matches.all(self._places)
@@ -150,6 +152,9 @@ class Collector:
             from distdoctor.logs import flight_recorder  # what takes pickles apart is only needed here
 
             self._dumps.append(flight_recorder.load(source.name, raw.read(flight_recorder.MAX_BYTES)))
+        elif kind in ("log", "beside") and stack_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
+            self._stacks.take(source.name, text := raw.read(stack_texts.MAX_BYTES))
+            self._read(source, "beside", [text, *reader.blocks(raw)])
         elif kind == "error-file":
             self._read(source, kind, [error_file.as_log(raw.read(error_file.MAX_BYTES))])
         elif kind == "binary" and source.given:
@@ -201,6 +206,8 @@ class Collector:
             name = f"{len(self._dumps)} flight-recorder dump{'s' if len(self._dumps) > 1 else ''}"
             lines = [*dump_comparison.compare(self._dumps), *(dump.name for dump in self._dumps)]
             yield name, "flight-recorder", lines
+        if lines := self._stacks.compared():
+            yield "the stacks of the ranks", "beside", lines
         if lines := self._watchdogs.compared():
             yield "the watchdogs of all ranks", "watchdogs", lines
         if lines := self._settings.compared():

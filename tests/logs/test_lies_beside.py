@@ -99,3 +99,35 @@ def test_a_link_that_went_down_before_a_peer_did_not_answer(tmp_path: Path, time
     assert (found.findings[0].check, found.findings[0].nodes) == (root, (node,))
     told = [one.check for one in found.findings if one.because_of is not None]
     assert told == (["nccl/infiniband-unreachable"] if root == "nccl/infiniband-link" else [])
+
+
+PYSPY = """Process {pid}: python train.py
+Python v3.11.9 (/usr/bin/python3.11)
+
+Thread 0x7F00 (idle): "Thread-1"
+    wait (threading.py:331)
+Thread {pid} (active): "MainThread"
+    {place}
+    train (train.py:42)
+"""
+ALL_REDUCE, READ = "all_reduce (torch/distributed/distributed_c10d.py:2825)", "read (data.py:18)"
+
+
+@pytest.mark.parametrize(
+    ("places", "ranks"),
+    [
+        ([ALL_REDUCE, ALL_REDUCE, READ, ALL_REDUCE], (2,)),
+        ([READ, ALL_REDUCE, ALL_REDUCE, READ, ALL_REDUCE], (0, 3)),
+        ([ALL_REDUCE] * 3, None),  # all at one place
+        ([ALL_REDUCE, READ], None),  # neither is the odd one
+        ([ALL_REDUCE, READ, "write (save.py:1)"], None),
+    ],
+)
+def test_stacks_of_ranks_that_stand_elsewhere(tmp_path: Path, places: list[str], ranks: tuple[int, ...] | None) -> None:
+    stacks = {f"pyspy-rank{n}.txt": PYSPY.format(pid=100 + n, place=place) for n, place in enumerate(places)}
+    found = judged_files(write(tmp_path, stacks))
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert [one.check for one in found.candidates] == (["process/waiting-in-user-code"] if ranks else [])
+    if ranks:
+        assert found.reading.symptoms[0].ranks == ranks
+    assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
