@@ -138,6 +138,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     knot = live.waits.knot_of(job, inside) if whole else None
     among = list(knot.groups) if knot is not None else inside
     odd = those_apart([rank for rank in among if knot is not None or rank.place.call not in paired], whole, knot)
+    if knot is not None and knot.wrong is not None:
+        odd = [knot.wrong]
     if odd:
         others = [rank for rank in among if rank not in odd]
         call, usual = (
@@ -148,7 +150,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         summary = f"{live.called(odd)} {are} {call}, while {live.called(others).lower()} {_are(others)} {usual}."
         calls = Counter(rank.place.call for rank in odd)
         roots = {root for rank in others if (root := live.stacks.root_of(rank.process.main)) is not None}
-        if whole and (len(roots) > 1 or max(calls.values()) >= len(others)):
+        sure = knot is not None and knot.wrong is not None
+        if whole and not sure and (len(roots) > 1 or max(calls.values()) >= len(others)):
             summary += " Which of them is wrong cannot be known from here."
             yield found(among, summary, inside, unsure=True, why=why)
             return
@@ -157,6 +160,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield found(odd, f"{summary}{more}", inside, why=why)
     elif whole and (blame := live.messages.to_blame(job)) is not None:
         yield other_messages(job, blame)
+    elif whole and (odd := live.waits.with_other_number(inside)):
+        yield other_number(odd, inside)
 
 
 def each_for_the_next(inside: list[live.LiveRank]) -> list[live.LiveRank]:
@@ -226,6 +231,23 @@ def other_messages(job: live.LiveJob, blame: live.groups.Blame) -> Finding:
         evidence=live.where_ranks_are(job.ranks),
         fixes=(Fix(BOTH_HALVES if blame.one_of or len(ranks) == 1 else IN_TURN),),
     )
+
+
+def other_number(odd: list[live.LiveRank], inside: list[live.LiveRank]) -> Finding:
+    """Ranks in the same call, of which some have made a further one: in another thread, or without waiting for it."""
+    most = max(inside, key=live.waits.under_way)
+    threads = (
+        f"another thread of {rank.called} is in {call}"
+        for rank in inside
+        for thread in rank.process.threads[1:]
+        if (call := live.stacks.call_of(thread))
+    )
+    unsure = len(odd) == len(inside)
+    summary = (
+        f"{live.called(odd)} {_do(odd)} not make the same collectives{'' if unsure else ' as the others'}: all wait in "
+        f"the same call, and {most.called} has {live.waits.under_way(most)} collectives under way."
+    )
+    return found(odd, summary, inside, unsure=unsure, why=tuple(threads))
 
 
 def in_call(rank: live.LiveRank) -> bool:

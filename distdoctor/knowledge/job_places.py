@@ -134,9 +134,10 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if remote := next(
         (f.function for f in reversed(frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
     ):
-        called = next((frame for thread in one.threads[1:] if (frame := called_here(thread))), None)
-        if called is not None:
-            return Place(CODE, frame=called, why="in what another rank has called", sure=False)
+        called = next((thread for thread in one.threads[1:] if called_here(thread)), None)
+        if called is not None:  # it may wait for what other ranks are to call, but not where it reads a pipe
+            why = "in what another rank has called"
+            return Place(CODE, frame=called_here(called), why=why, sure=_of_its_own(called))
         return Place(REMOTE, frame=own, why=remote)
     # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
     imports = max((i for i, frame in enumerate(frames) if frame.file.startswith("<frozen importlib")), default=-1)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from distdoctor.knowledge.job_threads import is_futex
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
-from distdoctor.model.facts import GroupView, JobProcess
+from distdoctor.model.facts import GroupView, JobProcess, JobThread
 
-_SHOWN = 8
+_SHOWN, _MOST_IN_CIRCLE = 8, 16
 Graph = Mapping[str, set[str]]
 """The path of a group -> those of others."""
 
@@ -29,6 +29,8 @@ class Knot:
     """Each of them, in order -> the path of the group in whose collective it is."""
     why: tuple[str, ...]
     """Who is in a collective of which group, and who of that group is not."""
+    wrong: LiveRank | None = None
+    """The only one that is in every circle."""
 
     @property
     def apart(self) -> bool:
@@ -59,13 +61,68 @@ def knot_of(job: LiveJob, ranks: Sequence[LiveRank]) -> Knot | None:
         for path in members
         if path in last and absent[path]
     )
-    return Knot({rank: found[rank] for rank in ranks if rank in waited_for}, tuple(why))
+    common = _in_all_circles(found, {path: absent[path] for path in last})
+    if len(common) > 1:
+        waited_for = common
+    groups = {rank: found[rank] for rank in ranks if rank in waited_for}
+    return Knot(groups, tuple(why), next(iter(common)) if len(common) == 1 else None)
+
+
+def _in_all_circles(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]]) -> set[LiveRank]:
+    """The ranks without which no circle is left. Ranks that do the same wait for those which are behind, and so in no
+    circle: where one alone does something else, it is in all of them."""
+    rank = next((those[0] for those in absent.values() if those), None)
+    way: list[LiveRank] = []
+    while rank is not None and rank not in way and len(way) <= _MOST_IN_CIRCLE:
+        way.append(rank)
+        rank = next(iter(absent[running[rank]]), None)
+    circle = way[way.index(rank) :] if rank in way else []
+    return {rank for rank in circle if not _has_circle(running, absent, rank)}
+
+
+def _has_circle(running: Mapping[LiveRank, str], absent: Mapping[str, Sequence[LiveRank]], without: LiveRank) -> bool:
+    """Whether ranks wait for each other in a circle when this one is left out."""
+    waits_for = {path: sum(rank is not without for rank in those) for path, those in absent.items()}
+    groups_without: dict[LiveRank, list[str]] = {}
+    for path, those in absent.items():
+        for rank in those:
+            groups_without.setdefault(rank, []).append(path)
+    inside: dict[str, list[LiveRank]] = {}
+    for rank, path in running.items():
+        inside.setdefault(path, []).append(rank)
+    free = [path for path, number in waits_for.items() if not number]
+    left = len(waits_for)
+    while free:
+        left -= 1
+        for rank in inside[free.pop()]:
+            for path in groups_without.get(rank, ()) if rank is not without else ():
+                waits_for[path] -= 1
+                if not waits_for[path]:
+                    free.append(path)
+    return left > 0
 
 
 def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
     """The ranks of each group of which all are in a collective of it, as far as that is known."""
     members = _members(job)
     return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
+
+
+def under_way(rank: LiveRank) -> int:
+    """How many collectives run in a rank: each has a thread of its own (a group has two)."""
+    return sum(_runs(thread) for thread in rank.process.threads)
+
+
+def with_other_number(ranks: Sequence[LiveRank]) -> list[LiveRank]:
+    """Of ranks in each of which a collective runs, those in which as many run as in the fewest; all where they are
+    halves; none where as many run in all."""
+    by_number: dict[int, list[LiveRank]] = {}
+    for rank in ranks:
+        by_number.setdefault(under_way(rank), []).append(rank)
+    if len(by_number) != 2 or 0 in by_number:
+        return []
+    fewer, more = sorted(by_number.values(), key=len)
+    return fewer if len(fewer) < len(more) else list(ranks)
 
 
 def _inside(members: Mapping[str, Sequence[LiveRank]], ranks: Iterable[LiveRank]) -> dict[str, list[LiveRank]]:
@@ -125,9 +182,13 @@ def _numbers(one: JobProcess) -> tuple[int, set[int]]:
     for thread in one.threads:
         if thread.name.startswith("gloo_tcp_loop"):
             groups += 1
-        elif thread.name.startswith("pt_gloo_runloop") and is_futex(thread) and thread.timed:
+        elif _runs(thread):
             running.add(groups - 1)
     return groups, running
+
+
+def _runs(thread: JobThread) -> bool:
+    return thread.name.startswith("pt_gloo_runloop") and is_futex(thread) and bool(thread.timed)
 
 
 def _last(ahead: Graph, start: str) -> set[str]:

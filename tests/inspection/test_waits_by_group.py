@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket
+from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, JobThread, Member, NodeFacts, Socket
 from tests.inspection.job_cases import ALL, judged, local, roots
 from tests.inspection.live_facts import C10D, call, process
 
@@ -54,6 +54,9 @@ CROSSED = ((0, 1, 2), (1, 2, 3))
 OTHER_ORDER = (rank(0, 2, 1, EARLIER), rank(1, 3, 2, LATER), rank(2, 3, 1, EARLIER), rank(3, 2, 1, LATER))
 LEADERS = ((0, 1), (2, 3), (0, 2))
 NO_LEADER = (rank(0, 3, 2, EARLIER), rank(1, 2, 0, LATER), rank(2, 3, 0, LATER), rank(3, 2, 0, LATER))
+SHARDS = ((0, 2), (1, 3), (0, 1), (2, 3))
+NO_BACKWARD = (rank(0, 3, 1, EARLIER), rank(1, 3, 1, EARLIER), rank(2, 3, 2, EARLIER), rank(3, 3, 0, LATER))
+"""Of two replicas of two shards each; rank 2 waits for rank 3, and rank 0 for rank 2."""
 INNER = (rank(0, 2, 1, EARLIER), rank(1, 2, 1, call("barrier", 8)), rank(2, 2, 0, LATER), rank(3, 2, 0, LATER))
 
 
@@ -66,8 +69,9 @@ INNER = (rank(0, 2, 1, EARLIER), rank(1, 2, 1, call("barrier", 8)), rank(2, 2, 0
         (job(CROSSED, *OTHER_ORDER), (1, 2), "one-of"),
         (job(LEADERS, *NO_LEADER), (0, 2), "one-of"),
         (job(PAIRS, *INNER), (0, 1), "one-of"),
+        (job(SHARDS, *NO_BACKWARD), (3,), "all"),
     ],
-    ids=["a pair", "one of all", "at one line", "two orders", "a leader", "within a pair"],
+    ids=["a pair", "one of all", "at one line", "two orders", "a leader", "within a pair", "in every circle"],
 )
 def test_who_waits_for_each_other_is_told_by_their_groups(
     facts: NodeFacts, blamed: tuple[int, ...], blame: str
@@ -121,3 +125,29 @@ def test_who_only_waits_for_those_is_not_named_and_the_groups_are() -> None:
 def test_without_knowing_the_groups_the_calls_tell(facts: NodeFacts) -> None:
     finding = judged(facts).findings[0]
     assert finding.check == MISMATCH and not any("default group" in line for line in finding.evidence)
+
+
+TWICE = ("gloo_tcp_loop", "pt_gloo_runloop in a collective", "pt_gloo_runloop in a collective")
+
+
+@pytest.mark.parametrize(
+    ("more", "blamed"),
+    [((1,), ((1,), "all")), ((0, 1, 2), ((3,), "all")), ((0, 1), ((0, 1, 2, 3), "one-of")), ((0, 1, 2, 3), None)],
+    ids=["one has more", "one has fewer", "halves", "all have as many"],
+)
+def test_who_has_another_number_of_collectives_under_way(
+    more: tuple[int, ...], blamed: tuple[tuple[int, ...], str] | None
+) -> None:
+    """All are at the same line: a thread of some of them has made a further call."""
+    ranks = [process(number, EARLIER, threads=TWICE if number in more else RUNS) for number in range(4)]
+    found = judged(local(*ranks)).findings
+    assert [(finding.ranks, finding.blame) for finding in found] == ([blamed] if blamed is not None else [])
+    assert not found or "rank 0 has 2 collectives under way" in found[0].summary or more == (1,)
+
+
+def test_what_its_other_thread_is_in_is_told() -> None:
+    thread = JobThread(9, "python", "S", call="futex", frames=call("barrier", 30))
+    ranks = [process(number, EARLIER, threads=RUNS) for number in range(3)]
+    last = process(3, EARLIER, threads=TWICE)
+    finding = judged(local(*ranks, replace(last, threads=(*last.threads, thread)))).findings[0]
+    assert finding.evidence[0] == "another thread of rank 3 is in barrier"

@@ -8,8 +8,22 @@ from typing import Any
 import pytest
 
 from distdoctor.model.facts import Frame, Given, JobProcess, NodeFacts
-from tests.inspection.job_cases import ALL, AT_STORE, CODE, FIFO, LOADING, READS, REDUCE, judged, local, roots
-from tests.inspection.live_facts import call, node, process
+from tests.inspection.job_cases import (
+    ALL,
+    AT_STORE,
+    CALLS_BACK,
+    CODE,
+    ENDS_CALLS,
+    FIFO,
+    LOADING,
+    READS,
+    REDUCE,
+    RPC,
+    judged,
+    local,
+    roots,
+)
+from tests.inspection.live_facts import call, frames, node, process
 
 
 def for_key(rank: int) -> JobProcess:
@@ -83,3 +97,12 @@ def test_a_data_worker_that_waits_for_a_disk_for_some_seconds_is_slow() -> None:
         node(process(0, LOADING, call="poll", idle=1.0), *ONE_TO_THREE, replace(READER, idle=12.0), stores=(ALL,))
     )
     assert (roots(report), report.verdict) == ([], "warn")
+
+
+@pytest.mark.parametrize(("system", "held"), [("openat", True), ("futex", False)])
+def test_what_another_rank_has_called_waits_for_something_of_its_own(system: str, held: bool) -> None:
+    """For a pipe, which no other rank is seen to have; in a lock it may wait for what other ranks are to call."""
+    *threads, called = CALLS_BACK.threads
+    rank = replace(CALLS_BACK, threads=(*threads, replace(called, call=system)))
+    report = judged(local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, rank))
+    assert roots(report) == ([("process/waiting-in-user-code", (3,), ("host0",))] if held else [])
