@@ -11,7 +11,7 @@ from distdoctor.judge import log_notes
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
 from distdoctor.judge.log_jobs import by_job
-from distdoctor.judge.log_tries import last_try
+from distdoctor.judge.log_tries import last_try, stale
 from distdoctor.judge.minutes_before import with_cause
 from distdoctor.model.facts.logs import LogFacts, Match
 from distdoctor.model.findings import Candidate, Finding, Fix
@@ -117,7 +117,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
-        notes = [*log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
+        notes = [*stale(logs), *log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
         notes.insert(0, _cannot_tell(symptoms, log_notes.aside(logs)))
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
     verdict, ended = log_notes.without_failure(logs)

@@ -50,6 +50,20 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     ), earlier
 
 
+STALE = (
+    "the ranks that torchrun started again found in its store the addresses of those before them (torch 2.6 and newer, "
+    "gloo): TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each start a store of its own; what is to be mended ended the "
+    "earlier try"
+)
+_MESH = re.compile(r"connectFullMesh failed.{0,300}(?:Connection refused|timed out)")
+
+
+def stale(logs: LogFacts) -> list[str]:
+    """What may be wrong with the last try of ranks that one launcher has started again, and that did not meet."""
+    again = {source.name for source in logs.sources if source.restarted}
+    return [STALE] if any(match.source in again and _MESH.search(match.text) for match in logs.matches) else []
+
+
 def _attempt(name: str) -> tuple[str, int] | None:
     found = _ATTEMPT.fullmatch(name) or _NUMBERED.fullmatch(name)
     return (found["run"], int(found["number"])) if found else None

@@ -77,3 +77,13 @@ def test_ranks_that_were_started_again_and_ended_from_outside(tmp_path: Path) ->
     assert roots(tmp_path, first + sent.format(41, 4330)) == []  # who sent it is not said
     assert roots(tmp_path, first + sent.format(52, 4330)) == [("gpu/out-of-memory", (1,))]
     assert roots(tmp_path, first + sent.format(41, 4330) + END + END) == [("gpu/out-of-memory", (1,))]
+
+
+def test_ranks_that_find_the_addresses_of_those_before_them(tmp_path: Path) -> None:
+    """As torch 2.13 does with gloo and --max-restarts."""
+    mesh = "RuntimeError: Gloo connectFullMesh failed with [x/gloo/transport/tcp/pair.cc:152] timed out connecting: "
+    mesh += "SO_ERROR: Connection refused, remote=[127.0.0.1]:26516"
+    found = judged(tmp_path, raised("[rank1]: ", MEMORY) + failed(41) + raised("", mesh) + failed(41, 0) + END)
+    assert found.verdict == "incomplete" and "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in " ".join(found.notes)
+    found = judged(tmp_path, raised("", mesh) + failed(41, 0) + END)
+    assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" not in " ".join(found.notes)
