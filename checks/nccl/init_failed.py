@@ -82,8 +82,8 @@ LOG = (
         why="its remedies are for whatever it may be: the logs of all ranks in ~/ascend/log say which it was",
     ),
     Line(
-        (": non-zero status: ", ": NULL value ", "NIXL_ERR_"),  # NVSHMEM's, with its source, and NIXL's
-        r"nvshmem\S{0,200}:\d{1,5}: (?:non-zero status: -?[1-9]|NULL value )|NIXL_ERR_(?!NOT_POSTED)",
+        (": non-zero status: ", ": NULL value ", "nvshmem initialization failed", "NIXL_ERR_"),  # NVSHMEM's and NIXL's
+        r"nvshmem\S{0,200}:\d{1,5}: (?:non-zero status: -?[1-9]|NULL value |nvshmem init)|NIXL_ERR_(?!NOT_POSTED)",
         shows="symptom",
         why="it tells only which call failed: NVSHMEM_DEBUG=INFO or UCX_LOG_LEVEL=info say why",
     ),

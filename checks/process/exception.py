@@ -117,6 +117,7 @@ LOG = (
             "*** An error occurred in MPI_",  # Open MPI's ompi/errhandler
             "Local abort before MPI_INIT",
             "Local abort after MPI_FINALIZE",
+            "components were able to be opened in the pml framework",
         ),
         shows="symptom",
         why="mpirun tells only that a process gave up",

@@ -27,7 +27,7 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
     # What could not be read may be where the failure is.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
-        ended = [f"no log of the job is among these: {others[0]} by its name is what lies beside one"]
+        ended = [f"no log of the job is among these: {others[0]} is what lies beside one"]
     return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
 
 

@@ -96,6 +96,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "nccl/init-failed",
+        "/w/nvshmem/src/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
+    ),
     ("nccl/infiniband-gid", "ibv_modify_qp failed"),
     (
         "nccl/init-failed",

@@ -183,6 +183,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("process/exception", "No components were able to be opened in the pml framework."),
     ("process/waiting-in-user-code", "stacks: rank 2 in read (data.py:18), the 3 others in all_reduce (train.py:4)"),
     ("process/crashed", "[gpu01:193313] Signal: Aborted (6)"),
     (
