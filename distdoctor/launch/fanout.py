@@ -86,7 +86,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         self._watcher, self._stopping, self._setup = watcher, stopping, setup
         self._hello, self._limit = hello, limit
         self._meanwhile = threading.Thread(target=meanwhile, name="meanwhile", daemon=True) if meanwhile else None
-        self._tree = Tree(self.lines, setup, self) if tree else None
+        self._tree = Tree(self.lines if tree else (), setup, self)
         self._told, self._to_call = told, deque(line for line in self.lines if not line.over)
         self._at_once, self._told_here, self._rolled = AT_ONCE, 0, 0.0
         self._by_worker: dict[Any, Line] = {}
@@ -106,8 +106,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         task.set_default("stderr_msgtree", False)
         self._began = self._beat = self._ticked = time.monotonic()
         self._call()
-        if self._tree:
-            self._tree.start()
+        self._tree.start()
         task.timer(TICK_SECONDS, self, interval=TICK_SECONDS, autoclose=True)
         task.resume()
         self._tell_if_done()
@@ -204,8 +203,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
             self._beat = now
             for line in self._open():
                 line.tell({"beat": True})
-        if self._tree:
-            self._tree.tick(now)
+        self._tree.tick(now)
         self._call()
         self._call_the_roll()
         self._go_if_ready()
@@ -237,10 +235,14 @@ class FanOut(EventHandler):  # type: ignore[misc]
 
     def _tell_apart(self, line: Line) -> None:
         """Two nodes of one machine would share its ports, and be counted as two."""
-        same = [one.target.host.name for one in self.lines if line.machine and one.machine == line.machine]
+        same = [one for one in self.lines if line.machine and one.machine == line.machine]
         if len(same) > 1 and self._stopped is None:
-            self.twice = same[0], same[1]
-            self._stop(time.monotonic())
+            over = [one for one in same if one.over and one.ended is None]
+            for one in over:  # its address may be another's there: what is refused was seen from here
+                one.worker.abort()
+            if not over:
+                self.twice = same[0].target.host.name, same[1].target.host.name
+                self._stop(time.monotonic())
 
     def _stop(self, now: float) -> None:
         """Break the run off: each host tells what it knows."""
@@ -248,8 +250,7 @@ class FanOut(EventHandler):  # type: ignore[misc]
         for line in self._open():
             line.stopped = True
             line.tell({"stop": True})
-        if self._tree:
-            self._tree.stop()
+        self._tree.stop()
         self._call()
 
     def _call_the_roll(self) -> None:

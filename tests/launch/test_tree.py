@@ -53,7 +53,9 @@ if [ -e "$folder/ends-relay-$name" ]; then  # before it says hello itself: nobod
   sleep 0.5
 fi
 echo "Welcome to $name"; echo "a banner" >&2
-printf '@distdoctor {"hello": true, "distdoctor": "1", "machine": "%s"}\n' "$name"
+machine=$name
+for other in "$folder/is-$name" "$folder/is-$name-over-$over"; do [ ! -e "$other" ] || machine=gpu0; done
+printf '@distdoctor {"hello": true, "distdoctor": "1", "machine": "%s"}\n' "$machine"
 while read -r line || exit 129; do
   case $line in *'"go"'*) break ;; *'"stop"'*) exit 3 ;; esac
 done
@@ -168,6 +170,13 @@ def test_where_one_is_lost_with_its_relay_in_the_middle_all_begin_anew_from_here
     assert over.ways == sorted([*OVER, *(f"gpu{n} over here" for n in range(7))])
     assert (over.outcomes, over.told) == (["told"] * 7, [7])
     assert [host for host, _ in over.gone] == ["gpu1"] and "all begin anew" in over.gone[0][1]
+
+
+def test_two_names_lead_to_one_host_if_they_do_so_from_here(folder: Path) -> None:
+    over = run(folder, "is-gpu3-over-gpu1")
+    assert over.ways == sorted([*OVER, "gpu3 over here"]) and over.outcomes == ["told"] * 7
+    with pytest.raises(AssertionError, match="gpu0 and gpu3 lead to one and the same host"):
+        run(folder, "is-gpu3")
 
 
 def test_a_run_that_is_broken_off_is_broken_off_on_all(folder: Path) -> None:
