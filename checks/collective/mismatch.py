@@ -151,7 +151,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         calls = Counter(rank.place.call for rank in odd)
         roots = {root for rank in others if (root := live.stacks.root_of(rank.process.main)) is not None}
         sure = knot is not None and knot.wrong is not None
-        if whole and not sure and (len(roots) > 1 or max(calls.values()) >= len(others)):
+        blind = knot is None and len({rank.place.call for rank in inside}) == 1 and live.waits.may_differ(job)
+        if whole and not sure and (blind or len(roots) > 1 or max(calls.values()) >= len(others)):
             summary += " Which of them is wrong cannot be known from here."
             yield found(among, summary, inside, unsure=True, why=why)
             return

@@ -163,7 +163,7 @@ class LiveJob:
                 first = (one.rank or 0) - one.local_rank
                 yield node, range(first, first + (one.local_world_size or 0))
 
-    @property
+    @cached_property
     def master_ports(self) -> set[int]:
         """The ports of its stores."""
         return set().union(*(ports_of(job) for _, job in self.facts))

@@ -108,6 +108,13 @@ def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
     return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
 
 
+def may_differ(job: LiveJob) -> bool:
+    """Whether there are several groups, and its ranks are not known to be in a collective of the same: who is alone at
+    its line may then only wait for one that is not."""
+    several = job.store is not None and len({group.path for group in job.store.groups}) > 1
+    return several and not any(len(those) == len(job.ranks) for those in whole_groups(job))
+
+
 def under_way(rank: LiveRank) -> int:
     """How many collectives run in a rank: each has a thread of its own (a group has two)."""
     return sum(_runs(thread) for thread in rank.process.threads)

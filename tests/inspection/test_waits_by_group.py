@@ -122,9 +122,16 @@ def test_who_only_waits_for_those_is_not_named_and_the_groups_are() -> None:
     ],
     ids=["addresses of an attempt before", "another number of groups than of threads", "no thread that runs"],
 )
-def test_without_knowing_the_groups_the_calls_tell(facts: NodeFacts) -> None:
+def test_without_knowing_the_groups_any_of_them_may_be_wrong(facts: NodeFacts) -> None:
+    """All are in the same call: who is alone at its line may only wait for one of the others."""
     finding = judged(facts).findings[0]
-    assert finding.check == MISMATCH and not any("default group" in line for line in finding.evidence)
+    assert (finding.check, finding.ranks, finding.blame) == (MISMATCH, (0, 1, 2, 3), "one-of")
+    assert not any("default group" in line for line in finding.evidence)
+
+
+def test_in_one_group_who_is_alone_is_at_the_wrong_line() -> None:
+    ranks = [rank(number, 2, 0, LATER if number == 3 else EARLIER) for number in range(4)]
+    assert [(finding.ranks, finding.blame) for finding in judged(job(PAIRS, *ranks)).findings] == [((3,), "all")]
 
 
 TWICE = ("gloo_tcp_loop", "pt_gloo_runloop in a collective", "pt_gloo_runloop in a collective")

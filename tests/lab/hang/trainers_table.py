@@ -38,7 +38,7 @@ TRAINERS = (
     once(
         "rank 1 in the group of the other dimension",
         "dimension@1",
-        Look(0, MISMATCH, (0, 1, 2, 3), ("host0",)),  # two halves, and nothing tells which of them is right
+        Look(0, MISMATCH, (0, 1), ("host0",)),  # they wait for each other, and nothing tells which of them is right
         ranks=4,
     ),
     once("rank 0 makes another mesh", "mesh@0", Look(0, MISMATCH, (0,), ("host0",)), ranks=4),
