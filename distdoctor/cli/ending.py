@@ -83,6 +83,8 @@ def shortage(err: BaseException | None) -> str | None:
             return "no memory is left for distdoctor itself (ulimit -v, or the container's limit)"
         if isinstance(err, FileNotFoundError) and err.filename == os.devnull:
             return f"there is no {os.devnull}, without which few programs run: mknod -m 666 {os.devnull} c 1 3, as root"
+        if isinstance(err, PermissionError) and err.filename == os.devnull:
+            return f"{os.devnull} is closed to this user, few programs run without it: chmod 666 {os.devnull}, as root"
         if isinstance(err, ImportError) and (err.name or "distdoctor").partition(".")[0] != "distdoctor":
             return (
                 f"{err}: a package that distdoctor needs is not there, or another one is taken for it (PYTHONPATH, "

@@ -189,6 +189,9 @@ class TestLimits:
 def test_without_dev_null() -> None:
     told = shortage(FileNotFoundError(2, "No such file or directory", "/dev/null"))
     assert told is not None and "mknod -m 666 /dev/null c 1 3" in told
+    told = shortage(PermissionError(13, "Permission denied", "/dev/null"))
+    assert told is not None and "chmod 666 /dev/null" in told
+    assert shortage(PermissionError(13, "Permission denied", "/etc/shadow")) is None
 
 
 def test_a_package_that_is_hidden_is_no_fault_to_be_reported() -> None:
