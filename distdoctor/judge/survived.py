@@ -16,6 +16,9 @@ RAISED = re.compile(
 """How the own line of an exception begins."""
 _RECORD = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\b")
 """How a line begins that a program's logger wrote: the program goes on, for the time being."""
+_WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:DEBUG|INFO|WARN(?:ING)?)\b")
+"""How one begins that does not take itself for a failure."""
+_BY_ITSELF = re.compile(r"exitcode *: [1-9]")
 LAST_WORDS = 30
 """Lines that a log has at the most behind what its program wrote of its own end."""
 ACCOUNT = 150
@@ -65,7 +68,8 @@ def _went_on(source: LogSource, own: Sequence[Match]) -> list[Match]:
         others = (line for who, line in source.alive if line <= last and (not ranked or who[:2] != (None, None)))
         # Launchers start Python so that nothing is kept back: so many steps are those of a job that goes on.
         many = (line for _, line in source.worked if launched and not ranked)
-        if last_line(match) < max((*mine, *others, *many), default=0) and "uncaught" not in match.values:
+        after = (line for _, line in source.alive if _WARNED.match(match.text))
+        if last_line(match) < max((*mine, *others, *many, *after), default=0) and "uncaught" not in match.values:
             found.append(match)
     return found
 
@@ -120,7 +124,9 @@ def _worked(source: LogSource, match: Match) -> bool:
 
 def _is_told_dead(match: Match, every: Iterable[Match]) -> bool:
     """Whether torchrun's table, in another log, has the rank that wrote ``match`` as one that ended by itself."""
-    rows = [one.who for one in every if one.values.get("row") and one.source != match.source]
+    rows = [
+        one.who for one in every if one.values.get("row") and one.source != match.source and _BY_ITSELF.search(one.text)
+    ]
     ranks, local = {row.rank for row in rows} - {None}, {(row.local_rank, row.host) for row in rows}
     if match.who.rank is not None:
         return match.who.rank in ranks

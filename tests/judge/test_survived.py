@@ -39,6 +39,7 @@ def test_a_cause_that_a_program_warned_of_and_overcame(tmp_path: Path) -> None:
     text = warned + steps(0, 30) + raised("[rank0]: ", "FloatingPointError: loss is nan at step 30")
     assert roots(tmp_path, text) == [("process/exception", (0,))]
     assert roots(tmp_path, steps(0, 30) + warned) == [("gpu/out-of-memory", ())]
+    assert roots(tmp_path, warned + steps(0, 30) + raised("[rank0]: ", CLOSED)) == []
 
 
 def record(text: str) -> str:
@@ -79,3 +80,5 @@ def test_the_last_word_of_a_rank_of_which_the_table_tells(tmp_path: Path) -> Non
     assert "FileNotFoundError" in found.summary
     console.write_text(TABLE.format(code=1, told="x").replace("local_rank: 0", "local_rank: 2"))
     assert judged_files(tmp_path).verdict == "incomplete"
+    console.write_text(TABLE.format(code=-9, told="x").replace("local_rank: 0", "local_rank: 1"))
+    assert "process/exception" not in [one.check for one in judged_files(tmp_path).findings]  # it did not end so
