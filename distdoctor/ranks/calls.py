@@ -23,10 +23,10 @@ OVERSLEPT_SECONDS = 15.0
 """Beyond a stage's own seconds, until when a process that did not run itself still reads what its ranks answered."""
 STARVED = 0.5
 """The part of a stage's whole time for which a rank that had no processor is one that failed for want of it."""
-SILENT_SECONDS, SILENT_TIMES = 8.0, 3
-"""How long gloo's connection to another rank may have no answer, and how often it was asked for again, until the stage
-is over: Linux asks again after 1, 3 and 7 s (since 6.5 first every second), and whoever is there answers the first, by
-its kernel alone. The links between the nodes were found good before."""
+SILENT = ((5.0, 5), (8.0, 3))
+"""Seconds after which, and how often it was asked for again by then, a connection of gloo's to another rank has no
+answer: the stage is over. Linux asks again after 1, 3 and 7 s, since 6.5 first every second (tcp_syn_linear_timeouts),
+and whoever is there answers the first, by its kernel alone. The links between the nodes were found good before."""
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -153,12 +153,14 @@ class RankCalls:
 
     def _silent(self, places: Sequence[int]) -> bool:
         """Whether a rank at one of these places has waited too long for a connection of gloo's. Noted for each."""
-        if self.op == "gloo" and not self.silent and time.monotonic() - self.started >= SILENT_SECONDS:
+        seconds = time.monotonic() - self.started
+        enough = min((times for after, times in SILENT if seconds >= after), default=None)
+        if self.op == "gloo" and not self.silent and enough is not None:
             for place in places:
                 pid = self.children[place].pid
                 asked = unanswered(pid) if pid is not None else []
                 for at, port, times in asked:
-                    if times >= SILENT_TIMES:
+                    if times >= enough:
                         self.silent[place] = f"[{at}]:{port}"
         return bool(self.silent)
 
