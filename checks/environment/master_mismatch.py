@@ -36,6 +36,7 @@ from distdoctor.check_api import (
     live,
     master_targets,
     names_leading_apart,
+    node0_name,
     reachable_address,
     rightful_master_target,
     set_master_fixes,
@@ -67,7 +68,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for node in cluster.nodes:
             there = node.network.elsewhere
             if there is not None and not node.meeting.joined and there.plan.rdzv_backend == node.plan.rdzv_backend:
-                yield found_elsewhere(node)
+                yield found_elsewhere(cluster, node)
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -125,18 +126,20 @@ def other_places(job: live.LiveJob, methods: dict[str, list[live.LiveRank]]) -> 
     )
 
 
-def found_elsewhere(node: Node) -> Finding:
+def found_elsewhere(cluster: Cluster, node: Node) -> Finding:
     """The finding of a node that knows only itself, and found a store that waits for one on another port."""
     there = node.network.elsewhere
     assert there is not None
     plan, theirs = node.plan, there.plan
     source, their_source = (one.sources.get("master_port", "default") for one in (plan, theirs))
     text = f"Name the same port on every node: {there.host} waits on {there.port}."
+    other = there.host if there.host != node.name else node0_name(cluster, node)  # both may be on one host
+    nodes = tuple(dict.fromkeys((node.name, other)))
     return Finding.about(
-        (node.name, there.host),
+        nodes,
         f"{node.name} looks for the store on port {plan.master_port} of {there.host}, which has it on {there.port}.",
-        links=((node.name, there.host),),
-        unsure=True,
+        links=((node.name, other),) if other != node.name else (),
+        unsure=len(nodes) == 2,
         evidence=(
             line(node),
             f"{there.host}: its check of {theirs.nnodes or theirs.world_size} waits for others on {there.address} port "

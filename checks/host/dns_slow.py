@@ -59,8 +59,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             *(fix for node, slow in found.items() for fix in fixes(cluster, node, slow)),
             Fix.on(found, "Or repair or remove the name server in /etc/resolv.conf that does not answer.", 2),
         ),
-        because_of="host/rendezvous-name" if any(map(unannounced, found)) else None,
+        because_of=cause(found),
     )
+
+
+def cause(found: dict[Node, list[tuple[str, Resolution]]]) -> str | None:
+    """Why nobody answers, where that is known: a name server of the host's own (systemd-resolved's 127.0.0.53) hears
+    nothing where all that the host sends to itself is dropped."""
+    if any(map(unannounced, found)):
+        return "host/rendezvous-name"
+    own = [node.network.own_port for node in found]
+    deaf = all(one is not None and one.outcome == "no-answer" for one in own)
+    return "mesh/peer-ports-blocked" if deaf and given_up(found) else None
 
 
 def unannounced(node: Node) -> bool:

@@ -163,8 +163,8 @@ def reaches_itself(node: Node) -> bool:
 def means_itself(cluster: Cluster, node: Node) -> bool:
     """Whether localhost on this node keeps it from the others, who are on other hosts."""
     meeting = node.meeting
-    if not master_means_itself(node) or not several(node):
-        return False
+    if not master_means_itself(node) or not several(node) or node.network.elsewhere is not None:
+        return False  # or it leads to the others, who have another port there
     if not meeting.ended:
         # They have not tried to meet. Where node 0 itself is seen, on another host, they will not.
         later = bool(node.plan.node_rank) and not meeting.joined

@@ -114,8 +114,10 @@ class Rendezvous:
 
     @property
     def _alone(self) -> bool:
-        """Whether this process is to join a store that another host opens."""
-        own = self.network.master_is_own is not False
+        """Whether this process is to join a store that another one opens: on another host, or on this one, where its
+        own rank says that it is not the first."""
+        later = bool(self.plan.node_rank)
+        own = not later and self.network.master_is_own is not False
         return not (own or self.plan.opens_store or self.plan.agent_store or self.plan.one_node)
 
     # -- one attempt ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import errno
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,18 @@ def test_the_marked_store_gives_a_seat(store: RealStore) -> None:
     assert (joined.seat.address, joined.seat.port) == ("127.0.0.1", store.port)
     assert joined.network.answer == Answer("distdoctor", "2.5+")
     assert (joined.meeting.ours, joined.meeting.joined, joined.meeting.hosted) == (True, True, False)
+
+
+def test_node_1_of_the_same_host_finds_the_store_on_another_port(
+    store: RealStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is its own, and its rank says that it is not the first: somebody else opens the store here."""
+    plan = Plan(nnodes=2, node_rank=0, world_size=4, master_addr="127.0.0.1", master_port=store.port)
+    mark(store.port, encode(replace(MARKER, host="here", plan=plan)))
+    monkeypatch.setenv("MASTER_PORT", str(store.port))
+    joined = Joined(unused_port(), wait=6)
+    there = joined.network.elsewhere
+    assert joined.seat is None and there is not None and (there.host, there.port) == ("here", store.port)
 
 
 def test_something_else_on_the_port_is_judged_at_once() -> None:

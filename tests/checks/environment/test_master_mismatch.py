@@ -45,6 +45,13 @@ def waits_on_another_port() -> Facts:
     return (with_network(b, elsewhere=Elsewhere("10.77.0.10", PORT, "host0", a.plan)),)
 
 
+def on_one_host() -> Facts:
+    """Node 1 of two on one host, whose port of localhost nobody has; the other one waits beside it."""
+    a, b = other_port()
+    b = outside(with_master(b, "localhost", own=True, resolved=["127.0.0.1"]))
+    return (with_network(b, elsewhere=Elsewhere("127.0.0.1", PORT, "host1", a.plan)),)
+
+
 def other_address() -> Facts:
     a, b = healthy(2, declared=True)
     return waited_in_vain(a), outside(with_master(b, "host1", own=True, resolved=["10.77.0.11"]))
@@ -74,6 +81,7 @@ ROWS = [
     Row("node 0 alone has another port", port_of_node_0, ("host0",)),
     Row("three have three ports", lambda: port_of_node_0(1), ("host1", "host2")),
     Row("another port, seen by one alone", waits_on_another_port, ("host1", "host0"), blame="one-of"),
+    Row("another port of the same host", on_one_host, ("host1", "node0"), blame="one-of"),
     Row("another address", other_address, ("host1",)),
     Row("another meaning", nobodys_address_on_one, ("host1",)),
     Row("each names itself", own_addresses, BOTH, blame="one-of"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Resolution
+from distdoctor.model.facts import Contact, Resolution
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.facts_builder import healthy, judged, with_host, with_master, with_network
 
@@ -70,3 +70,11 @@ def test_a_name_server_behind_a_loopback_interface_that_is_down_is_no_failure_of
     lo, eth0 = b.host.interfaces
     findings = judged(a, with_host(b, interfaces=(replace(lo, up=False), eth0))).findings
     assert [(one.check, one.because_of) for one in findings] == [("host/lo-down", None), (CHECK, "host/lo-down")]
+
+
+def test_a_name_server_of_a_host_that_drops_what_it_sends_to_itself_is_no_failure_of_its_own() -> None:
+    a, b = slow_reverse(1)
+    for outcome, cause in (("no-answer", "mesh/peer-ports-blocked"), ("open", None)):
+        own = Contact("10.77.0.11", 40001, outcome, None, 1.0)  # type: ignore[arg-type]
+        told = {one.check: one.because_of for one in judged(a, with_network(b, own_port=own)).findings}
+        assert told[CHECK] == cause
