@@ -152,7 +152,8 @@ class Tries:
         """The line up to which a launcher's earlier starts of its ranks go; 0 where none has started them twice."""
         last = 0
         for (host, task, number), lines in self._failed.items():
-            lines = [*lines, *self._sent.get((host, task, number), ())]
+            if (host, task) not in self._told_end:
+                lines = [*lines, *self._sent.get((host, task, number), ())]
             numbers = sum((host, task) == one[:2] for one in self._failed)
             ended = max(-(-len(self._told_end.get((host, task), ())) // numbers), 1)
             last = max(last, lines[-ended - 1] if len(lines) > ended else 0)
