@@ -66,7 +66,8 @@ def closed_below(node: Node) -> int | None:
 
 def finding(cluster: Cluster, node: Node, start: int) -> Finding:
     bind = node.network.bind
-    user, port = node.identity.user or "this user", node.plan.master_port
+    user = f"the user {node.identity.user}" if node.identity.user else "this user"
+    port = node.plan.master_port
     free = max(DEFAULT_PORT, start)
     said = (f"{node.name}: {bind.error[:300]} (errno {bind.errno})",) if bind and bind.error else ()
     return Finding.about(
