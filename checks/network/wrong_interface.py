@@ -63,20 +63,24 @@ LOG = (
     Line(
         "connectFullMesh failed",
         r"remote=\[?(?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)",
+        of_peer=True,
     ),
     Line(
         ("socketStartConnect", "Connect to "),
         r"Connect to (?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)<\d+> failed",
         fix=FIX_NCCL,
+        of_peer=True,
     ),
     Line(
         "ocketPollConnect",
         r"onnect to (?P<address>169\.254\.\d+\.\d+|fe80:[\w:%]+)<\d+> returned",
         fix=FIX_NCCL,
+        of_peer=True,
     ),
     Line(
         "gloo/transport",
         r"(?:connect|remote=) ?\[?(?P<address>172\.17\.0\.\d+|169\.254\.\d+\.\d+|fe80:[\w:%]+)",
+        of_peer=True,
     ),
     Line(
         ("NET/Socket : Using", "Bootstrap : Using"),

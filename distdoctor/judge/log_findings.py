@@ -138,6 +138,7 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     check = known[check_id]
     same = [other for other in reading.others if other.check == match.check and _alike(other, match)]
     group = [match, *same]
+    whose = [one for one in group if "of_peer" not in one.values]
     shown = dict.fromkeys(_told(one) for one in group)
     evidence = [*shown][:LINES]
     if len(shown) > LINES:
@@ -147,9 +148,9 @@ def _finding(match: Match, reading: Reading, known: dict[str, Check], because_of
     return Finding(
         summary=_summary(match),
         title=match.values.get("told", check.title),
-        nodes=_hosts(group),
-        ranks=_ranks(group),
-        local_ranks=_local_ranks(group),
+        nodes=_hosts(whose),
+        ranks=_ranks(whose),
+        local_ranks=_local_ranks(whose),
         evidence=tuple(evidence),
         fixes=(_fix(match, check),) if because_of is None else (),
         severity="fail" if because_of is None or check.severity == "fail" else check.severity,

@@ -14,6 +14,7 @@ from distdoctor.model.sanitize import encodable
 
 OWN_VIEWER = b"torch/distributed/debug/_"
 """What torch's own debug server logs: it cannot show gloo's dumps (2.13), which is no failure of the job."""
+_MARKS = ("final", "head", "alone", "several", "of_peer")
 _ADVICE = re.compile(r"\W{0,10}(?:If you\b|(?:Note|Hint|Tip):)", re.I)
 """How a line begins that says what to do where something is so; that it is so, it does not say."""
 FIRST = 50
@@ -168,7 +169,9 @@ class LogFile:
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
-            values.update({mark: "yes" for mark in ("final", "head", "alone", "several") if getattr(wording, mark)})
+            values.update(
+                {mark: "yes" for mark in ("final", "head", "alone", "several", "of_peer") if getattr(wording, mark)}
+            )
             values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
             values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)

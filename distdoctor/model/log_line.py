@@ -51,6 +51,8 @@ class Line:
     alone: bool = False
     """A part of an account whose beginning is cut off: it counts only where nothing else in its log is known."""
 
+    of_peer: bool = False
+    """It is the doing of another than who says it, and of whom is not said."""
     ahead_of: str = ""
     """For a hint of a kernel's log: the check that follows from it, where that is seen within minutes after it."""
 

@@ -108,3 +108,9 @@ def test_the_pod_of_an_account_of_kubectl(tmp_path: Path) -> None:
     text = account.format(1) + "      Reason:       Error\n\n" + account.format(2) + "      Reason:       OOMKilled\n"
     found = judged(tmp_path, text).findings[0]
     assert (found.check, found.nodes) == ("process/killed-by-oom", ("llm-worker-2",))
+
+
+def test_who_could_not_reach_an_address_did_not_pick_it(tmp_path: Path) -> None:
+    line = "[rank3]: socketPollConnect: connect to 169.254.20.10<52597> returned Connection refused\n"
+    found = judged(tmp_path, line).findings[0]
+    assert (found.check, found.ranks, found.nodes) == ("network/wrong-interface", (), ())
