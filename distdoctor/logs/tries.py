@@ -238,9 +238,7 @@ class Tries:
             lines += [match.line] if match.line not in lines else []
             self._sent.pop(launcher, None)
         elif launcher in self._failed and _SENDS.search(match.text):
-            told = max(self._told_end.get(launcher[:2], ()), default=0)
-            if told < self._failed[launcher][-1]:  # else it is over: one of another node has the same number
-                self._sent[launcher] = [match.line]
+            self._sent[launcher] = [match.line]
 
     def _of_hand(self, beginning: _Beginning, match: Match) -> Match:
         """``match``, marked where it is of a try that nobody but its beginning tells."""
