@@ -53,8 +53,9 @@ _TAKEN = re.compile(
 new try, only a launcher that is started, or a log that goes on so much later."""
 GRACE = 3600
 """Seconds that a job which SLURM has told to end may go on at the most (GraceTime, with room)."""
-TIMED, PIECES = 40, 8
-"""Lines, and pieces between known lines, in which the time is looked for at which that was."""
+TIMED, PIECES, ASKED = 40, 8, 5000
+"""Lines, and pieces between known lines, in which the time is looked for at which that was; how many pieces behind it
+are asked whether they are of another try."""
 _START = re.compile(
     r"Setting OMP_NUM_THREADS environment variable|\] WORLD INFO DICT: |values were not passed to `accelerate launch`"
     r"|[#$] (?:\S{0,200}/)?(?:torchrun|accelerate launch|deepspeed|python[\d.]{0,5}) "
@@ -135,6 +136,7 @@ class Tries:
         self._steps: set[str] = set()
         self._before: deque[bytes] = deque(maxlen=PIECES)
         self._taken_at: float | None = None
+        self._asked = 0
         self.launched = 0
         """How many of the tries before this one are known by the starts of all launchers."""
         self._up: set[_Launcher] = set()
@@ -165,7 +167,8 @@ class Tries:
             self._repeated = True
         if piece:
             self._before.append(piece[-BEHIND // 4 :])
-        if self._taken and self._taken_at is not None and not self._started:
+        if self._taken and self._taken_at is not None and not self._started and self._asked < ASKED:
+            self._asked += 1
             time = _time(piece[:BEHIND].splitlines()[:TIMED])
             self._started = time is not None and time > self._taken_at + GRACE
         if not self._ended or self._begun:
