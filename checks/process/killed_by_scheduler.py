@@ -138,6 +138,14 @@ LOG = (
         why="scancel, by a person or a script, shows the same",
     ),
     Line(
+        ("JobState=CANCELLED", "State: CANCELLED", ", CANCELLED, ExitCode ", " CANCELLED"),
+        r"(?:JobState=|^State: |Run time [\d:-]{5,20}, )(?P<state>CANCELLED)(?:[ ,]|$)"
+        r"|^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} (?P<of_table>CANCELLED)(?:\+| by \d{1,10})?"
+        r" +\d{1,3}:\d{1,3}(?: |$)",
+        shows="symptom",
+        why="scancel, by a person or a script, shows the same",
+    ),
+    Line(
         "Job has been cancelled",
         shows="symptom",
         why="it does not say by whom",

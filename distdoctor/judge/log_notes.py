@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from distdoctor.judge.survived import by_scheduler
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.report import Verdict
 
@@ -33,10 +34,11 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
 
 def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
     """Whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a tool told
-    beside them is then of no failure of this job."""
+    beside them is then of no failure of this job, but for the ``state`` in which the scheduler has it."""
     own = [source for source in logs.sources if source.kind == "log" and source.lines]
     told = aside(logs)
-    return bool(own) and all(source.done for source in own) and all(match.source in told for match in symptoms)
+    others = all(match.source in told and not by_scheduler(match) for match in symptoms)
+    return bool(own) and all(source.done for source in own) and others
 
 
 def aside(logs: LogFacts) -> set[str]:

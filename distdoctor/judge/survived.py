@@ -142,7 +142,12 @@ _LAUNCHER = re.compile(
 
 
 def _ends(match: Match) -> bool:
-    return _LAUNCHER.search(match.text) is not None
+    return _LAUNCHER.search(match.text) is not None or by_scheduler(match)
+
+
+def by_scheduler(match: Match) -> bool:
+    """Whether it is the state in which the scheduler has the job: that it failed, whatever its log says."""
+    return "state" in match.values or "of_table" in match.values
 
 
 def cleared(matches: Sequence[Match]) -> list[Match]:

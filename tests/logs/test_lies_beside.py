@@ -67,6 +67,21 @@ def test_a_fault_is_one_also_beside_a_job_that_says_it_ended(tmp_path: Path) -> 
     assert judged_files(write(tmp_path, {"train.log": ENDED, "node1.dmesg": fault})).verdict == "fail"
 
 
+@pytest.mark.parametrize(
+    ("row", "check"),
+    [
+        ("4711              train     FAILED      1:0 ", "process/exception"),
+        ("4711              train CANCELLED+      0:0 ", "process/killed-by-scheduler"),
+    ],
+)
+def test_whom_the_scheduler_has_as_failed_did_not_end_well(tmp_path: Path, row: str, check: str) -> None:
+    """Whatever its log says last: another step, or the script, may have failed."""
+    table = ACCOUNT.replace("4711              train  COMPLETED      0:0 ", row)
+    for log in (ENDED, STEPS):
+        found = judged_files(write(tmp_path, {"train.log": log, "sacct.txt": table}))
+        assert (found.verdict, [one.check for one in found.candidates]) == ("incomplete", [check])
+
+
 def test_a_symptom_of_another_day_is_no_candidate(tmp_path: Path) -> None:
     failed = f"{STEPS}2026-11-20 10:00:00 RuntimeError: CUDA error: unspecified launch failure\n"
     for day, told in (("Mon Nov  2 08:00:00", False), ("Fri Nov 20 09:59:59", True)):

@@ -183,6 +183,14 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    ("process/exception", "   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)"),
+    ("process/exception", "State: FAILED (exit code 1)"),
+    ("process/exception", "Slurm Job_id=812 Name=train Failed, Run time 00:01:10, FAILED, ExitCode 1"),
+    ("process/exception", "812.batch         batch                  acc         16     FAILED      1:0 "),
+    ("process/killed-by-scheduler", "   JobState=CANCELLED Reason=None Dependency=(null)"),
+    ("process/killed-by-scheduler", "State: CANCELLED (exit code 0)"),
+    ("process/killed-by-scheduler", "812_3            train        gpu        acc         16 CANCELLED+      0:0 "),
+    ("process/killed-by-scheduler", "812          train        gpu        acc         16 CANCELLED by 1000      0:0 "),
     ("process/exception", "No components were able to be opened in the pml framework."),
     ("process/waiting-in-user-code", "stacks: rank 2 in read (data.py:18), the 3 others in all_reduce (train.py:4)"),
     ("process/crashed", "[gpu01:193313] Signal: Aborted (6)"),
