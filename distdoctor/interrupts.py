@@ -27,6 +27,12 @@ class Interrupted(BaseException):
         self.number = number
 
 
+def within(err: BaseException) -> BaseException | None:
+    """The signal that ``err`` is, None where it is none: Python up to 3.11 makes a RuntimeError of what is raised while
+    the attributes of a new class get their names (``__set_name__``), as in an import."""
+    return next((one for one in (err, err.__cause__) if isinstance(one, (Interrupted, KeyboardInterrupt))), None)
+
+
 class _State:
     numbers: tuple[int, ...] = ()
     """Those of ENDING that are answered; none where this process only uses this package (a test)."""

@@ -230,11 +230,12 @@ def run(arguments: Sequence[str]) -> int:
         return status if isinstance(status, int) else OK
     except typer.TyperException as err:
         return _bad_usage(with_empty(complaint_of(err), words), words)
-    except (Interrupted, KeyboardInterrupt, typer.Abort) as err:
-        number = err.number if isinstance(err, Interrupted) else signal.SIGINT
-        text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
-        return ending.without_report(text, 128 + number, words)
     except BaseException as err:
+        signalled = interrupts.within(err)
+        if signalled is not None or isinstance(err, typer.Abort):
+            number = signalled.number if isinstance(signalled, Interrupted) else signal.SIGINT
+            text = f"interrupted by {signal.Signals(number).name} before there was anything to tell"
+            return ending.without_report(text, 128 + number, words)
         if isinstance(err, SystemExit) and completion.completes(words):
             return err.code if isinstance(err.code, int) else OK
         cause = err.__context__ if isinstance(err, SystemExit) else err

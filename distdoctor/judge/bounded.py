@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
-from distdoctor import streams
-from distdoctor.interrupts import Interrupted
+from distdoctor import interrupts, streams
 from distdoctor.model.cluster import Cluster
 from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.findings import Finding
@@ -36,11 +35,11 @@ def bounded(seconds: float = SECONDS) -> Iterator[None]:
     try:
         with streams.reserved(), _alarm(seconds):
             yield
-    except (KeyboardInterrupt, Interrupted):
-        raise
     except _Late:
         raise Failed(f"it did not end within {seconds:.1g} s") from None
     except BaseException as err:
+        if (signalled := interrupts.within(err)) is not None:
+            raise signalled from None
         raise Failed(f"{type(err).__name__}: {err}") from err
 
 

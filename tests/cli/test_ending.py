@@ -9,11 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from distdoctor import __version__
+from distdoctor.cli import app, ending
 from distdoctor.cli.ending import shortage
+from distdoctor.interrupts import Interrupted
+from distdoctor.judge.bounded import bounded
 from distdoctor.model.facts import FactsFile, encode
 from distdoctor.probes.process_room import CLONE3
 from tests.cli.endings import SECONDS, one_document, shell, site, started
@@ -96,6 +100,28 @@ class TestSignals:
         out, err = process.communicate(timeout=SECONDS)
         assert process.returncode == 143, err
         assert "SIGTERM" in one_document(out)["notes"][0]
+
+    @pytest.mark.parametrize("where", ["in an import of a check's", "in one of our own"])
+    def test_one_that_comes_while_a_class_is_made(
+        self, where: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """Python up to 3.11 makes another exception of it."""
+
+        class Named:
+            def __set_name__(self, *_told: object) -> None:
+                raise Interrupted(signal.SIGTERM)
+
+        def made(*_arguments: object) -> NoReturn:
+            if where == "in one of our own":
+                type("Made", (), {"one": Named()})
+            with bounded():
+                type("Made", (), {"one": Named()})
+            raise AssertionError
+
+        monkeypatch.setattr(app, "parser_of", made)
+        monkeypatch.setattr(ending, "begin", lambda: None)
+        assert app.run(["list"]) == 143
+        assert "interrupted by SIGTERM" in capfd.readouterr().err
 
     def test_what_nohup_ignores_stays_ignored(self) -> None:
         process = started("check", "--json", "--until", "network", preexec_fn=ignore_hang_up)
@@ -204,7 +230,10 @@ def test_a_package_that_is_hidden_is_no_fault_to_be_reported() -> None:
 
 STARTED = """
 import threading
+from distdoctor.cli import app, ending
 from distdoctor.cli.ending import shortage
+from distdoctor.interrupts import Interrupted
+from distdoctor.judge.bounded import bounded
 try:
     threading.Thread(target=print).start()
 except RuntimeError as err:
