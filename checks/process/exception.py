@@ -191,16 +191,11 @@ LOG = (
         told="The program cannot be started",
         fix="Name the program by a path that is there on every node (srun looks in the PATH that the job was given).",
     ),
-    Line(
-        # SLURM's state of a job: scontrol's, seff's, its mails', sacct's tables
-        ("JobState=FAILED", "State: FAILED", ", FAILED, ExitCode ", " FAILED "),
-        r"(?:JobState=|^State: |Run time [\d:-]{5,20}, )(?P<state>FAILED)(?:[ ,]|$)"
+    Line(  # SLURM's words, and its state of a job: scontrol's, seff's, its mails', sacct's tables
+        ("DUE TO TASK FAILURE", "JobState=FAILED", "State: FAILED", ", FAILED, ", " FAILED "),
+        r" FAILED \(non-zero exit code|DUE TO TASK FAILURE"
+        r"|(?:JobState=|^State: |Run time [\d:-]{5,20}, )(?P<state>FAILED)(?:[ ,]|$)"
         r"|^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} (?P<of_table>FAILED) +\d{1,3}:\d{1,3}(?: |$)",
-        shows="symptom",
-        why="SLURM tells only with which status it ended",
-    ),
-    Line(
-        (" FAILED (non-zero exit code", "DUE TO TASK FAILURE"),
         shows="symptom",
         why="the scheduler tells only that a task failed",
     ),
