@@ -18,7 +18,7 @@ from distdoctor.knowledge.job_stacks import root_of
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.knowledge.live_waits import whole_groups
-from distdoctor.model.facts import Given, GroupView, Member
+from distdoctor.model.facts import Given, GroupView
 
 
 @dataclass(frozen=True)
@@ -125,26 +125,16 @@ def _by_store(job: LiveJob) -> Iterator[Pair]:
     store = job.store
     if store is None or store.restarted:
         return
-    listening = {
-        (socket.local, socket.local_port): rank
-        for rank in job.ranks
-        for socket in rank.process.sockets or ()
-        if socket.state == "LISTEN"
-    }
     for group in store.groups:
         if group.default or len(group.worlds) < 2:
             continue
-        here = [(m, number) for m in group.members if (number := _rank_at(m, listening)) is not None]
+        known = ((member, job.rank_of(member)) for member in group.members)
+        here = [(member, rank.number) for member, rank in known if rank is not None and rank.number is not None]
         for (one, first), (other, second) in combinations(here, 2):
             if first != second and one.world and other.world and one.world != other.world:
                 size = f"{one.world} rank{'s' if one.world > 1 else ''}"
                 why = f"the store: group {_name(group)} has {size} for rank {first} and {other.world} for rank {second}"
                 yield Pair(frozenset((first, second)), why)
-
-
-def _rank_at(member: Member, listening: dict[tuple[str, int], LiveRank]) -> int | None:
-    rank = listening.get((member.address, member.port or 0))
-    return rank.number if rank is not None and member.host in ("", rank.node.identity.hostname) else None
 
 
 def _name(group: GroupView) -> str:

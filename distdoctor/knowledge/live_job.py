@@ -11,7 +11,7 @@ from distdoctor.knowledge.job_places import Place, place_of
 from distdoctor.knowledge.live_rank import LiveRank
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import JobFacts, JobProcess, StoreView, WorkerServer
+from distdoctor.model.facts import JobFacts, JobProcess, Member, StoreView, WorkerServer
 
 YOUNG = 10.0
 """Seconds after the start of the ranks that are here before which others may just be late."""
@@ -162,6 +162,20 @@ class LiveJob:
             if one is not None and one.local_rank is not None:
                 first = (one.rank or 0) - one.local_rank
                 yield node, range(first, first + (one.local_world_size or 0))
+
+    def rank_of(self, member: Member) -> LiveRank | None:
+        """Whose gloo listens where this member of a group wrote that it does; None where that is none that is here."""
+        rank = self._listening.get((member.address, member.port or 0))
+        return rank if rank is not None and member.host in ("", rank.node.identity.hostname) else None
+
+    @cached_property
+    def _listening(self) -> dict[tuple[str, int], LiveRank]:
+        return {
+            (socket.local, socket.local_port): rank
+            for rank in self.ranks
+            for socket in rank.process.sockets or ()
+            if socket.state == "LISTEN"
+        }
 
     @cached_property
     def master_ports(self) -> set[int]:

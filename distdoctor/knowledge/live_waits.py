@@ -151,16 +151,9 @@ def _members(job: LiveJob) -> dict[str, list[LiveRank]]:
     store = job.store
     if store is None or store.restarted:
         return {}
-    listening = {
-        (socket.local, socket.local_port): rank
-        for rank in job.ranks
-        for socket in rank.process.sockets or ()
-        if socket.state == "LISTEN"
-    }
     found: dict[str, list[LiveRank]] = {}
     for group in sorted(store.groups, key=_made):
-        at = [listening.get((member.address, member.port or 0)) for member in group.members]
-        here = [rank for rank in at if rank is not None]
+        here = [rank for member in group.members if (rank := job.rank_of(member)) is not None]
         if group.device != "cpu" or len(here) < max(len(group.joined), group.world or 0) or _made(group) == _UNKNOWN:
             return {}
         found[group.path] = here

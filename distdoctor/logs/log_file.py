@@ -169,9 +169,7 @@ class LogFile:
             told = f"{values.get('ranks', '')} {values.get('and_rank', '')}"
             ranks = tuple(int(number) for number in re.findall(r"\d{1,6}", told))
             wording = one.line
-            values.update(
-                {mark: "yes" for mark in ("final", "head", "alone", "several", "of_peer") if getattr(wording, mark)}
-            )
+            values.update({mark: "yes" for mark in _MARKS if getattr(wording, mark)})
             values.update({"ahead_of": wording.ahead_of} if wording.ahead_of else {})
             values.update({name: said for name in ("told", "fix") if (said := getattr(wording, name))})
             match = replace(line, check=one.check, shows=wording.shows, who=who, values=values, why=wording.why)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from distdoctor.knowledge.live_job import live_job
+from distdoctor.model.cluster import build
 from distdoctor.model.facts import Frame, Given, GroupView, JobProcess, Member, NodeFacts, Socket, StoreView
 from tests.inspection.job_cases import ALL, FURTHER, REDUCE, judged, local, roots
 from tests.inspection.live_facts import C10D, call, process
@@ -101,3 +103,11 @@ def test_who_is_through_is_not_blamed_where_the_others_name_two_roots() -> None:
     """A gather ends for who has sent; or rank 1 left one out of several: neither can be told from the other."""
     report = judged(whole(gathers(0, 0), process(1, call("barrier"), **listens(1)), gathers(2, 1), gathers(3, 0)))
     assert [(f.check, f.ranks, f.blame) for f in report.findings] == [(MISMATCH, (0, 1, 2, 3), "one-of")]
+
+
+def test_who_has_the_same_address_on_another_host_is_no_member() -> None:
+    """As containers have it on each of their hosts."""
+    job = live_job(build([whole(*map(reduces, range(4)))]))
+    assert job is not None
+    found = [job.rank_of(Member(1, host, "10.0.0.1", 4001)) for host in ("host0", "", "host9")]
+    assert [rank.number if rank is not None else None for rank in found] == [1, 1, None]
