@@ -76,7 +76,7 @@ echo '@distdoctor {"nothing": "here"}'
 RUN = """
 import json, sys
 from distdoctor.cli import one_place
-from distdoctor.launch import ways
+from distdoctor.launch import fanout, ways
 from distdoctor.launch.host_list import NamedHost
 
 class Watcher:
@@ -84,7 +84,13 @@ class Watcher:
     def gone(self, host, why): gone.append([host, why])
     def event(self, host, event): "note" in event and gone.append([host, event["note"]])
 
-gone, told = [], []
+class Limited(fanout.FanOut):
+    def ev_timer(self, timer):
+        if sum(line.answered for line in self.lines) == int(sys.argv[2]):
+            self._limit = 0.0
+        super().ev_timer(timer)
+
+gone, told, fanout.FanOut = [], [], Limited
 one_place.GONE_SECONDS = 0.5
 names = [NamedHost(f"gpu{n}") for n in range(7)]
 lines, calls = one_place.carry_out(ways.by_ssh(names), [{"way": "x", "number": n} for n in range(7)], Watcher(),
@@ -113,15 +119,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *marks: str, how: str = "tree") -> Seen:
-    """Seven hosts: gpu0 by itself, gpu2 and gpu3 over gpu1, gpu5 and gpu6 over gpu4."""
+def run(folder: Path, *marks: str, how: str = "tree", limit_after: int = -1) -> Seen:
+    """Seven hosts: gpu0 by itself, gpu2 and gpu3 over gpu1, gpu5 and gpu6 over gpu4. Of 15 seconds, the time is over as
+    soon as ``limit_after`` of them have told."""
     for mark in marks:
         (folder / mark).touch()
     (folder / "calls").unlink(missing_ok=True)
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [sys.executable, "-c", RUN, how], capture_output=True, text=True, timeout=90, env=env, check=False
-    )
+        [sys.executable, "-c", RUN, how, str(limit_after)],
+        capture_output=True, text=True, timeout=90, env=env, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     calls, gone, told = json.loads(done.stdout)
     return Seen(calls, gone, told, sorted((folder / "calls").read_text().splitlines()))
@@ -181,7 +189,7 @@ def test_two_names_lead_to_one_host_if_they_do_so_from_here(folder: Path) -> Non
 
 def test_a_run_that_is_broken_off_is_broken_off_on_all(folder: Path) -> None:
     """At its limit, as by Ctrl-C: nothing is called again."""
-    over = run(folder, "held-gpu0", "held-gpu3")
+    over = run(folder, "held-gpu0", "held-gpu3", limit_after=5)
     assert over.ways == OVER
     assert over.outcomes == ["stopped", "told", "told", "stopped", "told", "told", "told"]
 
