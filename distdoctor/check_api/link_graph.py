@@ -5,11 +5,14 @@ Built once per cluster and in time linear in the failing links: with 1,024 nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from distdoctor.check_api.lossy_nodes import losing_nodes, lost_by_chance
+from distdoctor.check_api.pairs import Pair, common, hanging_together, parts_of
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Link
@@ -23,7 +26,7 @@ WITHOUT_ZONE = 22
 """EINVAL: of a link-local address, which is none without an interface beside it (ipv6(7))."""
 MAX_COMPONENTS = 8
 """Beyond it, scattered bad links are one failure of the network and not each one of its own."""
-Pair = tuple[int, int]
+Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled"]
 _GRAPHS: WeakKeyDictionary[Cluster, LinkGraph] = WeakKeyDictionary()
 
 
@@ -111,108 +114,95 @@ def link_graph(cluster: Cluster) -> LinkGraph:
 def _built(cluster: Cluster) -> LinkGraph:
     nodes = tuple(node for node in cluster.nodes if node.saw("mesh"))
     number_of = {key: number for number, node in enumerate(nodes) for key in node.keys}
+    losing, several = losing_nodes(nodes, number_of), _addresses_of_several(nodes)
+    shown: defaultdict[Shows, list[FailingLink]] = defaultdict(list)
     bad: dict[int, dict[int, Link]] = {}
-    several = _addresses_of_several(nodes)
-    no_route: list[FailingLink] = []
-    stalled: list[FailingLink] = []
-    cut: list[FailingLink] = []
-    misled: list[FailingLink] = []
-    doubled: list[FailingLink] = []
-    by_chance: list[FailingLink] = []
-    losing = losing_nodes(nodes, number_of)
     for number, node in enumerate(nodes):
-        links = node.mesh.bad
-        if not links:
-            continue
-        lost = {link.to for link in links if "primary" in link.use}
+        lost = {link.to for link in node.mesh.bad if "primary" in link.use}
         mine: dict[int, Link] = {}
-        for link in links:
+        for link in node.mesh.bad:
             target = number_of.get(link.to)
             if target is None or target == number:
                 continue
-            outcome = link.outcome
-            if link.accepted or link.errno in (*OWN_SHORTAGE, WITHOUT_ZONE):
-                continue  # whether its process answers, or the own one can ask, is no matter of the link
-            if losing & {node, nodes[target]} and lost_by_chance(node, nodes[target], link):
-                by_chance.append(FailingLink(node, nodes[target], link))
-            elif link.dead_after is not None:
-                cut.append(FailingLink(node, nodes[target], link))
-            elif outcome == "stalled":
-                stalled.append(FailingLink(node, nodes[target], link))
-            elif is_loopback(link.address):
-                continue
-            elif several & {link.address, node.reached_at}:
-                doubled.append(FailingLink(node, nodes[target], link))
-            elif link.to not in lost and nodes[target].reached_at not in (None, link.address):
-                misled.append(FailingLink(node, nodes[target], link))
-            elif outcome in BLOCKED and target not in mine:
-                if link.errno == ENETUNREACH and not link.icmp:
-                    no_route.append(FailingLink(node, nodes[target], link))
-                else:
-                    mine[target] = link
+            other = nodes[target]
+            kind = _shows(node, other, link, losing, several, link.to in lost)
+            if kind == "blocked":
+                mine.setdefault(target, link)
+            elif kind is not None and not (kind == "no_route" and target in mine):
+                shown[kind].append(FailingLink(node, other, link))
         if mine:
             bad[number] = mine
-    numbers = {node: number for number, node in enumerate(nodes)}
-    no_way_back: list[FailingLink] = []
-    for edge in no_route:
-        # Its answers find no way back either.
-        other = bad.get(numbers[edge.target], {})
-        if numbers[edge.source] in other:
-            no_way_back.append(FailingLink(edge.target, edge.source, other.pop(numbers[edge.source])))
+    no_way_back = _answers_of(shown["no_route"], nodes, bad)
     return replace(
         _explained(nodes, bad),
-        no_route=tuple(no_route),
+        no_route=tuple(shown["no_route"]),
         no_way_back=tuple(no_way_back),
-        stalled=tuple(stalled),
-        cut=tuple(cut),
-        misled=tuple(misled),
-        doubled=tuple(doubled),
-        by_chance=tuple(by_chance),
+        stalled=tuple(shown["stalled"]),
+        cut=tuple(shown["cut"]),
+        misled=tuple(shown["misled"]),
+        doubled=tuple(shown["doubled"]),
+        by_chance=tuple(shown["by_chance"]),
     )
+
+
+def _shows(
+    node: Node, other: Node, link: Link, losing: Collection[Node], several: Collection[str], lost: bool
+) -> Shows | None:
+    """What a failing link shows; None where it is no matter of the link. ``losing``: the nodes that lose packets;
+    ``several``: the addresses that nodes on different hosts have; ``lost``: the other's first address fails, too."""
+    if link.accepted or link.errno in (*OWN_SHORTAGE, WITHOUT_ZONE):
+        return None  # whether its process answers, or the own one can ask
+    if (node in losing or other in losing) and lost_by_chance(node, other, link):
+        return "by_chance"
+    if link.dead_after is not None:
+        return "cut"
+    if link.outcome == "stalled":
+        return "stalled"
+    if is_loopback(link.address):
+        return None
+    if link.address in several or node.reached_at in several:
+        return "doubled"
+    if not lost and other.reached_at not in (None, link.address):
+        return "misled"
+    if link.outcome not in BLOCKED:
+        return None
+    return "no_route" if link.errno == ENETUNREACH and not link.icmp else "blocked"
+
+
+def _answers_of(
+    no_route: Iterable[FailingLink], nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]
+) -> list[FailingLink]:
+    """Those of ``bad``, and no longer in it, that fail since their target has no route for its answers."""
+    numbers = {node: number for number, node in enumerate(nodes)}
+    found = []
+    for edge in no_route:
+        other = bad.get(numbers[edge.target], {})
+        if numbers[edge.source] in other:
+            found.append(FailingLink(edge.target, edge.source, other.pop(numbers[edge.source])))
+    return found
 
 
 def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> LinkGraph:
     bad = {number: targets for number, targets in bad.items() if targets}
     if not bad:
         return LinkGraph(nodes)
-    total = len(nodes)
     inward: list[set[int]] = [set() for _ in nodes]
     for source, targets in bad.items():
         for target in targets:
             inward[target].add(source)
-    isolated: list[int] = []
-    groups: list[list[int]] = []
-    component: list[int] = [0] * total
-    if total > 2:
-        parts = _parts(total, bad, inward)
-        for number, part in enumerate(parts):
-            for member in part:
-                component[member] = number
-        if len(parts[0]) > 1:
-            # One that reaches nodes whose facts are not here is a group with these.
-            more = {n for n in range(total) if nodes[n].mesh.good and total < (nodes[n].plan.nnodes or 0)}
-            isolated = sorted(part[0] for part in parts if len(part) == 1 and part[0] not in more)
-            groups = [part for part in parts if len(part) > 1 or part[0] in more]
-    apart = len(groups) + len(isolated) > 1
+    parts = parts_of(len(nodes), bad, inward) if len(nodes) > 2 else [[*range(len(nodes))]]
+    isolated, groups = _apart(nodes, parts)
     # Deaf to all others, whatever their group; what isolates a node or a group explains its links already.
     out = {*isolated, *(group[0] for group in groups if len(group) == 1)}
-    deaf: set[int] = set()
-    mute: set[int] = set()
-    if total > 2:
-        deaf = {n for n in range(total) if n not in out and len(inward[n]) == total - 1}
-        hearing = set(range(total)) - deaf
-        for source, targets in bad.items():
-            if source in out or len(targets) < len(hearing) - 1:
-                continue
-            others = hearing - {source}
-            if len(others) > 1 and others <= targets.keys():
-                mute.add(source)
+    deaf, mute = _deaf_and_mute(bad, inward, out) if len(nodes) > 2 else (set(), set())
+    part_of = {member: number for number, part in enumerate(parts) for member in part}
+    apart = len(groups) + len(isolated) > 1
     left = [
         (source, target)
         for source, targets in bad.items()
         if source not in mute and source not in out
         for target in targets
-        if target not in deaf and target not in out and not (apart and component[source] != component[target])
+        if target not in deaf and target not in out and not (apart and part_of[source] != part_of[target])
     ]
     return LinkGraph(
         nodes,
@@ -225,24 +215,31 @@ def _explained(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]]) -> Link
     )
 
 
-def _parts(total: int, bad: dict[int, dict[int, Link]], inward: list[set[int]]) -> list[list[int]]:
-    """The groups of nodes that reach each other, in any direction and over others; largest first."""
-    unseen = set(range(total))
-    parts = []
-    while unseen:
-        start = min(unseen)
-        unseen.discard(start)
-        part, edge = [start], [start]
-        while edge and unseen:
-            node = edge.pop()
-            cut = inward[node] & bad[node].keys() if node in bad and inward[node] else set()
-            near = unseen - cut
-            unseen -= near
-            part += near
-            edge += near
-        parts.append(part)
-    parts.sort(key=lambda part: (-len(part), part[0]))
-    return parts
+def _apart(nodes: tuple[Node, ...], parts: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Of the parts that do not reach each other: the nodes that are one by themselves, and the groups."""
+    if len(parts[0]) == 1 or len(nodes) <= 2:
+        return [], []
+    # One that reaches nodes whose facts are not here is a group with these.
+    more = {n for n, node in enumerate(nodes) if node.mesh.good and len(nodes) < (node.plan.nnodes or 0)}
+    isolated = sorted(part[0] for part in parts if len(part) == 1 and part[0] not in more)
+    return isolated, [part for part in parts if len(part) > 1 or part[0] in more]
+
+
+def _deaf_and_mute(
+    bad: dict[int, dict[int, Link]], inward: list[set[int]], out: Collection[int]
+) -> tuple[set[int], set[int]]:
+    """The nodes that accept nothing from any other, and those that reach none of those that do; but for ``out``."""
+    total = len(inward)
+    deaf = {n for n in range(total) if n not in out and len(inward[n]) == total - 1}
+    hearing = set(range(total)) - deaf
+    mute = set()
+    for source, targets in bad.items():
+        if source in out or len(targets) < len(hearing) - 1:
+            continue
+        others = hearing - {source}
+        if len(others) > 1 and others <= targets.keys():
+            mute.add(source)
+    return deaf, mute
 
 
 def _stars(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]], left: list[Pair]) -> tuple[Star, ...]:
@@ -258,35 +255,3 @@ def _stars(nodes: tuple[Node, ...], bad: dict[int, dict[int, Link]], left: list[
         one_way = len(nodes) > 2 and all((t, s) not in present for s, t in pairs)
         stars.append(Star(edges, None if hub is None else nodes[hub], one_way))
     return tuple(stars)
-
-
-def hanging_together(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """The pairs, gathered so that those which share a node are together; in the order of their first pairs."""
-    leader: dict[int, int] = {}
-
-    def find(node: int) -> int:
-        root = node
-        while leader.setdefault(root, root) != root:
-            root = leader[root]
-        while leader[node] != root:
-            leader[node], node = root, leader[node]
-        return root
-
-    listed = list(pairs)
-    for source, target in listed:
-        leader[find(source)] = find(target)
-    gathered: dict[int, list[Pair]] = {}
-    for pair in listed:
-        gathered.setdefault(find(pair[0]), []).append(pair)
-    return list(gathered.values())
-
-
-def common(pairs: Iterable[Pair]) -> int | None:
-    """The node that takes part in all pairs, where these have more than one other node in them."""
-    listed = list(pairs)
-    shared = set(listed[0])
-    for pair in listed[1:]:
-        shared &= set(pair)
-        if not shared:
-            return None
-    return next(iter(shared)) if len(shared) == 1 else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from distdoctor.check_api.link_graph import common, hanging_together
+from distdoctor.check_api.pairs import common, hanging_together
 from distdoctor.check_api.routes import lookup
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import LinkRate
