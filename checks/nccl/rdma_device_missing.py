@@ -68,38 +68,12 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     nodes = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node)]
     usable = [node for node in nodes if rdma.openable(node) and rdma.active_ports(node)]
     without = [node for node in nodes if node not in usable and all_active(node)]
+    if not gpus.nccl_made(cluster.nodes):
+        yield from none_there(cluster, usable)
+        yield from forbidden(cluster)
+        yield from named(cluster, usable)
     # Where some nodes have what others lack, the two kinds cannot be connected; an NCCL_NET that names it needs it.
     needed = bool(usable) or any(map(rdma.needs_devices, without))
-    bare = [node for node in nodes if rdma.none_there(node)]
-    if bare and usable and not gpus.nccl_made(cluster.nodes):
-        yield Finding.about(
-            bare,
-            f"There is no RDMA device on {names_of(bare)}, and NCCL takes those of {names_of(usable)}.",
-            evidence=[
-                *(f"{node.name}: nothing in /sys/class/infiniband" for node in bare),
-                *(f"{node.name}: active: {rdma.ports_said(rdma.active_ports(node))}" for node in usable[:1]),
-            ],
-            fixes=[
-                Fix.on(bare, f"Load the adapter's driver, or take another node. {REMEDY}"),
-                Fix.on(
-                    cluster.nodes, "Or go over TCP on all nodes, slower.", option=2, env=rdma.over_tcp(cluster.nodes)
-                ),
-            ],
-        )
-    yield from forbidden(cluster)
-    # NCCL looks for the network that is named also where all ranks are on one host.
-    wanted = [node for node in cluster.nodes if plans_nccl_group(node) and rdma.needs_devices(node)]
-    named = [node for node in wanted if rdma.none_there(node) and not rdma.is_forbidden(node)]
-    if named and not usable and not gpus.nccl_made(cluster.nodes):
-        yield Finding.about(
-            named,
-            f"There is no RDMA device on {names_of(named)}, and {NET} lets NCCL take nothing else.",
-            evidence=[f"{node.name}: {NET}={node.variables[NET]}; nothing in /sys/class/infiniband" for node in named],
-            fixes=[
-                Fix.on(named, "Let NCCL take what is there: TCP sockets.", env={NET: None}),
-                Fix.on(named, f"Or load the adapter's driver. {REMEDY}", option=2),
-            ],
-        )
     closed = [node for node in without if not rdma.openable(node)]
     if closed:
         yield Finding.about(
@@ -109,16 +83,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             fixes=[Fix.on(closed, REMEDY)],
             severity="fail" if needed else "warn",
         )
-    partly = [node for node in usable if node.facts.rdma and node.facts.rdma.unusable]
-    if partly and any(node not in partly for node in usable) and not gpus.nccl_made(cluster.nodes):
-        yield Finding.about(
-            partly,
-            f"The job can open some of the RDMA devices of {names_of(partly)} alone, and all of the other nodes.",
-            matters="NCCL's channels over the others' have no like there, and some versions of NCCL hang",
-            evidence=map(device_files, partly),
-            fixes=[Fix.on(partly, REMEDY)],
-            severity="warn",
-        )
+    if not gpus.nccl_made(cluster.nodes):
+        yield from partly_open(usable)
     unnamed = [node for node in without if node not in closed]
     if unnamed:
         yield Finding.about(
@@ -130,10 +96,28 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
+def none_there(cluster: Cluster, usable: list[Node]) -> Iterator[Finding]:
+    """Nodes without a device, where NCCL takes those of others."""
+    bare = [node for node in cluster.nodes if rdma.uses_rdma(cluster, node) and rdma.none_there(node)]
+    if bare and usable:
+        yield Finding.about(
+            bare,
+            f"There is no RDMA device on {names_of(bare)}, and NCCL takes those of {names_of(usable)}.",
+            evidence=[
+                *(f"{node.name}: nothing in /sys/class/infiniband" for node in bare),
+                *(f"{node.name}: active: {rdma.ports_said(rdma.active_ports(node))}" for node in usable[:1]),
+            ],
+            fixes=[
+                Fix.on(bare, f"Load the adapter's driver, or take another node. {REMEDY}"),
+                Fix.on(cluster.nodes, OVER_TCP, option=2, env=rdma.over_tcp(cluster.nodes)),
+            ],
+        )
+
+
 def forbidden(cluster: Cluster) -> Iterator[Finding]:
     """Nodes whose settings name InfiniBand, and forbid it."""
     nodes = [n for n in cluster.nodes if plans_nccl_group(n) and rdma.needs_devices(n) and rdma.is_forbidden(n)]
-    if nodes and not gpus.nccl_made(cluster.nodes):
+    if nodes:
         yield Finding.about(
             nodes,
             f"On {names_of(nodes)} {NET} lets NCCL take nothing but InfiniBand and RoCE, and NCCL_IB_DISABLE forbids "
@@ -143,6 +127,37 @@ def forbidden(cluster: Cluster) -> Iterator[Finding]:
                 Fix.on(nodes, "Let NCCL take TCP sockets.", env={NET: None}),
                 Fix.on(nodes, "Or let it take InfiniBand.", option=2, env={DISABLED: None}),
             ],
+        )
+
+
+def named(cluster: Cluster, usable: list[Node]) -> Iterator[Finding]:
+    """Nodes whose settings name InfiniBand, where nobody has any: NCCL looks for it also where all ranks are on one
+    host."""
+    wanted = [node for node in cluster.nodes if plans_nccl_group(node) and rdma.needs_devices(node)]
+    nodes = [node for node in wanted if rdma.none_there(node) and not rdma.is_forbidden(node)]
+    if nodes and not usable:
+        yield Finding.about(
+            nodes,
+            f"There is no RDMA device on {names_of(nodes)}, and {NET} lets NCCL take nothing else.",
+            evidence=[f"{node.name}: {NET}={node.variables[NET]}; nothing in /sys/class/infiniband" for node in nodes],
+            fixes=[
+                Fix.on(nodes, "Let NCCL take what is there: TCP sockets.", env={NET: None}),
+                Fix.on(nodes, f"Or load the adapter's driver. {REMEDY}", option=2),
+            ],
+        )
+
+
+def partly_open(usable: list[Node]) -> Iterator[Finding]:
+    """Nodes on which the job can open some devices and not others, where it can open all those of other nodes."""
+    partly = [node for node in usable if node.facts.rdma and node.facts.rdma.unusable]
+    if partly and len(partly) < len(usable):
+        yield Finding.about(
+            partly,
+            f"The job can open some of the RDMA devices of {names_of(partly)} alone, and all of the other nodes.",
+            matters="NCCL's channels over the others' have no like there, and some versions of NCCL hang",
+            evidence=map(device_files, partly),
+            fixes=[Fix.on(partly, REMEDY)],
+            severity="warn",
         )
 
 
