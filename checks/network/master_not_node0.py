@@ -177,9 +177,10 @@ def means_itself(cluster: Cluster, node: Node) -> bool:
         return False
     if len(cluster.nodes) == 1:
         return absent_nodes.knows_of_other_hosts(node) and not alone_for_another_reason(node)
-    # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too.
+    # Others on the same host only: localhost leads to them. Others elsewhere that name node 0 properly get to it, too,
+    # where they do not have a store of their own: with c10d each node whose endpoint is its own address hosts one.
     peers = cluster.peers(node)
-    return bool(peers) and (not meeting.hosted or any(master_means_itself(peer) for peer in peers))
+    return bool(peers) and (not meeting.hosted or any(master_means_itself(p) or p.meeting.hosted for p in peers))
 
 
 def alone_for_another_reason(node: Node) -> bool:
@@ -222,12 +223,13 @@ def finding(cluster: Cluster, bad: list[Node]) -> Finding:
         bad,
         f"MASTER_ADDR {together(values)} on {names_of(bad)} {why}.",
         severity="warn" if looped and all(map(absent_nodes.starts_without_the_rest, bad)) else "fail",
-        evidence=(line for node in bad for line in evidence(node)),
+        evidence=(line for node in bad for line in evidence(node, node is right_node(cluster))),
         fixes=fixes(cluster, bad),
     )
 
 
-def evidence(node: Node) -> Iterator[str]:
+def evidence(node: Node, right: bool = True) -> Iterator[str]:
+    """``right``: where it takes itself for node 0 it is."""
     if not node.saw("network"):
         return
     resolved, contact = ", ".join(node.master_addresses), node.network.contact
@@ -240,7 +242,7 @@ def evidence(node: Node) -> Iterator[str]:
         listed = f"{absent_nodes.JOB_LIST}={node.variables[absent_nodes.JOB_LIST]}"
         yield f"{node.name}: {listed}; launch scripts that ask scontrol take localhost where it is missing"
     if claims_node0(node):
-        yield f"{node.name} is node 0 and has {addresses or 'no address'}"
+        yield f"{node.name} {'is' if right else 'takes itself for'} node 0 and has {addresses or 'no address'}"
     if contact and contact.outcome != "open":
         yield f"{node.name}: {contact_text(contact)}"
 

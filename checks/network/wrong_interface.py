@@ -31,6 +31,7 @@ gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 """
 
 from collections.abc import Iterator
+from ipaddress import ip_network
 
 from distdoctor.check_api import (
     INTERFACE_VARIABLES,
@@ -42,6 +43,7 @@ from distdoctor.check_api import (
     PickedAddress,
     by_luck,
     gloo_errors_name,
+    parse_address,
     primary_interface,
     some_of,
     together,
@@ -136,6 +138,13 @@ def evidence(pick: PickedAddress) -> Iterator[str]:
 
 def fix(pick: PickedAddress) -> Fix:
     node, interface = pick.node, primary_interface(pick.node)
+    if length := before_the_right_one(pick):
+        text = (
+            f"On {node.name}, put {pick.address} behind {node.reached_at} on {interface}: {pick.backend} takes the "
+            "first address of the interface that it is told."
+        )
+        place = f"{pick.address}/{length} dev {interface}"
+        return Fix.on(node, text, commands=(f"ip address del {place} && ip address add {place}",))
     if interface is None or interface == pick.interface:
         text = (
             f"On {node.name}, give {pick.interface or 'the interface'} an address that no other host has; a container "
@@ -144,3 +153,17 @@ def fix(pick: PickedAddress) -> Fix:
         return Fix.on(node, text)
     text = f"On {node.name}, tell {pick.backend} the interface that reaches the other nodes."
     return Fix.on(node, text, env={INTERFACE_VARIABLES[pick.backend]: interface})
+
+
+def before_the_right_one(pick: PickedAddress) -> int:
+    """The prefix length of the address, where the one that the others reach is a later one of the same interface, of
+    another network: with one that is of its own network, the kernel deletes that, too. 0 where it is not so."""
+    node, at = pick.node, parse_address(pick.node.reached_at or "")
+    one = next((one for one in node.system.interfaces if one.name == pick.interface), None)
+    if one is None or pick.shared_with or pick.address not in one.addresses or node.reached_at not in one.addresses:
+        return 0
+    place = one.addresses.index(pick.address)
+    if at is None or place >= one.addresses.index(node.reached_at) or place >= len(one.prefix_lengths):
+        return 0
+    network = ip_network(f"{pick.address}/{one.prefix_lengths[place]}", strict=False)
+    return 0 if at.version != network.version or at in network else one.prefix_lengths[place]

@@ -117,11 +117,11 @@ FOLLOWS_ANYWHERE = ("launch/*", "store/protocol-mismatch")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    zero = cluster.node0
+    zero = cluster.node0 or absent_nodes.fullest(cluster)
     absent: list[str] = []
     ranks: tuple[int, ...] = ()
     roll: list[str] = []
-    if zero is not None and incomplete(zero.meeting):
+    if zero is not None and absent_nodes.incomplete(zero.meeting):
         absent, ranks = absent_nodes.missing(cluster, zero, zero.meeting)
         roll += roll_call(cluster, zero, zero.meeting)
     outside = [node for node in cluster.nodes if shut_out(node)]
@@ -199,11 +199,6 @@ def at(cluster: Cluster, rank: int) -> str:
     return owner.name if owner else f"node{rank}"
 
 
-def incomplete(meeting: MeetingFacts) -> bool:
-    """Whether node 0's meeting is over and not all came."""
-    return meeting.ended and 0 < len(meeting.arrived) < meeting.expected
-
-
 def shut_out(node: Node) -> bool:
     """Whether the node has waited in vain for the store of a job of several nodes."""
     meeting, plan = node.meeting, node.plan
@@ -279,7 +274,11 @@ def counted(ranks: Sequence[int]) -> str:
 
 def fix_text(cluster: Cluster, zero: Node | None, absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
-        return f"Start node 0 ({absent[0]}), and look at what it says there."
+        owner = next((node for node in cluster.nodes if node.plan.node_rank and node.network.master_is_own), None)
+        if owner is None:
+            return f"Start node 0 ({absent[0]}), and look at what it says there."
+        theirs = f"MASTER_ADDR is an address of {owner.name}, which was started as node {owner.plan.node_rank}"
+        return f"Start node 0: {theirs}. Where the nodes were counted from 1, give each of them one less."
     if shut_out(zero) and zero.plan.started == "rank":
         left = "where nothing starts several here, RANK, WORLD_SIZE and LOCAL_RANK are left over: unset them"
         return f"Start rank 0 on {zero.name}, and look at what it says there; {left}."

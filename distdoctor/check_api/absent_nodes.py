@@ -17,6 +17,17 @@ from distdoctor.model.findings import Fix
 JOB_LIST = "SLURM_JOB_NODELIST"
 
 
+def incomplete(meeting: MeetingFacts) -> bool:
+    """Whether node 0's meeting is over and not all came."""
+    return meeting.ended and 0 < len(meeting.arrived) < meeting.expected
+
+
+def fullest(cluster: Cluster) -> Node | None:
+    """Where several nodes hosted a store each, who had the most in it of those to whom not all came, else None."""
+    short = [node for node in cluster.nodes if node.meeting.hosted and incomplete(node.meeting)]
+    return max(short, key=lambda node: len(node.meeting.arrived), default=None)
+
+
 def missing(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> tuple[list[str], tuple[int, ...]]:
     """(names, global ranks) of those that did not come: by their own facts, by rank, else numbered from the top."""
     count = meeting.expected - len(meeting.arrived)

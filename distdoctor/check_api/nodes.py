@@ -10,12 +10,16 @@ from distdoctor.model.cluster import Cluster, Node
 
 
 def node0_name(cluster: Cluster, seen_from: Node | None = None) -> str:
-    """Node 0's name: its own where its facts are here, else what /etc/hosts calls MASTER_ADDR, else ``node0``."""
+    """Node 0's name: its own where its facts are here, else what /etc/hosts calls MASTER_ADDR, else ``node0``.
+
+    The name of a node that is here and was started as another one is not node 0's.
+    """
     if cluster.node0 is not None:
         return cluster.node0.name
     sources = (seen_from,) if seen_from else cluster.nodes
+    others = {node.name for node in cluster.nodes if node.plan.node_rank}
     for node in sources:
-        if node.network.master_name:
+        if node.network.master_name and node.network.master_name not in others:
             return node.network.master_name
     return "node0"
 

@@ -177,14 +177,22 @@ def _refuse_other_meetings(values: Values, nnodes: int) -> None:
 
 
 def _standalone(values: Values, nnodes: int) -> str:
-    """What says that this node is alone, empty where nothing does. Raises UsageError for more than one node."""
+    """What says that this node is alone, empty where nothing does.
+
+    For more than one node it is what makes no sense: of a variable it is noted. Raises UsageError for the flag.
+    """
     given = values.flags.standalone
-    if not given and not number_of(values.env.get(STANDALONE.pet)):
+    text = values.env.get(STANDALONE.pet)
+    if not given and not number_of(text):
         return ""
-    if nnodes != 1:
-        said = STANDALONE.flag if given else f"{STANDALONE.pet}=1"
-        raise UsageError(f"{said} is for one node, and there are to be {nnodes}")
-    return STANDALONE.flag if given else STANDALONE.pet
+    if nnodes == 1:
+        return STANDALONE.flag if given else STANDALONE.pet
+    why = f"is for one node, and there are to be {nnodes}"
+    if given:
+        raise UsageError(f"{STANDALONE.flag} {why}")
+    if all(problem.variable != STANDALONE.pet for problem in values.problems):
+        values.problem(STANDALONE.pet, why, unset=True)
+    return ""
 
 
 def _nnodes(values: Values, launched: Launched | None) -> int:

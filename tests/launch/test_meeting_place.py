@@ -188,3 +188,11 @@ def test_without_its_package_etcd_is_none(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "etcd", None)
     (problem,) = plan_in({"PET_RDZV_BACKEND": "etcd"}, nnodes="2", rdzv_endpoint="host0").problems
     assert "python-etcd is missing" in problem.why
+
+
+def test_what_is_for_one_node_and_left_in_the_environment_of_several_is_to_be_unset() -> None:
+    """With it torchrun meets at localhost, whatever its launch line says. It was told as a wrong command line."""
+    plan = plan_in({"PET_STANDALONE": "1"}, nnodes="3", node_rank=1, master_addr="host0")
+    (problem,) = plan.problems
+    assert (problem.variable, problem.value, problem.unset) == ("PET_STANDALONE", "1", True)
+    assert values(plan, "nnodes", "node_rank", "master_addr", "rdzv_backend") == (3, 1, "host0", "static")

@@ -86,6 +86,16 @@ def localhost_on_one() -> Facts:
     return waited_in_vain(a), outside(b)
 
 
+def localhost_beside_a_store(of: int) -> Facts:
+    """With c10d each node that has the endpoint's address hosts a store: one at localhost, the others at host0's."""
+    ones = [with_plan(one, rdzv_backend="c10d", nnodes=of) for one in healthy(of)]
+    lost = with_network(with_master(ones[1], "localhost", own=True, resolved=["127.0.0.1"]), primary=None)
+    lost = with_meeting(waited_in_vain(lost, of), hosted=True)
+    others = [one for number, one in enumerate(ones) if number != 1]
+    zero = with_meeting(others[0], arrived=tuple(one.key for one in others), expected=of, ended=True, waited=60.0)
+    return (zero, lost, *others[1:])
+
+
 def published(visitors: int = 0) -> Facts:
     """Node 0 in a container: its port is published at 10.77.0.99, which it does not reach itself."""
     a, b = healthy(2, declared=True)
@@ -115,6 +125,8 @@ ROWS = [
     Row("localhost by hand, a node rank", lambda: by_hand(1, node_rank=1), ("host1",)),
     Row("localhost by hand, the second rank of a later node", lambda: by_hand(1, rank=5, local_rank=1), ("host1",)),
     Row("localhost on one", localhost_on_one, ("host1",)),
+    Row("localhost on one of 2, c10d", lambda: localhost_beside_a_store(2), ("host1",), together=True),
+    Row("localhost on one of 3, c10d", lambda: localhost_beside_a_store(3), ("host1",), together=True),
     Row("localhost, seen up to the network", lambda: up_to_the_network("localhost", "localhost"), BOTH, together=True),
     Row(
         "localhost on one, seen up to the network",
@@ -160,6 +172,11 @@ def test_an_address_that_no_other_node_has_a_way_to_is_no_address_for_the_master
     (fix,) = fixes(a, routed(b, route(LAN)))
     assert not fix.flags and "--network=host" in fix.text
     assert fixes(a, routed(b, route(LAN), route("0.0.0.0/0", "10.77.0.1")))[0].flags == {"--master-addr": "172.17.0.2"}
+
+
+def test_who_takes_itself_for_node_0_beside_another_is_not_told_to_be_it() -> None:
+    (root,) = judged(*localhost_beside_a_store(3)).roots
+    assert "host1 takes itself for node 0 and has" in " ".join(root.evidence)
 
 
 def test_the_master_is_set_where_it_came_from() -> None:

@@ -71,6 +71,17 @@ def nccl_loopback(*hosts: int) -> Facts:
     )
 
 
+def link_local_first() -> Facts:
+    """GLOO_SOCKET_IFNAME=eth0 on host1, whose eth0 has a link-local address before the one that is reached."""
+    at = "169.254.5.5"
+    a, b = (node(f"host{n}", n, ip=f"192.168.7.{10 + n}", master="192.168.7.10") for n in range(2))
+    assert b.host is not None
+    lo = next(one for one in b.host.interfaces if one.loopback)
+    b = with_host(b, interfaces=(lo, Interface("eth0", (at, "192.168.7.11"), (16, 24), mtu=1500)))
+    b = with_host(b, gloo=AddressChoice(at, "eth0", "variable", "eth0"))
+    return met(missed(a, (b, at, "error")), b)
+
+
 def vpn_everywhere() -> Facts:
     """All nodes are in one VPN and gloo uses it."""
     facts = []
@@ -106,6 +117,7 @@ ROWS = [
     Row("tun0 that dials", lambda: vpn_on_one("100.64.0.6"), ("host1",), "warn", together=True),
     Row("docker0 for nccl", nccl_docker0, BOTH, together=True),
     Row("loopback for nccl", lambda: nccl_loopback(0, 1), BOTH, together=True),
+    Row("a link-local address first", link_local_first, ("host1",), together=True),
     Row("loopback for nccl on one", lambda: nccl_loopback(1), ("host1",), together=True),
 ]
 
@@ -118,6 +130,12 @@ LOOK_ALIKES = [
 CURES = [
     Cure("docker0 on one", docker0_on_one, {"host1": {"env": {"GLOO_SOCKET_IFNAME": "eth0"}}}),
     Cure("loopback for nccl", lambda: nccl_loopback(1), {"host1": {"env": {"NCCL_SOCKET_IFNAME": "eth0"}}}),
+    Cure(
+        "a link-local address first",
+        link_local_first,
+        {"host1": {"commands": ("ip address del 169.254.5.5/16 dev eth0 && ip address add 169.254.5.5/16 dev eth0",)}},
+        unsaid=("container", "--network"),
+    ),
     Cure("docker0 for nccl", nccl_docker0, on_each(BOTH, {"env": {"NCCL_SOCKET_IFNAME": "eth0"}})),
 ]
 

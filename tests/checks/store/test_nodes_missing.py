@@ -22,6 +22,7 @@ from tests.facts_builder import (
     rank_node,
     waited_in_vain,
     with_master,
+    with_meeting,
     with_network,
     with_plan,
     with_variables,
@@ -80,6 +81,13 @@ def slow_import() -> Facts:
     return with_network(a, bind=Bind(True, PORT, after=70.0)), b
 
 
+def counted_from_one() -> Facts:
+    """Nodes 1 and 2 of three, of which the one that was to be node 0 has MASTER_ADDR; the third refused its number."""
+    a, b = (with_plan(one, node_rank=n + 1, nnodes=3) for n, one in enumerate(healthy(2, declared=True)))
+    a = with_master(outside(a, "refused"), "host0", own=True, resolved=["10.77.0.10"])
+    return with_network(a, bind=None), with_network(outside(b, "refused"), master_name="host0")
+
+
 def unresolved(one: NodeFacts) -> NodeFacts:
     return outside(with_master(one, "host0", own=None, resolved=[]), None)
 
@@ -113,6 +121,7 @@ ROWS = [
     Row("what a batch script starts on no other node", batch, ("sn1", "sn2"), together=True),
     Row("in a batch script, one of those that somebody starts", lambda: batch("sn2"), ("sn1",), together=True),
     Row("in a batch script, one under another name", lambda: batch("other"), ("node2",), together=True),
+    Row("nobody is node 0: counted from 1", counted_from_one, ("node0",), together=True),
     Row("node 0 late", late, ("host1",)),
     Row("node 0 slow to host", slow_import, ("host1",)),
 ]
@@ -132,6 +141,19 @@ def test_missing_nodes_are_named_by_their_own_facts_where_they_are_here() -> Non
     assert (root.id, root.nodes) == ("network/port-refused", ("host2", "host0"))
     missing = next(f for f in judged(*facts).findings if f.id == CHECK)
     assert missing.nodes == ("host2",)
+
+
+def test_who_has_the_master_s_address_and_is_another_node_is_not_node_0() -> None:
+    report = judged(*counted_from_one())
+    assert [(root.check, root.nodes) for root in report.roots] == [(CHECK, ("node0",))]
+    assert "host0, which was started as node 1. Where the nodes were counted from 1" in report.roots[0].fixes[0].text
+
+
+def test_nodes_that_met_apart_have_not_all_met_whatever_the_reason() -> None:
+    a, b, c = healthy(3)
+    stores = [with_meeting(one, hosted=True, ended=True, expected=3, waited=8.0) for one in (a, b)]
+    apart = with_meeting(stores[0], arrived=(a.key, c.key)), with_meeting(stores[1], arrived=(b.key,)), c
+    assert absent(*apart) == {("host1",): None}
 
 
 def test_a_node_that_knows_no_master_does_not_say_that_it_waited_for_none() -> None:
