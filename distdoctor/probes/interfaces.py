@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -89,7 +90,7 @@ def _one_by_one() -> tuple[Interface, ...]:
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for name in _names():
-            flags = struct.unpack("=H", _told(asked, _GET_FLAGS, name)[16:18])[0]
+            flags = _flags(asked, name)
             pairs = list(ipv6.get(name, ()))
             if (own := _told(asked, _GET_ADDRESS, name)[20:24]) != bytes(4):
                 mask = _told(asked, _GET_NETMASK, name)[20:24]
@@ -122,6 +123,19 @@ def _names() -> list[str]:
         return sorted(os.listdir(_NAMES))
     except OSError:
         return []
+
+
+def loopback_down(name: str = "lo") -> bool:
+    """Whether this host's loopback interface is there and down."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        flags = _flags(asked, name)
+        return bool(flags & _LOOPBACK) and not flags & _UP
+    return False
+
+
+def _flags(asked: socket.socket, name: str) -> int:
+    """The flags of an interface (netdevice(7)); 0 where the kernel does not tell."""
+    return int(struct.unpack("=H", _told(asked, _GET_FLAGS, name)[16:18])[0])
 
 
 def _told(asked: socket.socket, request: int, name: str) -> bytes:

@@ -7,32 +7,36 @@ import re
 import time
 from collections.abc import Callable
 
+from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import HostsLine, Resolution
+from distdoctor.probes.interfaces import loopback_down
 from distdoctor.probes.look_up import ASKER, Question, Reply
 
 RESOLVE_SECONDS = 4.0
 """How long one look-up may take. A DNS server that drops packets costs 5 to 10 s by resolv.conf's defaults."""
+DEAF_SECONDS = 2.0
+"""The same where no name server can answer: all of them are of this host itself, and its loopback interface is down."""
 SLOW_SECONDS = 0.5
 """A look-up that takes longer is made a second time, with one second for each name server: where the first of them
 never answers and the next one does, the name has an address, however long it takes."""
 
 
-async def resolve(name: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
+async def resolve(name: str, seconds: float | None = None) -> Resolution:
     """getaddrinfo(name) as gloo calls it: any family, stream sockets, addresses in order."""
     return await _look_up("addresses", name, seconds)
 
 
-async def resolve_store(name: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
+async def resolve_store(name: str, seconds: float | None = None) -> Resolution:
     """The addresses of a store's host, as a TCPStore's client asks for them."""
     return await _look_up("of_store", name, seconds)
 
 
-async def reverse(address: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
+async def reverse(address: str, seconds: float | None = None) -> Resolution:
     """The name of ``address``, as a TCPStore client asks for it; ``addresses`` holds the name."""
     return await _look_up("name", address, seconds)
 
 
-async def announced(hostname: str, seconds: float = RESOLVE_SECONDS) -> Resolution:
+async def announced(hostname: str, seconds: float | None = None) -> Resolution:
     """What torchrun calls this host (getfqdn()), with the addresses which that name has here; an error for none."""
     found = await _look_up("announced", hostname, seconds)
     if not found.addresses:
@@ -42,8 +46,10 @@ async def announced(hostname: str, seconds: float = RESOLVE_SECONDS) -> Resoluti
     return Resolution(called, tuple(addresses), error, found.seconds, found.timed_out)
 
 
-async def _look_up(what: Question, of: str, seconds: float) -> Resolution:
-    """One look-up; where it is not answered in time, what name servers say that answer within a second."""
+async def _look_up(what: Question, of: str, seconds: float | None) -> Resolution:
+    """One look-up, in ``seconds`` or as long as it may take; where it is not answered in time, what name servers say
+    that answer within a second."""
+    seconds = patience() if seconds is None else seconds
     started = time.monotonic()
     first = asyncio.ensure_future(ASKER.ask(what, of, seconds))
     again: asyncio.Future[Reply] | None = None
@@ -61,6 +67,14 @@ async def _look_up(what: Question, of: str, seconds: float) -> Resolution:
         return Resolution(of, reply.found, reply.error, spent if reply.seconds is None else reply.seconds)
     found = again.result().found if again is not None and again.done() else ()
     return Resolution(of, found, None if found else f"no answer within {seconds:g} s", spent, timed_out=True)
+
+
+def patience(path: str = "/etc/resolv.conf") -> float:
+    """How long one look-up may take, in seconds. What this host sends to itself is dropped without an error while its
+    loopback interface is down (Linux 6.18), and without a line for a name server it asks itself (resolv.conf(5))."""
+    rows = [line.split() for _, line in _lines(path)]
+    servers = [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
+    return DEAF_SECONDS if all(map(is_loopback, servers)) and loopback_down() else RESOLVE_SECONDS
 
 
 def hosts_lines(wanted: Callable[[list[str]], bool], path: str = "/etc/hosts") -> tuple[HostsLine, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ SILENT = ((5.0, 5), (8.0, 3))
 """Seconds after which, and how often it was asked for again by then, a connection of gloo's to another rank has no
 answer: the stage is over. Linux asks again after 1, 3 and 7 s, since 6.5 first every second (tcp_syn_linear_timeouts),
 and whoever is there answers the first, by its kernel alone. The links between the nodes were found good before."""
+SILENT_HERE = (1.0, 1)
+"""The same to an address of this host from which a connection had no answer before: nothing is lost on that way."""
 LOOK_SECONDS = 0.5
 MAX_ERROR = 1000
 """Characters kept of an error's text."""
@@ -38,6 +41,7 @@ class RankCalls:
     """The calls of one stage, one per child.
 
     ``abort``: set where the stage has ended elsewhere. ``trouble``: told once, as soon as one rank here has failed.
+    ``deaf``: the address of this host at which its ports get no answer, where that was found.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class RankCalls:
         seconds: float,
         abort: asyncio.Event,
         trouble: Callable[[], Awaitable[None]],
+        deaf: str | None = None,
     ) -> None:
         self.op, self.children, self.seconds, self.abort, self.trouble = op, children, seconds, abort, trouble
+        self.deaf = deaf
         self.entries: dict[int, RankStage] = {}
         self.troubled = False
         self.stopped_since: dict[int, float] = {}
@@ -153,16 +159,20 @@ class RankCalls:
 
     def _silent(self, places: Sequence[int]) -> bool:
         """Whether a rank at one of these places has waited too long for a connection of gloo's. Noted for each."""
-        seconds = time.monotonic() - self.started
-        enough = min((times for after, times in SILENT if seconds >= after), default=None)
-        if self.op == "gloo" and not self.silent and enough is not None:
+        if self.op == "gloo" and not self.silent and (self._enough(None) or self._enough(self.deaf)):
             for place in places:
                 pid = self.children[place].pid
                 asked = unanswered(pid) if pid is not None else []
                 for at, port, times in asked:
-                    if times >= enough:
+                    if times >= (self._enough(at) or math.inf):
                         self.silent[place] = f"[{at}]:{port}"
         return bool(self.silent)
+
+    def _enough(self, at: str | None) -> int | None:
+        """How often an answer from this address must have been asked for by now, None while any may still come."""
+        seconds, here = time.monotonic() - self.started, at is not None and at == self.deaf
+        bounds = (*SILENT, SILENT_HERE) if here else SILENT
+        return min((times for after, times in bounds if seconds >= after), default=None)
 
     def _starved(self, place: int) -> dict[str, float]:
         """``starved``: for how many seconds the rank had no processor, where it had all the time and that was most of

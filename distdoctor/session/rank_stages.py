@@ -240,7 +240,10 @@ class RankStages:
         async def trouble() -> None:
             await self._tell(Event("trouble", stage=command.stage, attempt=command.attempt))
 
-        calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble)
+        network = self._recorder.facts.network
+        own = network.own_port if network is not None else None
+        deaf = own.address if own is not None and own.outcome == "no-answer" else None
+        calls = RankCalls(stage.name, children, command.seconds, self.abort, trouble, deaf)
         entries = await calls.run(arguments)
         self._recorder.note_rank_stages(entries)
         failed = [entry for entry in entries.values() if entry.status != "ok"]

@@ -117,6 +117,24 @@ def test_a_second_name_server_that_answers_gives_the_address_however_late(tmp_pa
     assert lines == ["True ('10.1.2.3',) None"]
 
 
+_DEAF = """
+import subprocess
+from distdoctor.probes.names import patience
+def patient(text):
+    open("resolv.conf", "w").write(text)
+    return patience("resolv.conf")
+ours = "search x.example\\nnameserver 127.0.0.53\\nnameserver ::1\\n"
+mixed = "nameserver 127.0.0.53\\nnameserver 10.1.2.3\\n"
+print(patient(ours), patient(""), patient(mixed), patient("nameserver\\nnameserver x%y"))
+subprocess.run("ip link set lo up", shell=True, check=True)
+print(patient(ours), patient(""), patience("no such file"))
+"""
+
+
+def test_a_host_that_hears_nothing_of_its_own_does_not_wait_long_for_its_own_name_server(tmp_path: Path) -> None:
+    assert lines_of(_DEAF, "--net", tools=("ip",), cwd=tmp_path) == ["2.0 2.0 4.0 4.0", "4.0 4.0 4.0"]
+
+
 _LOOKS_UP_FOR_EVER = """
 import asyncio, os, socket, subprocess, sys, time
 from pathlib import Path

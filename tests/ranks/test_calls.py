@@ -84,12 +84,16 @@ def test_what_a_limit_of_the_control_group_keeps_it_waiting_counts_too(monkeypat
     assert entry.detail["starved"] >= 0.1 and "kept waiting for a processor" in (entry.error or "")
 
 
-def connecting(monkeypatch: pytest.MonkeyPatch, op: str, again: int) -> tuple[RankStage, float]:
-    """How a stage of 2 s ends for a rank whose connection was asked for ``again`` so often, and after how long."""
+def connecting(
+    monkeypatch: pytest.MonkeyPatch, op: str, again: int, deaf: str | None = None
+) -> tuple[RankStage, float]:
+    """How a stage of 2 s ends for a rank whose connection was asked for ``again`` so often, and after how long, on a
+    host of which ports at ``deaf`` get no answer."""
     monkeypatch.setattr(calls, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(calls, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(calls, "SILENT", ((0.1, 5), (0.8, 3)))
+    monkeypatch.setattr(calls, "SILENT_HERE", (0.4, 1))
     monkeypatch.setattr(calls, "waited", lambda _pid: 0.0)
     monkeypatch.setattr(calls, "unanswered", lambda _pid: [("10.77.0.10", 40123, again)])
     told: list[float] = []
@@ -103,7 +107,8 @@ def connecting(monkeypatch: pytest.MonkeyPatch, op: str, again: int) -> tuple[Ra
 
     async def run() -> dict[int, RankStage]:
         child = SimpleNamespace(pid=os.getpid(), call=call, kill=lambda: None)
-        return await RankCalls(op, [cast(Child, child)], 2.0, asyncio.Event(), trouble).run(lambda _place: {})
+        all_of_them = RankCalls(op, [cast(Child, child)], 2.0, asyncio.Event(), trouble, deaf)
+        return await all_of_them.run(lambda _place: {})
 
     began = time.monotonic()
     entry = asyncio.run(run())[0]
@@ -125,6 +130,21 @@ def test_a_connection_that_may_still_be_answered_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, op: str, again: int
 ) -> None:
     entry, seconds = connecting(monkeypatch, op, again)
+    assert "no answer" not in (entry.error or "") and seconds >= 2
+
+
+def test_a_connection_within_a_host_that_does_not_reach_itself_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry, seconds = connecting(monkeypatch, "gloo", 1, "10.77.0.10")
+    assert "no answer from remote=[10.77.0.10]:40123" in (entry.error or "") and 0.4 <= seconds < 0.8
+
+
+@pytest.mark.parametrize(("again", "deaf"), [(1, "10.77.0.11"), (0, "10.77.0.10")])
+def test_another_host_may_answer_later_and_so_may_what_was_asked_once(
+    monkeypatch: pytest.MonkeyPatch, again: int, deaf: str
+) -> None:
+    entry, seconds = connecting(monkeypatch, "gloo", again, deaf)
     assert "no answer" not in (entry.error or "") and seconds >= 2
 
 
