@@ -52,58 +52,78 @@ def next_step(report: Report, style: Style = PLAIN) -> tuple[str, list[str]]:
 
     Where the report is on saved facts, their plan has to do for the flags of the run.
     """
-    program, given, here = style.program, style.given, style.here
+    flags = _from_plan(report) if style.given is None else [*style.given]
     roots = [f for f in report.findings if f.because_of is None and at_least(f.severity, "warn")]
-    several = (report.plan.get("nnodes") or 1) > 1
-    flags = _from_plan(report) if given is None else [*given]
-    numbered = any(flag == NODE_RANK.flag for flag, _ in flags)
-    from_here = _from_one_place(flags)
-    everywhere = (
-        (" on every node" + (f", each with its own {NODE_RANK.flag}" if numbered else ""))
-        if several and not from_here
-        else ""
-    )
     if report.verdict == "incomplete":
-        missing = [node.name for node in report.nodes if not node.arrived]
-        if missing and given is None and not roots:
-            return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
-        if missing and all(root.incomplete for root in roots if root.severity == "fail") and not from_here:
-            again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
-            if before := report.plan.get("everywhere"):
-                return "start it on all nodes at once", [f"{before} {line}" for line in again]
-            unmet = [name for name in missing if any(name in root.nodes for root in roots)]
-            return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
-        if from_here and roots:
-            return f"{_above(roots)}, then check again", _check(report, program, flags, roots, here)
-        seen = "notes" if report.notes else "stages"
-        return f"see the {seen} above, then check again{everywhere}", _check(report, program, flags, roots, here)
+        return _to_see_all(report, style, flags, roots)
     if report.verdict == "fail" and roots:
-        failing = [root for root in roots if root.severity == "fail"]
-        again = _check(report, program, flags, failing, here)
-        left = _left_open(again)
-        short = _short_fix(report, failing)
-        if short:
-            return f"apply the fix and check again{everywhere}{left}", [*short, *again]
-        fixes = [fix for root in failing for fix in _first_option(root)]
-        everyone = {node.name for node in report.nodes if node.arrived}
-        of_all = all(not fix.nodes or everyone <= {*fix.nodes} for fix in fixes)
-        if fixes and of_all and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
-            return f"check again with the fix{everywhere}{left}", again
-        return f"{_above(failing)}, then check again{everywhere}{left}", again
+        return _to_mend(report, style, flags, [root for root in roots if root.severity == "fail"])
     if roots:
         sites = [word for flag, value in flags if flag == "--checks" for word in (flag, value or "")]
-        explain = shlex.join([*program.split(), "explain", roots[0].check, *sites])
+        explain = shlex.join([*style.program.split(), "explain", roots[0].check, *sites])
         return "the job would run; what the warning means", [explain]
-    if report.until != STAGES[-1] and report.plan.get("started") == "rank":
+    return _to_start(report, style, flags)
+
+
+def _to_see_all(report: Report, style: Style, flags: Given, roots: Sequence[Finding]) -> tuple[str, list[str]]:
+    """Where not all could be looked at."""
+    program, here, from_here = style.program, style.here, _from_one_place(flags)
+    missing = [node.name for node in report.nodes if not node.arrived]
+    if missing and style.given is None and not roots:
+        return f"save the facts of {fold(missing)}, too, and diagnose all of them together", []
+    if missing and all(root.incomplete for root in roots if root.severity == "fail") and not from_here:
+        again = _check(report, program, _without(flags, NODE_RANK.flag), (), here)
+        if before := report.plan.get("everywhere"):
+            return "start it on all nodes at once", [f"{before} {line}" for line in again]
+        unmet = [name for name in missing if any(name in root.nodes for root in roots)]
+        return f"{'run this' if again else 'start it'} on {fold(unmet or missing)}, and here again", again
+    again = _check(report, program, flags, roots, here)
+    if from_here and roots:
+        return f"{_above(roots)}, then check again", again
+    seen = "notes" if report.notes else "stages"
+    return f"see the {seen} above, then check again{_everywhere(report, flags)}", again
+
+
+def _to_mend(report: Report, style: Style, flags: Given, failing: Sequence[Finding]) -> tuple[str, list[str]]:
+    """Where the job would fail."""
+    again = _check(report, style.program, flags, failing, style.here)
+    where = f"{_everywhere(report, flags)}{_left_open(again)}"
+    if short := _short_fix(report, failing):
+        return f"apply the fix and check again{where}", [*short, *again]
+    fixes = [fix for root in failing for fix in _first_option(root)]
+    everyone = {node.name for node in report.nodes if node.arrived}
+    of_all = all(not fix.nodes or everyone <= {*fix.nodes} for fix in fixes)
+    if fixes and of_all and all(fix.flags and not fix.env and not fix.commands for fix in fixes):
+        return f"check again with the fix{where}", again
+    return f"{_above(failing)}, then check again{where}", again
+
+
+def _to_start(report: Report, style: Style, flags: Given) -> tuple[str, list[str]]:
+    """Where nothing is wrong."""
+    by_launcher = report.plan.get("started") == "rank"
+    if report.until != STAGES[-1] and by_launcher:
         return f"nothing is wrong up to {report.until}; start it without --until to run every stage", []
     if report.until != STAGES[-1]:
-        rest = _without(flags, "--until")
-        return f"nothing is wrong up to {report.until}; to run every stage", _check(report, program, rest, (), here)
-    if report.plan.get("started") == "rank":
+        again = _check(report, style.program, _without(flags, "--until"), (), style.here)
+        return f"nothing is wrong up to {report.until}; to run every stage", again
+    if by_launcher:
         return "start the job", []
-    ranked = several and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
+    ranked = _of_several(report) and dict(flags).get(RDZV_BACKEND.flag) in (None, "static")
     words = "start the job" + (", N being each node's own rank" if ranked else "")
     return words, [torchrun(report, flags, style.torchrun, numbered=ranked)]
+
+
+def _of_several(report: Report) -> bool:
+    """Whether the job has several nodes."""
+    return (report.plan.get("nnodes") or 1) > 1
+
+
+def _everywhere(report: Report, flags: Given) -> str:
+    """Where the command is to be given again."""
+    if not _of_several(report) or _from_one_place(flags):
+        return ""
+    numbered = any(flag == NODE_RANK.flag for flag, _ in flags)
+    return " on every node" + (f", each with its own {NODE_RANK.flag}" if numbered else "")
 
 
 def torchrun(report: Report, flags: Given, called: str, *, numbered: bool) -> str:
@@ -167,7 +187,7 @@ def _known_master(report: Report, flags: Given, torchrun: bool = False) -> list[
     address, port = report.plan.get("master_addr"), report.plan.get("master_port")
     if _from_one_place(flags) and not torchrun:
         return []
-    if named or not address or (report.plan.get("nnodes") or 1) == 1 or told in (MASTER_ADDR.pet, RDZV_ENDPOINT.pet):
+    if named or not address or not _of_several(report) or told in (MASTER_ADDR.pet, RDZV_ENDPOINT.pet):
         return []
     if told in MASTER_ADDR.variables:
         return [(MASTER_ADDR.flag, str(address)), (MASTER_PORT.flag, str(port))] if torchrun else []
