@@ -32,9 +32,13 @@ LOG = (
     Line(
         "hipErrorNoBinaryForGpu",
     ),
-    Line(
+    Line(  # CUDA does not say whose kernel it was
         "no kernel image is available",
         unless="NCCL WARN",
+        told="torch, or an extension that the traceback names, has no code for this GPU",
+        fix="Look whether torch.cuda.get_arch_list() has the GPU's architecture. Where it has, build the extension of "
+        "the last frames of the traceback anew for it (TORCH_CUDA_ARCH_LIST); else take a build of torch that has it, "
+        "the same on every node.",
     ),
     Line(
         "is not compatible with the current PyTorch installation",

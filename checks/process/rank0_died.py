@@ -54,6 +54,11 @@ LOG = (
         shows="symptom",
         why="rank 0, which hosts the store, did not answer: it died, or never came so far",
     ),
+    Line(
+        "Failed to connect to client mesh master",  # torch_xla before 2.1
+        shows="symptom",
+        why="the first process, which all others ask for the mesh, did not answer: it died, or never came so far",
+    ),
 )
 
 

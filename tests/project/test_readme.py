@@ -21,7 +21,7 @@ COLD = tuple(
     words.format(*cold(split))
     for split, words in (
         ("cold2", "{1} that no rule was built from: {0} as they should be, {2} with a cause too many"),
-        *((f"cold{number}", "{1}: {0}, {2}") for number in range(3, 32)),
+        *((f"cold{number}", "{1}: {0}, {2}") for number in range(3, 33)),
     )
 )
 

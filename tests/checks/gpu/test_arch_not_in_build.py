@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.gpu_nodes import one, several
+from tests.logs.judging import TRACEBACK, judged
 
 CHECK = "gpu/arch-not-in-build"
 
@@ -59,3 +62,15 @@ LOOK_ALIKES = [
 
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+
+
+def test_an_extension_may_be_what_lacks_the_code(tmp_path: Path) -> None:
+    """torch had it, and causal_conv1d, whose kernel it was, had not: CUDA's words are the same."""
+    last = "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device"
+    text = TRACEBACK.format(who="", source="causal_conv1d_cuda.causal_conv1d_fwd(", error=last)
+    finding = judged(tmp_path, text).findings[0]
+    assert (finding.check, finding.title) == (
+        CHECK,
+        "torch, or an extension that the traceback names, has no code for this GPU",
+    )
+    assert "TORCH_CUDA_ARCH_LIST" in finding.fixes[0].text

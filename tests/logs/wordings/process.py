@@ -283,6 +283,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ),
     ("process/peer-died", "An ORTE daemon has unexpectedly failed after launch and before"),
     ("process/rank0-died", "RuntimeError: [1] is setting up NCCL communicator"),
+    ("process/rank0-died", "Failed to connect to client mesh master: t1v-n-5db2-w-0.us-central1-a.c.p.internal:58799"),
     (
         "process/killed-by-oom",
         "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
