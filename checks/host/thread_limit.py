@@ -51,7 +51,12 @@ CALLED = {
     "machine": "the machine's limit (kernel.threads-max)",
     "numbers": "the limit of process numbers (kernel.pid_max)",
 }
-WORDS = ("Resource temporarily unavailable", "can't start new thread", "Thread creation failed")
+NO_THREAD = "can't start new thread"
+WORDS = ("Resource temporarily unavailable", NO_THREAD, "Thread creation failed")
+BLIND = (
+    "Raise the limit of processes and threads in the shell that starts the job (ulimit -u), or that of its container "
+    "or unit (pids.max: docker run --pids-limit, TasksMax=, the kubelet's podPidsLimit)."
+)
 UNKNOWN_CALL = (
     "Update Docker and libseccomp on the host: their seccomp profile does not know the call. Until then, without it."
 )
@@ -116,6 +121,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
             evidence=(f"{node.name}: clone3() ends with EPERM, and starting a thread fails" for node in forbidden),
             fixes=[Fix.on(forbidden, UNKNOWN_CALL, commands=SANDBOX_OFF)],
         )
+    said = errors_with_words(cluster, WORDS)
+    # Who had no thread for the look at its limits has none for its ranks.
+    blind = [
+        n for n in cluster.nodes if n not in forbidden and tightest(n) is None and NO_THREAD in str(said.get(n.name))
+    ]
+    if blind:
+        yield Finding.about(
+            blind,
+            f"No further thread could be started on {names_of(blind)}.",
+            title="No thread is left for the check itself",
+            evidence=(line for node in blind for line in said[node.name]),
+            fixes=[Fix.on(blind, BLIND)],
+        )
     tight = {
         node: room
         for node in cluster.nodes
@@ -123,7 +141,6 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     }
     if not tight:
         return
-    said = errors_with_words(cluster, WORDS)
     refused = [node for node in tight if node.name in said or ended_there(node, tight[node])]
     blamed = refused or list(tight)
     yield Finding.about(

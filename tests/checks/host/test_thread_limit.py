@@ -47,6 +47,14 @@ def refused_early() -> Facts:
     return waited_in_vain(zero), alone(replace(one, stages=stages, ranks=()))
 
 
+def none_at_all() -> Facts:
+    """Node 1 has no thread left for the look at its limits."""
+    zero, one = healthy(2)
+    words = "RuntimeError: can't start new thread"
+    broken = tuple(StageFacts(stage, "error", reason=words) for stage in ("host", "gpu", "network"))
+    return waited_in_vain(zero), alone(replace(one, stages=(*one.stages[:1], *broken), host=None, ranks=()))
+
+
 def store_died(said: str = "the process closed its channel") -> Facts:
     """The process that was to host node 0's store could not have its threads, and said nothing, or that."""
     zero, one = on((0,), processes=20, processes_hard=20, user_processes=14, **MACHINE)
@@ -81,6 +89,7 @@ def ranks_died() -> Facts:
 
 
 ROWS = [
+    Row("no thread for the look at the limits", none_at_all, ("host1",), together=True),
     Row("the store of one node ended", lambda: one_node(host_lost=True), ("host0",)),
     Row("one node lost itself", lambda: one_node(lost=(healthy(1)[0].key,)), ("host0",)),
     Row("its ranks ended, too", ranks_died, ("host0",)),
