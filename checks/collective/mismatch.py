@@ -95,7 +95,10 @@ SAME_CALL = frozenset(["all_reduce", "all_gather", "all_gather_into_tensor", "re
 ONE_WAY = ({"send"}, {"recv"}, {live.places.ONLY_MESSAGE})
 SAME_HALF = ((("recv", "irecv"), "receive, and none sends"), (("send", "isend"), "send, and none receives"))
 IN_TURN = "Let one side of each pair send first and the other receive first, or give both to batch_isend_irecv()."
-BOTH_HALVES = "Let each send() have its recv() on the rank that it names, where both ranks come to it in their turn."
+BOTH_HALVES = (
+    "Let each send() have its recv() on the rank that it names, with the same tag and group, where both ranks come to "
+    "it in their turn."
+)
 FURTHER_GROUPS = ("new_group", "split_group")
 PASSES = frozenset([live.stacks.FORWARD, live.stacks.BACKWARD])
 PAIRS = frozenset(["send", "recv", "isend", "irecv", "batch_isend_irecv", "wait",
@@ -118,7 +121,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     for halves, what in SAME_HALF:
         if whole and all(rank.place.call in halves for rank in inside):
-            round_ = each_for_the_next(inside)
+            round_ = live.messages.for_the_next(inside)
             more = "" if len(round_) == len(inside) else f" {live.called(round_)} wait for each other."
             yield found(round_, f"All ranks wait to {what}.{more}", inside, text=IN_TURN)
             return
@@ -129,9 +132,15 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         return
     lonely = [rank for rank in inside if rank.place.call in PAIRS]
     if whole and lonely and len(lonely) < len(inside) and {rank.place.call for rank in lonely} in ONE_WAY:
+        theirs = live.messages.partners_of(lonely)
+        named = None if theirs is None or theirs & {rank.number for rank in lonely} else live.messages.to_blame(job)
+        if named is not None:
+            yield other_messages(job, named)
+            return
         call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
         summary = f"{call}, and no rank does the other half of it: all others wait in collectives."
-        yield found(lonely, summary, inside, text=BOTH_HALVES)
+        more = " Whether it is left out there, or one too many here, cannot be known." if theirs is None else ""
+        yield found(lonely, summary + more, inside, unsure=theirs is None, text=BOTH_HALVES)
         return
     # A wait() is for what was called before: with no message under way, for a collective.
     paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS
@@ -163,18 +172,6 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield other_messages(job, blame)
     elif whole and (odd := live.waits.with_other_number(inside)):
         yield other_number(odd, inside)
-
-
-def each_for_the_next(inside: list[live.LiveRank]) -> list[live.LiveRank]:
-    """Those of ranks that all wait to receive, or to send, who wait for each other in a circle, and not for one that is
-    in it; all where it is not seen of each whom it waits for."""
-    by_number = {rank.number: rank for rank in inside}
-    left = {rank.number: live.stacks.partner_of(rank.process.main) for rank in inside}
-    if None in left or not set(left.values()) <= set(left):
-        return inside
-    while outside := set(left) - set(left.values()):  # for whom nobody waits any more
-        left = {number: partner for number, partner in left.items() if number not in outside}
-    return [by_number[number] for number in left]
 
 
 def recorded(job: live.LiveJob) -> Iterator[Finding]:

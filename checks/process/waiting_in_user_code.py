@@ -157,6 +157,17 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     if lock is not None and lock.holders:
         who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())
         return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
+    if place.frame and in_shared_lock(rank):
+        return (
+            f"Look which process has the lock of multiprocessing that it waits for{line}: one that waits for the others "
+            "while it has it, as in a collective inside of the `with`, never lets go of it."
+        )
     if place.why.endswith("which is full"):
         return "Look who is to read that pipe (tee, a log collector): the job goes on as soon as it is read."
     return f"Look at what it waits for{line}: the job goes on as soon as the rank does."
+
+
+def in_shared_lock(rank: live.LiveRank) -> bool:
+    """Whether it waits for a lock that several processes share (multiprocessing/synchronize.py)."""
+    frames = rank.process.main.frames if rank.process.main else ()
+    return bool(frames) and frames[0].file.endswith("multiprocessing/synchronize.py")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distdoctor.inspection import feeding, file_locks, jobs, looks, proc_files, samples, stacks
@@ -15,6 +15,10 @@ from distdoctor.model.launch_settings import WORLD_SIZE
 
 MOST_CHILDREN = 8
 """Processes below ranks whose stacks are read: a pool may have many, and each takes time."""
+SETTLES, SETTLING = 4, 0.05
+"""How often one that was about to run is looked at again, and the seconds between."""
+RESTED = 0.02
+"""Seconds of processor time below which it has hardly run between the looks."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
     last = {
         pid: looks.process(one, role, tables) for pid, (one, role) in found.members.items() if second[pid] is not None
     }
+    last |= _settled(last, found, tables, {pid: one.main_cpu for pid, one in first.items() if one is not None})
     last_stacks = stacks.read(last.keys() & set(traced), native=wanted == "on", given=True)
     processes = []
     for pid, seen in last.items():
@@ -71,6 +76,28 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
     if gone:
         notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
     return Seen(tuple(processes), seconds, tables, tuple(notes))
+
+
+def _settled(
+    seen: Mapping[int, JobProcess], found: Found, tables: SocketTables, before: Mapping[int, float]
+) -> dict[int, JobProcess]:
+    """Those that were about to run and have hardly run since the first look, looked at once more: who looks every
+    second whether something has come is seen to sleep then. ``before``: the processor time of the main threads."""
+    later: dict[int, JobProcess] = {}
+    waking = [pid for pid, one in seen.items() if _about_to_run(one)]
+    for _ in range(SETTLES if waking else 0):
+        time.sleep(SETTLING)
+        stats = {pid: proc_files.stat(f"{pid}/task/{pid}") for pid in waking}
+        waking = [pid for pid, one in stats.items() if one is not None and one.cpu - before.get(pid, one.cpu) < RESTED]
+        later |= {pid: looks.process(*found.members[pid], tables) for pid in waking}
+        waking = [pid for pid in waking if _about_to_run(later[pid])]
+        if not waking:
+            break
+    return later
+
+
+def _about_to_run(one: JobProcess) -> bool:
+    return one.main is not None and one.main.state == "R" and not one.main.call
 
 
 def _traced(found: Found, wanted: str) -> tuple[Sequence[int], str]:

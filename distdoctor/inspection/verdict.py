@@ -49,7 +49,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
         return "unknown", "incomplete", [f"{ended}: what was written last says why", *_ask(job)]
     if lost and all(rank.pauses for rank in lost):
-        return _pauses(lost, job.waited)
+        return _pauses(lost, job.waited, busy)
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and len(job.numbers) >= (job.world or 0)
@@ -127,8 +127,9 @@ def _others_wait(busy: Sequence[LiveRank], since: float | None) -> tuple[str, Ve
     ]  # fmt: skip
 
 
-def _pauses(lost: Sequence[LiveRank], waited: float | None) -> tuple[str, Verdict, list[str]]:
-    """The same, where these stand still for a moment and the others wait for them."""
+def _pauses(lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+    """The same, where these stand still for a moment and the others wait for them, and for those that are ``busy``."""
+    others = [f"{_said(busy)}, and something moves there"] if busy else []
     still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
     now = f", and nothing moves there for {still:.0f} s at most"
     if None not in asleep:
@@ -142,10 +143,12 @@ def _pauses(lost: Sequence[LiveRank], waited: float | None) -> tuple[str, Verdic
             f"{_said(lost)}{now}; the others wait, for {waited:.0f} s at least: it stands still, or tries, again "
             "and again",
             "whether what it waits for will come cannot be known from outside: see at that line what it is",
+            *others,
         ]  # fmt: skip
     return "pauses", "warn", [
         f"it is slow so far: {_said(lost)}{now}; the others wait",
         "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
+        *others,
     ]  # fmt: skip
 
 

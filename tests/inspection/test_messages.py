@@ -30,21 +30,39 @@ def four(*calls: tuple[str, int | None] | None) -> list[JobProcess]:
     [
         (four(("send", 1), ("send", 2), ("send", 3), ("send", 0)), (0, 1, 2, 3), "all", "none receives"),
         (four(("send", 1), ("send", 0), ("send", 0), ("send", 2)), (0, 1), "all", "Ranks 0 and 1 wait for each other"),
-        (four(("send", 1), ("send", 0), None, None), (0, 1), "one-of", "no rank does the other half"),
+        (four(("send", 1), ("send", 0), None, None), (0, 1), "all", "no rank does the other half"),
         (four(("send", 1), ("send", 0), ("recv", 3), None), (0, 1), "all", "rank 1 is in send at train.py:8 (to"),
         (four(("send", 1), ("recv", 2), ("send", 0), None), (0, 1, 2), "all", "rank 1 is in recv at train.py:8"),
         (four(("send", 2), ("recv", 0), None, None), (0, 2), "one-of", "rank 2 is in all_reduce"),
         (four(("send", 3), ("recv", 3), None, None), (3,), "all", "(from rank 3), rank 3 is in all_reduce"),
+        (four(("recv", 1), None, None, None), (0, 1), "one-of", "Which of them is wrong cannot be known"),
+        (four(("send", 2), None, None, None), (0, 2), "one-of", "rank 2 is in all_reduce"),
+        (four(None, ("recv", 0), ("recv", 0), ("recv", 0)), (0,), "all", "(from rank 0), rank 0 is in all_reduce"),
+        (four(("recv", None), None, None, None), (0,), "one-of", "one too many here, cannot be known"),
     ],
     ids=[
         "all send first", "two send, two wait for them", "two send, two reduce", "beside another", "a circle of three",
-        "another receiver", "one for two",
+        "another receiver", "one for two", "one receives", "one sends", "three receive", "from whom is not seen",
     ],
 )  # fmt: skip
 def test_who_does_not_meet_is_named(ranks: list[JobProcess], blamed: tuple[int, ...], blame: str, said: str) -> None:
     report = judged(local(*ranks))
     assert roots(report) == [(MISMATCH, blamed, ("host0",))]
+    assert report.findings[0].blame == blame
     assert said in str(report.findings)
+
+
+@pytest.mark.parametrize(("idle", "found"), [((9.0, 9.0), True), ((9.0, 2.0), False), ((9.0, None), False)])
+def test_a_message_that_has_been_under_way_for_so_long_is_none(idle: tuple[float | None, ...], found: bool) -> None:
+    """Ranks of which one sends to the other, which waits for it: the tags differ, or the groups."""
+    ranks = four(("send", 1), ("recv", 0), None, None)
+    waited = [replace(rank, idle=seconds) for rank, seconds in zip(ranks, idle, strict=False)]
+    report = judged(local(*waited, *ranks[2:]))
+    assert roots(report) == ([(MISMATCH, (0, 1), ("host0",))] if found else [])
+    apart = [node(*waited, stores=(ALL,)), node(*ranks[2:], stores=(ALL,), name="host1")]
+    assert bool(roots(judged(*apart))) == found
+    over = [node(waited[0], stores=(ALL,)), node(waited[1], *ranks[2:], stores=(ALL,), name="host1")]
+    assert not roots(judged(*over))  # the network between them may be why
 
 
 @pytest.mark.parametrize(
@@ -164,3 +182,12 @@ def test_a_collective_in_a_worker_of_a_data_loader() -> None:
     assert "a worker of its data loader (pid 300) is at train.py:5 in barrier" in "".join(found.evidence)
     assert found.summary.endswith("do not move; no other rank is in this job.")
     assert found.fixes[0].text.startswith("Call barrier in the rank itself")
+
+
+def test_a_barrier_inside_of_a_lock_that_processes_share() -> None:
+    """Who has a lock of multiprocessing the kernel does not tell: which of them it is has to be looked for."""
+    waits_for_lock = frames("multiprocessing/synchronize.py:SemLock.__enter__")
+    ranks = (process(rank, waits_for_lock) for rank in range(3))
+    report = judged(local(*ranks, call("barrier")))
+    assert roots(report) == [("process/waiting-in-user-code", (0, 1, 2), ("host0",))]
+    assert "never lets go of it" in report.findings[0].fixes[0].text

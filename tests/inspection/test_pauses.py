@@ -332,3 +332,11 @@ def test_the_page_tells_since_when_and_where_to_look_next() -> None:
     all_here = render(judged(LEFT["all wait for a message"][0])).splitlines()
     assert all_here[-2].startswith("next: see the stack of each rank") and all_here[-1].strip() == "distdoctor hang -v"
     assert render(judged(LEFT["tries again and again"][0])).splitlines()[-1].strip() == "distdoctor hang -v"
+
+
+def test_who_looks_again_is_named_beside_one_that_was_seen_to_run() -> None:
+    """On a busy machine one of two that look every second for a file is seen on its way."""
+    looks_again = Moved(1.5, main_cpu=0.01, switches=1, stack=True)
+    (note, _, beside) = judged(local(REDUCE, REDUCE, sleeps(2, 0.4), sleeps(3, 0.9, moved=looks_again))).notes
+    assert "rank 2 is in its own code" in note
+    assert beside == "rank 3 is in its own code at train.py:8 (sleeps), and something moves there"

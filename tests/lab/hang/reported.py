@@ -61,7 +61,7 @@ REPORTED = (
     ),
     Job(
         "a message of nobody",
-        ("init", Row("rank 0 receives what nobody sends", "nobody@0", (Look(0, MISMATCH, (0,), ("host0",)),), last=True)),
+        ("init", Row("rank 0 receives what nobody sends", "nobody@0", (Look(0, MISMATCH, (0, 1), ("host0",)),), last=True)),
         hosts=1,
         nproc=3,
     ),

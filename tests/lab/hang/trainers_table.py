@@ -31,8 +31,8 @@ TRAINERS = (
     one_host("rank 1 does not save with the others", "async-save@1", 1),
     one_host("rank 1 does not reduce its last gradients", "no-sync@1", 1),
     one_host("rank 0 alone collects the optimizer's state", "zero@0", 0),
-    one_host("a pipeline whose last stage expects more", "microbatch@2", 2),
-    one_host("rank 0 sends what nobody takes", "send-more@0", 0),
+    one_host("a pipeline whose last stage expects more", "microbatch@2", 1, 2),
+    one_host("rank 0 sends what nobody takes", "send-more@0", 0, 1),
     one_host("rank 0 scatters what the others expect whole", "scatter@0", 0),
     once("rank 1 fails before a further group", "fail-group@1", Look(0, "process/gone", (1,), ("host0",)), gone=(1,)),
     once(
