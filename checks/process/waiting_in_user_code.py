@@ -159,7 +159,7 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
         return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
     if place.frame and in_shared_lock(rank):
         return (
-            f"Look which process has the lock of multiprocessing that it waits for{line}: one that waits for the others "
+            f"Look which process has the lock of multiprocessing{line}: one that waits for the others "
             "while it has it, as in a collective inside of the `with`, never lets go of it."
         )
     if place.why.endswith("which is full"):

@@ -12,13 +12,6 @@ from tests.lab.hang.reported_further import held, one_host, slow
 from tests.lab.hang.row import Job, Look, Row
 from tests.lab.hang.table_words import MISMATCH, USER_CODE
 
-
-def for_each_other(what: str, step: str, *ask: str) -> Job:
-    """Three ranks on one host that all wait, and nothing shows which of them is wrong."""
-    row = Row(f"reported: {what}", step, (Look(0, ask=ask),), before=late(5.0), last=True)
-    return Job(f"reported: {what}", ("init", row), hosts=1, nproc=3)
-
-
 ONCE_MORE = (
     one_host("rank 0 alone reduces figures for its progress bar", "figures@0", 0),
     one_host("rank 1 leaves out a step", "nan@1", 1),
@@ -39,7 +32,7 @@ ONCE_MORE = (
         hosts=1,
         nproc=3,
     ),
-    for_each_other("two tags", "tag", "rank 0", "rank 1"),
+    one_host("two tags", "tag", 0, 1),
     one_host("a ring of which one is reversed", "ring@1", 0, 1, 2),
     one_host("groups in another order", "reordered@1", 1),
     one_host("rank 2 leaves out the call of its pair", "pair@2", 1, 2),
