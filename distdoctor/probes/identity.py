@@ -14,6 +14,7 @@ from distdoctor.knowledge.variables import KNOWN
 from distdoctor.model.facts import Identity
 from distdoctor.model.launch_settings import RDZV_CONF
 
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 ALLOWED = frozenset(
     (KNOWN - {RDZV_CONF.pet})
     | {
@@ -32,16 +33,21 @@ ALLOWED = frozenset(
     | {"SLURM_JOB_NODELIST", "TORCH_ELASTIC_WORKER_IDENTICAL"}
     | {"KUBERNETES_SERVICE_HOST", "VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP"}
     | {"HOST_IP", "NODE_IP", "POD_IP"}
+    | {*LIBRARY_PATHS}
     | {f"ACCELERATE_{name}" for name in ("MIXED_PRECISION", "DYNAMO_BACKEND", "USE_DEEPSPEED")}
     | {f"TORCHELASTIC_{name}" for name in ("RUN_ID", "RESTART_COUNT", "MAX_RESTARTS", "USE_AGENT_STORE")}
 )
 """Only variables of these names get into the facts. Others that begin with NCCL_ or GLOO_ belong to plugins and sites,
 and may hold secrets."""
+LONGEST = 500
+LONGEST_PATH = 4_000
+"""Characters; a fix sets the list of folders anew, without one of them."""
 
 
 def variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that decide how a job is launched and connected, each cut to 500 characters."""
-    return {name: env[name][:500] for name in sorted(env) if name in ALLOWED}
+    """The variables that decide how a job is launched and connected, each cut to LONGEST or LONGEST_PATH."""
+    longest = dict.fromkeys(LIBRARY_PATHS, LONGEST_PATH)
+    return {name: env[name][: longest.get(name, LONGEST)] for name in sorted(env) if name in ALLOWED}
 
 
 def identity() -> Identity:

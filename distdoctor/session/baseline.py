@@ -22,13 +22,15 @@ VERSIONS = (
 )  # fmt: skip
 DRIVER = ("module", "library", "cuda", "iommu", "acs", "imex_channels")
 COMPARED_VARIABLES = (
-    OF_BACKENDS | {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
+    OF_BACKENDS
+    | {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
+    | {"LD_LIBRARY_PATH", "LD_PRELOAD"}
 ) - {
     name
     for name in OF_BACKENDS
     if name.endswith(("_TEMP_FILE", "_PIPE_FILE", "DEBUG_FILE", "_DUMP_FILE", "_COMM_ID", "_HOSTID", "_UUID", "_MAGIC"))
 }
-"""Those of the backends; what differs from job to job by itself is left out."""
+"""Those of the backends, and where libraries are loaded from; what differs from job to job by itself is left out."""
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """A scheduler gives each job its own devices."""
 SHOWN = 12

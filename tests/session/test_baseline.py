@@ -87,6 +87,11 @@ def test_what_differs_from_run_to_run_does_not_count() -> None:
             "NCCL_SOCKET_IFNAME: eth0, now not set",
         ),
         (
+            lambda f: f,
+            lambda f: with_variables(f, LD_LIBRARY_PATH="/opt/hpcx/lib"),
+            "LD_LIBRARY_PATH: not set, now /opt/hpcx/lib",
+        ),
+        (
             lambda f: with_host(f, interfaces=interface()),
             lambda f: with_host(f, interfaces=interface(mtu=1500)),
             "MTU of eth0: 9000, now 1500",
