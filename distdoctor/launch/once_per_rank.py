@@ -13,7 +13,7 @@ from distdoctor.model.plan import DEFAULT_PORT, Plan, PlanProblem
 
 def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     """The plan, but for its sources and problems, which are noted in ``values``. Raises UsageError."""
-    flags, where = values.flags, launched.variables
+    where = launched.variables
     for name in launched.required:
         if name not in values.env and not _given_by_flag(values, name):
             values.problems.append(PlanProblem(name, None, "not set"))
@@ -23,20 +23,13 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         values.problem(values.sources["rank"], f"must be below {values.sources['world_size']}, which is {world}")
         rank = None
     local_world = values.number_found("nproc_per_node", where["nproc_per_node"], launched.found, low=1)
-    local_rank = values.number_found("local_rank", where["local_rank"], launched.found, low=0)
-    if local_rank is None and flags.local_rank is not None:
-        local_rank = flags.local_rank
-        values.sources["local_rank"] = LOCAL_RANK.flag
-    if local_rank is not None and local_world is not None and local_rank >= local_world:
-        name, size = where["local_rank"][0], values.sources["nproc_per_node"]
-        values.problem(name, f"must be below {size}, which is {local_world}")
-        local_rank = None
+    local_rank = _local_rank(values, launched, local_world)
     # torch itself reads none of these: what is no number there is in nobody's way.
     told = next((name for name in where["node_rank"] if number_of(values.env.get(name)) is not None), None)
     node_rank = values.number("node_rank", told, low=0) if told is not None else None
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
     master_addr, master_port = found_master(values, launched, master_addr, master_port)
-    in_file = (flags.init_method or "").startswith("file://")
+    in_file = (values.flags.init_method or "").startswith("file://")
     if in_file and master_addr is None and world != 1 and not values.problems:
         raise UsageError(
             f"ranks that meet in a file ({INIT_METHOD.flag} file://) are told of no address, and their check needs "
@@ -59,7 +52,7 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         backend=backend,
         agent_store=launched.agent_store,
         run_id=launched.run_id,
-        init_method=flags.init_method,
+        init_method=values.flags.init_method,
         restart=launched.restart,
         launcher=launched.launcher,
         task=task,
@@ -68,6 +61,19 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
         roster=launched.roster if rank == 0 else (),
         tasks=launched.tasks if rank == 0 else (),
     )
+
+
+def _local_rank(values: Values, launched: Launched, local_world: int | None) -> int | None:
+    """The rank on its node, of ``local_world``; None where nothing that makes sense says it."""
+    local_rank = values.number_found("local_rank", launched.variables["local_rank"], launched.found, low=0)
+    if local_rank is None and values.flags.local_rank is not None:
+        local_rank = values.flags.local_rank
+        values.sources["local_rank"] = LOCAL_RANK.flag
+    if local_rank is not None and local_world is not None and local_rank >= local_world:
+        name, size = launched.variables["local_rank"][0], values.sources["nproc_per_node"]
+        values.problem(name, f"must be below {size}, which is {local_world}")
+        return None
+    return local_rank
 
 
 def _given_by_flag(values: Values, variable: str) -> bool:
