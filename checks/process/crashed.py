@@ -146,14 +146,14 @@ LOG = (
         shows="end",
     ),
     Line(
-        (" died from signal ", " exited with code "),  # of HPE's mpiexec (PALS)
+        (" died from signal ", " exited with code ", "l termination (signal "),  # HPE's mpiexec (PALS); HTCondor
         r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) "
-        r"(?:died from signal (?:4|8|11)|exited with code 13[269])\b",
+        r"(?:died from signal (?:4|8|11)|exited with code 13[269])\b|^\s*\(0\) Abnormal.{1,30} (?:4|7|8|11)\)",
         shows="end",
     ),
     Line(
-        (" died from signal 6", " exited with code 134"),
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 6|exited with code 134)\b",
+        (" died from signal 6", " exited with code 134", "l termination (signal 6)"),
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 6|exited with code 134)\b|\(0\) A",
         shows="symptom",
         why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),

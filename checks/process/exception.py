@@ -61,8 +61,8 @@ LOG = (
         why="torchrun's summary says who failed first, not why",
     ),
     Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?[1-9]\d*\b",
+        ("exitcode", "exit code", "return code = ", "(1) Normal termination ("),  # HTCondor's, too
+        r"(?:exit ?code|return code) *[:=]? *\(?[1-9]\d*\b|Normal termination \(return value [1-9]",
         shows="symptom",
         why="exit code 1 says nothing of the reason",
         unless=r"exit ?code *[:=]? *\(?(?:129|134|135|137|139|143)\b|exit code 255 .{0,20}ssh",
@@ -113,6 +113,7 @@ LOG = (
     Line(
         (
             "MPI_ABORT was invoked",
+            "application called MPI_Abort(",  # MPICH's
             "failed for some reason; your parallel process is",  # MPI_Init, pmix_init, orte_init
             "*** An error occurred in MPI_",  # Open MPI's ompi/errhandler
             "Local abort before MPI_INIT",
@@ -205,6 +206,7 @@ LOG = (
             "torchelastic.worker.status.FAILED",
             "an exception on one of the ranks",
             "Error: failed to run torchrun",  # ColossalAI's
+            "failed with return code list: [",  # SkyPilot's
         ),
         shows="symptom",
         why="the launcher tells only that a process failed",

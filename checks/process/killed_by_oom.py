@@ -71,7 +71,7 @@ LOG = (
         r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
     ),
-    Line(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit")),
+    Line(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit", "gone over memory limit")),
     Line(
         "Out Of Memory",
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",
@@ -176,7 +176,7 @@ LOG = (
         why=BY_WHOM,
         told=KILLED,
     ),
-    Line(  # what bash makes of the signal, also in other languages: de, zh, fr, es, ja, it, pt, ru
+    Line(  # what bash makes of the signal, also in other languages: de, zh, fr, es, ja, it, pt, ru, ko
         (
             "Killed",
             "Getötet",
@@ -188,9 +188,10 @@ LOG = (
             "Ucciso",
             "Morto",
             "Убито",
+            "죽었음 ",
         ),
         r"(?:\w{1,10} \d{1,7} ?[:：] +\d+ +|^)(?:Killed|Getötet|已杀死|Processus arrêté|Terminado \(killed\)|強制終了"
-        r"|Ucciso|Morto|Убито)(?: {2,}|$|\s*\()",
+        r"|Ucciso|Morto|Убито|죽었음)(?: {2,}|$|\s*\()",
         shows="end",
         why=BY_WHOM,
         told=KILLED,
@@ -210,8 +211,8 @@ LOG = (
         told=KILLED,
     ),
     Line(
-        (" died from signal 9", " exited with code 137"),  # of HPE's mpiexec (PALS)
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b",
+        (" died from signal 9", " exited with code 137", "l termination (signal 9)"),  # HPE's mpiexec (PALS); HTCondor
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b|\(0\) A",
         shows="end",
         why=BY_WHOM,
         told=KILLED,

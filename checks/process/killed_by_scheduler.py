@@ -146,6 +146,12 @@ LOG = (
         why="scancel, by a person or a script, shows the same",
     ),
     Line(
+        "Job was held.",  # HTCondor's
+        r"^012 \(.{1,80} Job was held\.$",
+        shows="symptom",
+        why="the line below it says why HTCondor, or somebody, has stopped it",
+    ),
+    Line(
         "Job has been cancelled",
         shows="symptom",
         why="it does not say by whom",

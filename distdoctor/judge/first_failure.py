@@ -12,9 +12,10 @@ from distdoctor.judge.ended_by_launcher import ended_by_launcher
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
 from distdoctor.judge.moments import first_by_clock, moment
-from distdoctor.judge.survived import RAISED, cleared, last_line, logged, survived
+from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, survived
 from distdoctor.model.facts.logs import LogFacts, Match
 
+BECAUSE = "it was raised because of what stands above it"
 NEAR = 600
 """Lines within which exceptions belong to one death."""
 
@@ -50,7 +51,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
     left = _without_rests([match for match in matches if match.order not in past])
     causes = [match for match in left if match.shows == "cause" and not match.exception]
-    raised = [match for match in left if match.exception]
+    because = entailed(left)
+    raised = [match for match in left if match.exception and match not in because]
     ends = [match for match in left if match.shows == "end"]
     symptoms = [match for match in left if match.shows == "symptom"]
     symptoms = [match for match in symptoms if "head" not in match.values or not _ended_by(match, left)]
@@ -67,8 +69,9 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
+    others = (*others, *because)
     if root is None:
-        symptoms += ends
+        symptoms += [*ends, *(replace(match, shows="symptom", why=BECAUSE) for match in because)]
         symptoms += [replace(match, shows="symptom", why=BEFORE) for match in early if symptoms]
     if root is not None:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)

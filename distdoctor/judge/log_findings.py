@@ -126,8 +126,10 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
 
 def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
     """What ended the try before the last one, where there was one."""
-    root = read(replace(logs, sources=()), known).root if logs.matches else None
-    return [] if root is None else [f"an earlier try is not judged; it ended with {root.check}: {_told(root)[:300]}"]
+    reading = read(replace(logs, sources=()), known)
+    one = reading.root or next(iter(reading.symptoms), None)
+    how = f"ended with {one.check}" if one is not None and one is reading.root else "failed"
+    return [] if one is None else [f"an earlier try is not judged; it {how}: {_told(one)[:300]}"]
 
 
 # -- findings --------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
     if nothing and (others := [source.name for source in logs.sources if source.kind == "beside" and source.lines]):
         ended = [f"no log of the job is among these: {others[0]} is what lies beside one"]
+    elif nothing and logs.sources:
+        ended = [f"nothing was written into {logs.sources[0].name}"]
     return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
 
 

@@ -160,6 +160,28 @@ def cleared(matches: Sequence[Match]) -> list[Match]:
     ]
 
 
+def entailed(matches: Sequence[Match]) -> list[Match]:
+    """Exceptions that their own process raised because of a symptom, by Python's own account of it: why that came, it
+    does not say. ``matches`` in the order of their lines."""
+    before: dict[tuple[object, ...], Match] = {}
+    found: list[Match] = []
+    for match in matches:
+        if "head" in match.values or not (match.exception or RAISED.match(match.text)):
+            continue
+        whose = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
+        of = before.get(whose)
+        if match.chained and of is not None and _is_above(of, match):
+            because = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
+            found += [match] if because or of in found else []
+        before[whose] = match
+    return found
+
+
+def _is_above(of: Match, match: Match) -> bool:
+    """Whether nothing but a traceback is between them."""
+    return 0 < match.line - (last_line(of) if last_line(of) < match.line else of.line) <= ACCOUNT
+
+
 def last_line(match: Match) -> int:
     """The last line of its file in which the same stands."""
     return int(match.values.get("last_line", match.line))

@@ -46,6 +46,8 @@ _PREFIXES = tuple(
         ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} \[\d{1,6}\] "),  # NCCL
         ("a0", r"(?P<host>(?=[\w.-]{0,63}[A-Za-z])\w[\w.-]{0,63}):(?P<pid>\d{1,9}):\d{1,9} (?=\[Proxy|\[Service|NCCL)"),
         ("0", r"(?P<task>\d{1,6}): (?=\S)"),  # srun --label: a rank, or a node's launcher
+        # mpiexec --label of HPE (PALS): a host by its whole name, or as HPE names nodes, and the same
+        ("a", r"(?P<host>(?=[\w-]{1,63}\.\w|x\d{3,5}c\d)[a-z][\w-]{0,62}(?:\.[\w-]{1,63}){0,6}) (?P<task>\d{1,6}): "),
         # glog, as torch writes it: E1121 12:00:00.123456 1234 torch/x.py:1] with [host], [rank] where they are
         (
             "a[",
@@ -119,7 +121,8 @@ _NO_HOST = re.compile(
 )
 _TEXT_RANK = re.compile(
     r"\[(?:PG (?:ID )?[\w() :-]{1,80} )?[Rr]ank:? ?(?P<rank>\d{1,6})\]|\bon rank (?P<also>\d{1,6})\b|"
-    r"(?<![Ll]ocal )(?<![Ll]ocal_)\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)"
+    r"(?<![Ll]ocal )(?<![Ll]ocal_)\brank[ =:](?P<third>\d{1,6})\b(?! and| to|,? which)|"
+    r"\bMPI_Abort\(MPI_COMM_WORLD, -?\d{1,10}\) - process (?P<mpich>\d{1,6})"
 )
 _PATHS = tuple(
     re.compile(pattern, re.I)

@@ -9,7 +9,6 @@ NAMES += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml", "require
 """How their names end."""
 _KEPT = re.compile(
     r"/mlruns/.{0,300}/(?:metrics|params|tags|inputs)/"  # MLflow's, a file for each value
-    r"|/wandb/.{0,300}/logs/debug(?:-\w{1,16})?\.log$"  # of W&B's own processes
     r"|/(?:[^/]{0,80}[^a-z/])?(?:nvidia-smi|nvidia-bug-report|rocm-smi|amd-smi|ibstat|ibv_devinfo|sacct|scontrol|squeue"
     r"|py-?spy)(?:[^a-z/][^/]{0,80})?$",  # what tools were asked
     re.S,
@@ -20,11 +19,22 @@ _QUOTES = (".csv", ".md", ".patch", ".py", ".tsv")
 """Data and texts: what stands there was said by nobody of this job, however much it sounds so."""
 
 
+_OF_WANDB = re.compile(
+    r"(?:^|/)(?:wandb/(?:[^/]{1,100}/logs/)?|(?:offline-)?run-\d{8}_\d{6}-\w{1,64}/logs/)debug(?:-\w{1,16})?\.log$"
+)
+"""W&B's processes tell there of what they tried again; what ended the job's is in its own log as well."""
+
+
 def is_quoted(name: str) -> bool:
     """Whether what the file of this path holds says nothing of a job, by its name."""
-    return name.endswith(_QUOTES)
+    return name.endswith(_QUOTES) or is_of_tool(name)
+
+
+def is_of_tool(name: str) -> bool:
+    """Whether what writes the file of this path, by its name, is no process of the job."""
+    return _OF_WANDB.search(name) is not None
 
 
 def is_beside(name: str) -> bool:
     """Whether the file of this path is no log of a job, by its name."""
-    return name.endswith(NAMES) or _KEPT.search(name) is not None
+    return name.endswith(NAMES) or _KEPT.search(name) is not None or is_of_tool(name)

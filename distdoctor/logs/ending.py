@@ -22,7 +22,7 @@ PROGRESS = re.compile(
 )
 _OVER = re.compile(
     r"\btrain_runtime\b|\bexit(?:ed|s|ing)?(?: with)?(?: (?:status|code)){1,2}:? 0\b|\bexits successfully\b"
-    r"|\b(?:Job)?State[:=] ?COMPLETED\b|\(SUCCEEDED\)"
+    r"|\b(?:Job)?State[:=] ?COMPLETED\b|\(SUCCEEDED\)|^\(1\) Normal termination \(return value 0\)"
     r"|\b(?:worker group|job|run|training) (?:has |was |is )?(?:successfully (?:finished|completed)"
     r"|(?:finished|completed) successfully|succeeded)\b"
     r"|\bfit\W{1,3}stopped: \W?max_(?:epochs|steps|time)=|^\W{0,8}(?:training|fine-?tuning) (?:is |has |was )?"
@@ -67,7 +67,7 @@ _WORDS = {
     kind: tuple(word.encode() for word in words.split("|"))
     for kind, words in {
         "progress": "it |it:|it=|it[|it/|s/it|its|iter|step|epoch|batch|loss|/s|per_s|per s|%|grad|throughput",
-        "end": "exit|complete|finished|done|succe|stopped:|train_runtime",
+        "end": "exit|complete|finished|done|succe|stopped:|train_runtime|return value 0",
         "starting": "init|rendezvous|barrier|member:|nccl info|starting|waiting|distributed|setting|as pytorch|spawn"
         "|channel",
         "record": "info|warn|error|critical|debug",

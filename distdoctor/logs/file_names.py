@@ -31,6 +31,15 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
 
 
+_RESTART = re.compile(r"(?:^|/)attempt_[1-9]\d{0,5}/\d{1,6}/std(?:out|err)\.log")
+"""What a rank writes that torchrun has started again: where it says nothing yet, that it was is known by its file."""
+
+
+def is_of_restart(name: str) -> bool:
+    """Whether this is a file of torchrun's --log-dir of ranks that were started again."""
+    return _RESTART.search(name) is not None
+
+
 NEAR = 3
 """Parts of the path of a file that is named by itself, the last ones, that may tell whom it is from."""
 

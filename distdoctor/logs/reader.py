@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from distdoctor.logs import file_names, json_lines, tables
-from distdoctor.logs.beside import is_beside
+from distdoctor.logs.beside import is_beside, is_of_tool
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
@@ -113,7 +113,7 @@ def _below(path: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names, key=file_names.natural):
             file = Path(folder) / name
-            if not name.startswith(".") and not _has_nothing(file):
+            if not name.startswith(".") and (file_names.is_of_restart(str(file)) or not _has_nothing(file)):
                 yield file
 
 
@@ -143,7 +143,8 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
     beside = not source.given and kind == "log" and is_beside(source.name)
-    return "beside" if beside and not (json_lines.is_log(head) or tables.is_gathered(head)) else kind, raw
+    read = json_lines.is_log(head) or tables.is_gathered(head)
+    return "beside" if beside and (not read or is_of_tool(source.name)) else kind, raw
 
 
 class _Counted(io.BufferedReader):

@@ -146,3 +146,25 @@ def test_stacks_of_ranks_that_stand_elsewhere(tmp_path: Path, places: list[str],
     if ranks:
         assert found.reading.symptoms[0].ranks == ranks
     assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
+
+
+REFUSED = """2026-03-02 10:20:01,120 ERROR   MainThread:4120 [retry.py:__call__():163] Retry attempt failed:
+Traceback (most recent call last):
+  File "/usr/lib/python3/urllib3/connectionpool.py", line 715, in urlopen
+    httplib_response = self._make_request(
+requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.wandb.ai', port=443): Max retries exceeded
+"""
+HTTP = '{"time":"2026-03-02T10:20:01Z","level":"ERROR","msg":"RuntimeError: upload of run 7 failed"}\n'
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_wandb_tried_again_is_no_failure_of_the_job(tmp_path: Path, ended: bool) -> None:
+    run = tmp_path / "wandb" / "run-20260302_100001-ab12cd34"
+    (run / "files").mkdir(parents=True)
+    (run / "logs").mkdir()
+    write(tmp_path / "wandb", {"debug.log": REFUSED})
+    write(run / "logs", {"debug.log": REFUSED, "debug-internal.log": HTTP})
+    write(run / "files", {"output.log": ENDED if ended else STEPS * 9})
+    for folder in (tmp_path, tmp_path / "wandb", run):
+        found = judged_files(folder)
+        assert (found.verdict, found.findings) == ("pass" if ended else "warn", ())

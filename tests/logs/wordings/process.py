@@ -6,6 +6,13 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("process/killed-by-oom", "train.sh: Zeile 12: 48211 Getötet                python train.py --config a.yaml"),
     ("process/killed-by-oom", "train.sh: 行 12: 48211 已杀死               python train.py --config a.yaml"),
     ("process/killed-by-oom", "run.sh: ligne 3 : 771 Processus arrêté      python train.py"),
+    ("process/killed-by-oom", "run.sh: 줄 3: 771 죽었음                     python train.py"),
+    ("process/killed-by-oom", "\t(0) Abnormal termination (signal 9)"),  # HTCondor's log of a job
+    ("process/crashed", "\t(0) Abnormal termination (signal 11)"),
+    (
+        "process/killed-by-oom",
+        "\tError from slot1_4@gpu21: Docker job has gone over memory limit of 40960 Mb",
+    ),
     (
         "process/crashed",
         "train.sh: Zeile 12: 48211 Speicherzugriffsfehler  (Speicherabzug geschrieben) python train.py",
@@ -385,4 +392,14 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/exception", "x3006c0s1b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 exited with code 2"),
     ("process/terminated", "x3103c0s7b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 died from signal 15"),
     ("process/exception", "[host1:71142] *** An error occurred in MPI_Init_thread"),
+    ("process/exception", "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 2"),
+    ("process/exception", "\t(1) Normal termination (return value 1)"),  # HTCondor's log of a job
+    ("process/terminated", "\t(0) Abnormal termination (signal 15)"),
+    ("process/crashed", "\t(0) Abnormal termination (signal 6)"),
+    ("process/killed-by-scheduler", "012 (2201.000.000) 2026-03-02 10:31:07 Job was held."),
+    (
+        "process/exception",
+        "ERROR: Job 1 failed with return code list: [137, 1] (A worker failed with return code 1, SkyPilot cleaned up "
+        "the processes on other nodes with return code 137)",
+    ),
 )

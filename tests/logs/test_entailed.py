@@ -1,0 +1,57 @@
+"""What a process raised because another one had died is no root, by Python's own account of why it was raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.logs.judging import CLOSED, judged, raised
+
+GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.3]:1"
+CAUSE = "\n{who}The above exception was the direct cause of the following exception:\n\n"
+HANDLING = "\n{who}During handling of the above exception, another exception occurred:\n\n"
+
+
+def wrapped(who: str, inner: str, how: str, *outer: str) -> str:
+    return raised(who, inner) + "".join(how.format(who=who) + raised(who, error) for error in outer)
+
+
+def test_who_tells_of_a_peer_in_words_of_its_own_did_not_fail_first(tmp_path: Path) -> None:
+    for number, inner in enumerate((GLOO, CLOSED)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        first = wrapped(
+            "[rank0]: ", inner, CAUSE, "trainer.TrainerError: training failed", "SystemError: run 7 is over"
+        )
+        found = judged(folder, first, raised("[rank2]: ", "KeyError: 'pixel_values'"))
+        assert found.findings[0].summary == "The process of rank 2 ended with KeyError: 'pixel_values'."
+        assert found.findings[0].ranks == (2,)
+
+
+def test_what_failed_while_the_end_of_a_peer_was_handled(tmp_path: Path) -> None:
+    gone = "FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/emergency.pt'"
+    found = judged(
+        tmp_path, wrapped("[rank0]: ", GLOO, HANDLING, gone), raised("[rank2]: ", "KeyError: 'pixel_values'")
+    )
+    assert found.findings[0].ranks == (2,)
+
+
+def test_where_nothing_else_is_known_it_is_not_told_as_the_reason(tmp_path: Path) -> None:
+    found = judged(tmp_path, wrapped("[rank0]: ", GLOO, CAUSE, "trainer.TrainerError: training failed"))
+    assert (found.verdict, found.findings) == ("incomplete", ())
+    assert "process/peer-died" in [candidate.check for candidate in found.candidates]
+
+
+def test_what_was_raised_because_of_the_program_itself_is_the_root(tmp_path: Path) -> None:
+    own = wrapped("[rank2]: ", "KeyError: 'pixel_values'", CAUSE, "trainer.TrainerError: step 4")
+    found = judged(tmp_path, raised("[rank0]: ", GLOO), own)
+    assert found.findings[0].summary == "The process of rank 2 ended with trainer.TrainerError: step 4."
+    found = judged(tmp_path, raised("[rank2]: ", GLOO) + "step 1 loss 1\n" * 200 + own)  # that is long ago
+    assert "TrainerError" in found.findings[0].summary
+
+
+def test_what_a_worker_of_the_data_raised_is_what_torch_wraps(tmp_path: Path) -> None:
+    text = raised(
+        "", GLOO.replace("RuntimeError: ", "RuntimeError: Caught RuntimeError in DataLoader worker process 0. ")
+    )
+    original = raised("", "KeyError: 'labels'").replace("Traceback", "Original Traceback", 1)
+    assert "KeyError" in judged(tmp_path, text + original).findings[0].summary
