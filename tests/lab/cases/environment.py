@@ -78,6 +78,7 @@ CASES = [
         Case("the rendezvous ids differ", c10d("a", "b"), "environment/rendezvous-id-mismatch", BOTH, blame="one-of", torch="600 s, no cause"),
         Case("one of 3 rendezvous ids differs", c10d("a", "a", "b"), "environment/rendezvous-id-mismatch", ["host2"], hosts=3, torch="600 s, no cause"),
         Case("the id of node 1 of 3 differs", c10d("a", "b", "a"), "environment/rendezvous-id-mismatch", ["host1"], hosts=3, torch="600 s, no cause"),
+        Case("PET_STANDALONE on node 1 of 3", variable("PET_STANDALONE", "1", 1), "environment/invalid-variable", ["host1"], hosts=3),
         Case("--backend mpi on a build without", flag("--backend", "mpi", 0, 1), "environment/backend-not-built", BOTH, torch="at once"),
         Case("--backend nccl on a build without", flag("--backend", "nccl", 0, 1), "environment/backend-not-built", BOTH),
         Case("a setting of gloo on one of 3", variable("TORCH_GLOO_LAZY_INIT", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3),

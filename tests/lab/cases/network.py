@@ -146,5 +146,6 @@ CASES = [
         Case("two: node 0 drops the port for node 2, node 1 other ports for node 0", together(nft(0, "ip saddr {host2} tcp dport 29500 drop"), deaf_to(1, 0)), "network/port-filtered", ["host0"], hosts=3, curable=True, also=[Root("mesh/peer-ports-blocked", ["host1"], "warn")]),
         Case("c10d at the address of node 0's second card", together(TWO_NETWORKS, c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.99.0.10", options=(1, 2), torch="60 s, no cause"),
         Case("c10d at node 0's address, and its name is 127.0.1.1", together(own_name_at("127.0.1.1", 0, 1), variable("GLOO_SOCKET_IFNAME", "eth0", 0, 1), c10d("a", "a")), "network/rendezvous-unhosted", ["host0"], master="10.77.0.10", torch="60 s, no cause"),
+        Case("c10d at localhost on node 1 of 3", together(c10d("a", "a", "a"), flag("--rdzv-endpoint", "localhost:29400", 1)), "network/master-not-node0", ["host1"], hosts=3, curable=True, torch="not measured"),
     ),
 ]  # fmt: skip
