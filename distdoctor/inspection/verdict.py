@@ -52,9 +52,10 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         return _pauses(lost, job.waited, busy)
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
-        alone = not still and len(job.numbers) >= (job.world or 0)
+        alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
             f"{_said(lost)}: {_does_there(lost)}",
+            *_beside(busy),
             *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
             *_ask(job),
@@ -129,7 +130,7 @@ def _others_wait(busy: Sequence[LiveRank], since: float | None) -> tuple[str, Ve
 
 def _pauses(lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
     """The same, where these stand still for a moment and the others wait for them, and for those that are ``busy``."""
-    others = [f"{_said(busy)}, and something moves there"] if busy else []
+    others = _beside(busy)
     still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
     now = f", and nothing moves there for {still:.0f} s at most"
     if None not in asleep:
@@ -150,6 +151,11 @@ def _pauses(lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveR
         "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
         *others,
     ]  # fmt: skip
+
+
+def _beside(busy: Sequence[LiveRank]) -> list[str]:
+    """That these work, where others do not wait for them as far as is seen."""
+    return [f"{_said(busy)}, and something moves there"] if busy else []
 
 
 def _about(busy: Sequence[LiveRank]) -> str:
@@ -247,10 +253,22 @@ def _ask(job: LiveJob) -> list[str]:
         notes.append(f"no process of rank{'s' if len(missing) > 1 else ''} {shown} was found on {here}")
     elif job.world and len(job.numbers) >= job.world:
         if len(job.waiting) == len(job.ranks):  # else who does not wait is told
-            notes.append(_together(job))
+            notes += [_together(job), *_works_of_some(job)]
     else:
         notes.append(f"cannot be known from {here}: run distdoctor hang on the other nodes of the job, too")
     return notes
+
+
+def _works_of_some(job: LiveJob) -> Iterator[str]:
+    """Ranks in one place, of which some have called there what they have not waited for, as far as variables tell."""
+    frames = [rank.place.frame for rank in job.ranks]
+    with_work = [r for r, f in zip(job.ranks, frames, strict=True) if f and f.given and f.given.has == "work"]
+    if len(with_work) * 2 < len(frames) and len({(f.file, f.line) for f in frames if f}) == 1 and with_work:
+        names = ", ".join(rank.called for rank in with_work[:8])
+        yield (
+            f"only {names} {'has' if len(with_work) == 1 else 'have'} a Work among the variables there: see whether "
+            "the others make that call, too, and in the same order"
+        )
 
 
 def _together(job: LiveJob) -> str:

@@ -14,7 +14,7 @@ from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
 from distdoctor.model.facts import AgentView, JobProcess, Moved, RendezvousView, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
-from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, node, process, store
+from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, frames, node, process, store
 
 ELASTIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
 ON_ONE = {rank: ("host0", 4000 + rank) for rank in range(4)}
@@ -35,6 +35,16 @@ def test_workers_that_all_wait_for_orders_do_not_hang() -> None:
     report = judged(local(*(process(rank, CODE, **ORDERS) for rank in range(4))))
     assert (roots(report), report.verdict) == ([], "incomplete")
     assert "no rank is seen to wait for another: so look workers that wait for orders" in report.notes
+
+
+def test_who_looks_again_and_again_may_wait_for_one_that_works() -> None:
+    """Rank 0 writes a file that the others look for, without a collective between them."""
+    looks_again = Moved(1.5, main_cpu=0.01, switches=3, stack=False)
+    polls = (process(rank, CODE, call="clock_nanosleep", moved=looks_again) for rank in (1, 2, 3))
+    report = judged(local(process(0, frames(line=3), moved=WORKS), *polls))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
+    assert not any("so look workers" in note for note in report.notes)
 
 
 def test_one_that_reads_beside_those_that_train_holds_nobody() -> None:

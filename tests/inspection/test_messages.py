@@ -191,3 +191,11 @@ def test_a_barrier_inside_of_a_lock_that_processes_share() -> None:
     report = judged(local(*ranks, call("barrier")))
     assert roots(report) == [("process/waiting-in-user-code", (0, 1, 2), ("host0",))]
     assert "never lets go of it" in report.findings[0].fixes[0].text
+
+
+def test_a_call_that_one_rank_alone_has_not_waited_for() -> None:
+    """An all_reduce(async_op=True) before the barrier, which the others make after it: gloo's barrier waits for it."""
+    had = process(1, (REDUCE[0], replace(REDUCE[1], given=Given(has="work"))))
+    notes = judged(local(REDUCE, had, REDUCE, REDUCE)).notes
+    assert any(note.startswith("only rank 1 has a Work among the variables there") for note in notes)
+    assert not any("a Work" in note for note in judged(local(REDUCE, REDUCE, REDUCE, REDUCE)).notes)
