@@ -50,8 +50,10 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         yield from locked
         return
     held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
-    if not job or not held or job.world == 1 or nobody_waits(job, held):
+    if not job or not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
         return
+    alone = [rank for rank in held if not awaits_rank(rank)]
+    behind, held = [rank for rank in held if alone and rank not in alone], alone or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
     one = len(held) == 1
     first = held[0].place
@@ -66,7 +68,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         held,
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
         f"and {'does' if one else 'do'} not move; {others}.",
-        evidence=(*live.where_ranks_are(held), *asleep(held), *below(held), *live.others_wait(job, held)),
+        evidence=(*live.where_ranks_are([*held, *behind]), *asleep(held), *below(held), *live.others_wait(job, held)),
         fixes=(Fix.on(nodes, remedy(first, held[0])),),
     )
 
@@ -110,6 +112,26 @@ def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     if job.waiting or len(job.numbers) < (job.world or 0):
         return False
     return all(rank.place.kind == live.places.CODE and live.awaits_orders(rank.process) for rank in held)
+
+
+def awaits_rank(rank: live.LiveRank) -> bool:
+    """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing."""
+    return rank.place.kind == live.places.CODE and live.stacks.awaits_process(rank.process.main)
+
+
+def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
+    """Whether all of these may wait for a rank of their host that works: while it has a lock, or before it sends."""
+    busy = [rank for rank in job.ranks if rank.works and not rank.waits]
+    nodes = {rank.node for rank in busy}
+    ports = {(rank.node, s.local_port) for rank in busy for s in rank.process.sockets or ()}
+    return all((rank.node in nodes and awaits_rank(rank)) or (rank.node, asks(rank)) in ports for rank in held)
+
+
+def asks(rank: live.LiveRank) -> int | None:
+    """The port of whom a rank waits for, where it reads from a connection."""
+    main = rank.process.main
+    port = main.reads.rpartition(":")[2] if main is not None and " to " in main.reads else ""
+    return int(port) if port.isdecimal() else None
 
 
 def key_of_nobody(job: live.LiveJob) -> list[live.LiveRank]:
@@ -157,17 +179,11 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     if lock is not None and lock.holders:
         who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())
         return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
-    if place.frame and in_shared_lock(rank):
+    if live.stacks.awaits_process(rank.process.main) and place.kind == live.places.CODE:
         return (
-            f"Look which process has the lock of multiprocessing{line}: one that waits for the others "
-            "while it has it, as in a collective inside of the `with`, never lets go of it."
+            f"Look which process is to let it go on{line}, and what that does: who waits for the others while it has a "
+            "lock, as in a collective inside of the `with`, never lets go of it."
         )
     if place.why.endswith("which is full"):
         return "Look who is to read that pipe (tee, a log collector): the job goes on as soon as it is read."
     return f"Look at what it waits for{line}: the job goes on as soon as the rank does."
-
-
-def in_shared_lock(rank: live.LiveRank) -> bool:
-    """Whether it waits for a lock that several processes share (multiprocessing/synchronize.py)."""
-    frames = rank.process.main.frames if rank.process.main else ()
-    return bool(frames) and frames[0].file.endswith("multiprocessing/synchronize.py")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from distdoctor.judge.engine import OF_CALLS, Judgement
 from distdoctor.knowledge.job_movement import gets_about, polls
 from distdoctor.knowledge.job_places import ENDED, HOSTING, MASTER, UNSEEN
+from distdoctor.knowledge.job_stacks import awaits_process
 from distdoctor.knowledge.job_threads import serves
 from distdoctor.knowledge.live_job import LiveJob
 from distdoctor.knowledge.live_rank import LiveRank
@@ -98,6 +99,10 @@ def _does_there(lost: Sequence[LiveRank]) -> str:
         return "it sleeps there for a moment, again and again, and it cannot be told what it waits for"
     if all(rank.process.main is not None and serves(rank.process.main) for rank in lost):
         return "a server waits so for its clients, and it cannot be told whether any is to come"
+    if all(awaits_process(rank.process.main) for rank in lost):
+        return (
+            "it waits there for another process, to have a lock or something that is sent, and which is not to be seen"
+        )
     return "nothing moves there, and it cannot be told why"
 
 

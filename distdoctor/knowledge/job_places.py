@@ -13,7 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from distdoctor.knowledge.job_movement import is_stopped, sleeps, switches_of
-from distdoctor.knowledge.job_stacks import call_of, called_here, own_frame, waits_for_work, whom, work_of
+from distdoctor.knowledge.job_stacks import (
+    call_of,
+    called_here,
+    calls_on,
+    own_frame,
+    waits_for_work,
+    whom,
+    work_of,
+)
 from distdoctor.knowledge.job_threads import (
     compiles,
     dialling,
@@ -134,7 +142,7 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
     if remote := next(
         (f.function for f in reversed(frames) if _RPC in f.file and not f.function.endswith("wrapper")), ""
     ):
-        called = next((thread for thread in one.threads[1:] if called_here(thread)), None)
+        called = next((thread for thread in one.threads[1:] if called_here(thread) and not calls_on(thread)), None)
         if called is not None:  # it may wait for what other ranks are to call, but not where it reads a pipe
             why = "in what another rank has called"
             return Place(CODE, frame=called_here(called), why=why, sure=_of_its_own(called))

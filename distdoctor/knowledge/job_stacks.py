@@ -5,13 +5,16 @@ Sources: torch/distributed/distributed_c10d.py, distributed/rpc/internal.py and 
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from distdoctor.model.facts.job import Frame, JobThread
 
 FORWARD, BACKWARD = "the forward pass of DistributedDataParallel", "a backward pass"
 """Calls in which DistributedDataParallel waits: it makes its collectives in C++ (torch/nn/parallel/distributed.py)."""
 _BACKWARD = frozenset(["_engine_run_backward", "backward", "grad"])
 """Functions of torch/autograd/graph.py and torch/autograd/__init__.py that run the engine."""
-_CALLED = "torch/distributed/rpc/internal.py"
+_RPC, _CALLED = "torch/distributed/rpc/", "torch/distributed/rpc/internal.py"
+_SHARED = ("multiprocessing/synchronize.py", "multiprocessing/connection.py")
 
 
 def own_frame(thread: JobThread | None) -> Frame | None:
@@ -64,6 +67,12 @@ def called_here(thread: JobThread) -> Frame | None:
     return own_frame(thread) if any(frame.file.endswith(_CALLED) for frame in thread.frames) else None
 
 
+def calls_on(thread: JobThread) -> bool:
+    """Whether what another rank has called there waits for a call of its own on a further rank."""
+    inner = takewhile(lambda frame: not frame.file.endswith(_CALLED), thread.frames)
+    return any(_RPC in frame.file for frame in inner)
+
+
 def work_of(frames: tuple[Frame, ...]) -> str:
     """Whose collective it is that C++ waits for: one of a pass with DistributedDataParallel, else ``wait``."""
     if any(frame.file.endswith("torch/nn/parallel/distributed.py") for frame in frames):
@@ -71,6 +80,12 @@ def work_of(frames: tuple[Frame, ...]) -> str:
     # torch/autograd/function.py is in the forward pass, too: DTensor's redistribute() waits there.
     passes = (frame for frame in frames if frame.function in _BACKWARD and "torch/autograd/" in frame.file)
     return BACKWARD if any(passes) else "wait"
+
+
+def awaits_process(thread: JobThread | None) -> bool:
+    """Whether it waits in multiprocessing for what another process does: to let go of a lock, to set an event, to send
+    something. That may be any process that has inherited it, another rank, too."""
+    return thread is not None and bool(thread.frames) and thread.frames[0].file.endswith(_SHARED)
 
 
 def _is_c10d(frame: Frame) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from distdoctor.inspection import looks
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
-from distdoctor.model.facts import AgentView, JobProcess, Moved, RendezvousView, Socket
+from distdoctor.model.facts import AgentView, Frame, JobProcess, Moved, RendezvousView, Socket
 from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
 from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, frames, node, process, store
 
@@ -45,6 +45,42 @@ def test_who_looks_again_and_again_may_wait_for_one_that_works() -> None:
     assert (roots(report), report.verdict) == ([], "incomplete")
     assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
     assert not any("so look workers" in note for note in report.notes)
+
+
+SHARED = [frames(f"multiprocessing/{name}") for name in ("synchronize.py:SemLock.__enter__", "connection.py:wait")]
+
+
+@pytest.mark.parametrize("stack", SHARED, ids=["a lock", "a queue"])
+def test_a_rank_that_works_may_have_the_lock_for_which_others_wait(stack: tuple[Frame, ...]) -> None:
+    """``with lock: prepare()``, one rank after the other: the last one may be through already."""
+    waits = [process(rank, stack, idle=90.0) for rank in (1, 2)]
+    works = process(0, frames(line=3), moved=WORKS)
+    for last in (REDUCE, process(3, stack, idle=90.0)):
+        report = judged(local(works, *waits, last))
+        assert (roots(report), report.verdict) == ([], "incomplete")
+        assert any("it waits there for another process" in note for note in report.notes)
+        assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
+
+
+def test_who_asks_a_rank_that_works_may_be_answered() -> None:
+    """A rank that serves the others by HTTP, and computes before it answers."""
+    asks: dict[str, Any] = {"call": "recvfrom", "reads": "socket:[7] to 127.0.0.1:8000", "idle": 90.0}
+    at = (Socket("ESTABLISHED", "127.0.0.1", 8000, "127.0.0.1", 40000),)
+    works, reduces = process(0, frames(line=3), moved=WORKS, sockets=at), process(0, REDUCE, idle=90.0, sockets=at)
+    report = judged(local(works, process(1, CODE, **asks), REDUCE, REDUCE))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    for other in (reduces, process(0, frames(line=3), moved=WORKS)):
+        report = judged(local(other, process(1, CODE, **asks), REDUCE, REDUCE))
+        assert roots(report) == [(USER_CODE, (1,), ("host0",))]
+
+
+@pytest.mark.parametrize("stack", SHARED, ids=["a lock", "a queue"])
+def test_who_waits_for_another_rank_is_not_blamed_beside_it(stack: tuple[Frame, ...]) -> None:
+    """An event that rank 3 is to set, which reads a file that gives nothing."""
+    waits = [process(rank, stack, idle=90.0) for rank in (1, 2)]
+    report = judged(local(REDUCE, *waits, process(3, CODE, idle=90.0, call="read", reads="/data/x")))
+    assert roots(report) == [(USER_CODE, (3,), ("host0",))]
+    assert "ranks 1 and 2" in str(report.findings[0].evidence)
 
 
 def test_one_that_reads_beside_those_that_train_holds_nobody() -> None:

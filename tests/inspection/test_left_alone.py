@@ -23,6 +23,7 @@ from tests.inspection.job_cases import (
     BATON,
     BEGUN,
     CALLS_BACK,
+    CALLS_ON,
     CODE,
     ENDS_CALLS,
     FILE_LOCK,
@@ -76,6 +77,11 @@ LEFT = {
     ),
     "what another rank has called": (
         local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, CALLS_BACK),
+        "incomplete",
+        "rank 3 is in its own code at server.py:5 (in what another rank has called): nothing moves there",
+    ),
+    "what another rank has called, and calls a further one": (
+        local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, CALLS_ON, CALLS_BACK),
         "incomplete",
         "rank 3 is in its own code at server.py:5 (in what another rank has called): nothing moves there",
     ),
