@@ -83,11 +83,7 @@ LOG = (
         why="NCCL before 2.21 does not say the reason: CUDA may have refused the memory, too",
         unless="Permission denied|No space left|Too many open",
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?-7\b",
-        shows="end",
-    ),
+    Line.of_exit_code("-7", shows="end"),
     Line(
         (" died from signal 7", " exited with code 135"),  # of HPE's mpiexec (PALS)
         r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 7|exited with code 135)\b",

@@ -32,11 +32,7 @@ NEXT = (
     "coredumpctl gdb",
 )
 LOG = (
-    Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-11|139)\b",
-        shows="end",
-    ),
+    Line.of_exit_code("-11|139", shows="end"),
     Line(
         "Signal 11",
         r"Signal 11 \(SIGSEGV\)",
@@ -169,9 +165,8 @@ LOG = (
         r"Illegal instruction ?\(core dumped\)|SIGILL",
         shows="end",
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-6|134)\b",
+    Line.of_exit_code(
+        "-6|134",
         shows="symptom",
         why="who called abort() says why above it: NCCL's watchdog does after a timeout",
     ),
@@ -249,15 +244,13 @@ LOG = (
         shows="symptom",
         why="who called abort() says why above it",
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),  # of traps, illegal instructions and divisions; Windows' NTSTATUS
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-[458]|13[236]|3221225477|3221225501|3221225725|3221226356"
-        r"|-1073741819|-1073741795|-1073741571|-1073740940)\b",
+    Line.of_exit_code(
+        # of traps, illegal instructions and divisions; Windows' NTSTATUS
+        "-[458]|13[236]|3221225477|3221225501|3221225725|3221226356|-1073741819|-1073741795|-1073741571|-1073740940",
         shows="end",
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),  # Windows' abort()
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:3221226505|-1073740791)\b",
+    Line.of_exit_code(
+        "3221226505|-1073740791",  # Windows' abort()
         shows="symptom",
         why="who called abort() says why above it",
     ),

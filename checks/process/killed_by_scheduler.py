@@ -169,9 +169,8 @@ LOG = (
         told=PREEMPTED,
         fix=AGAIN,
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-10|-12|138|140)\b",
+    Line.of_exit_code(
+        "-10|-12|138|140",
         shows="symptom",
         why="a scheduler that warns before the end sends SIGUSR1 or SIGUSR2, and whoever wants may do so",
     ),

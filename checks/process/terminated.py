@@ -53,9 +53,8 @@ LOG = (
         shows="symptom",
         why="torchrun ends the other ranks so after one has failed",
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-15|143)\b",
+    Line.of_exit_code(
+        "-15|143",
         shows="symptom",
         why="torchrun ends the other ranks so after one has failed",
     ),
@@ -108,9 +107,8 @@ LOG = (
         shows="symptom",
         why="it does not say by whom",
     ),
-    Line(
-        ("exitcode", "exit code", "return code = "),
-        r"(?:exit ?code|return code) *[:=]? *\(?(?:-2|-3|130|131)\b",
+    Line.of_exit_code(
+        "-2|-3|130|131",
         shows="symptom",
         why="somebody pressed Ctrl-C, or a program did as if: why the job had to be ended so is not said",
     ),

@@ -56,6 +56,13 @@ class Line:
     ahead_of: str = ""
     """For a hint of a kernel's log: the check that follows from it, where that is seen within minutes after it."""
 
+    @classmethod
+    def of_exit_code(cls, codes: str, *, shows: Shows, why: str = "", told: str = "", unless: str = "") -> Line:
+        """What launchers, shells and schedulers say of a process that ended with one of these ``codes``, an
+        expression."""
+        words = rf"(?:exit ?code|return code) *[:=]? *\(?(?:{codes})\b"
+        return cls(("exitcode", "exit code", "return code = "), words, shows, why, told, unless=unless)
+
     @property
     def literals(self) -> tuple[str, ...]:
         """The literals, also where there is one."""
