@@ -69,9 +69,9 @@ ENDS_CALLS = frames(
 CALLED = (Frame("look_up", "server.py", 5, own=True), Frame("_run_function", f"{RPC}internal.py", 200))
 CALLS_BACK = process(3, ENDS_CALLS)
 CALLS_BACK = replace(CALLS_BACK, threads=(*CALLS_BACK.threads, JobThread(1500, "python", "S", frames=CALLED)))
-FURTHER = (Frame("rpc_sync", f"{RPC}api.py", 842), *CALLED)
+CALLED_ON = (Frame("rpc_sync", f"{RPC}api.py", 842), *CALLED)
 CALLS_ON = process(2, ENDS_CALLS)
-CALLS_ON = replace(CALLS_ON, threads=(*CALLS_ON.threads, JobThread(1501, "python", "S", frames=FURTHER)))
+CALLS_ON = replace(CALLS_ON, threads=(*CALLS_ON.threads, JobThread(1501, "python", "S", frames=CALLED_ON)))
 MEETS_FOR_CALLS = frames(f"{RPC}backend_registry.py:_init_process_group", f"{RPC}__init__.py:init_rpc")
 BATON = frames("torch/utils/file_baton.py:wait", "torch/utils/cpp_extension.py:load")
 
