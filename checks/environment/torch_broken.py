@@ -60,14 +60,14 @@ SEVERITY = "fail"
 LOG = (
     Line(
         ("torch/lib/", "torch/_C"),
-        r"(?:ImportError|OSError): .{0,300}(?:torch/(?:lib/|_C).{0,300}(?:cannot open shared object file"
+        r"(?:ImportError|OSError): .{0,300}(?:torch/(?:lib/|_C).{0,300}(?:cannot (?:open shared object|enable exec)"
         r"|undefined symbol|failed to map|not defined in file)|not found \(required by .{0,300}torch/lib/)",
         unless="undefined symbol: nccl|torch/lib/libtorch_shm",
     ),
     Line(
         ("libtorch", "libc10", "libcudart", "libcublas", "libcudnn", "libcupti", "libcusparse", "libnvJitLink"),
         r"(?:ImportError|OSError): .{0,200}lib(?:torch|c10|cu"
-        r"|nv)[\w.+-]{1,80}: (?:cannot open shared object file|undefined symbol|failed to map)",
+        r"|nv)[\w.+-]{1,80}: (?:cannot open shared object file|undefined symbol|failed to map|cannot enable exec)",
         unless="undefined symbol: nccl|torch/(?:lib/|_C)",
         stack=r"/torch/__init__\.py",  # an extension that does not fit shows the same
     ),
@@ -121,6 +121,7 @@ WHAT: dict[TorchImportCause, str] = {
     "bytecode": "a file that Python compiled was cut short",
     "package": "another package that it imports fails",
     "openmp": "another OpenMP is loaded beside the one that it brings",
+    "stack": "a library that it needs asks for an executable stack, and this system does not give one",
     "not-distributed": "it was built without torch.distributed",
     "other": "it fails",
 }
@@ -238,9 +239,7 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
             bad, "Install the package that torch needs (pip check lists all that miss).", commands
         )
     elif kind == "not-distributed":
-        yield Fix.on(
-            bad, "Install a build of torch that has torch.distributed (those of pytorch.org for Linux have it)."
-        )
+        yield Fix.on(bad, "Install a build of torch that has torch.distributed (pytorch.org's for Linux have it).")
     elif kind == "other":
         yield look(bad, 1)
     else:

@@ -15,7 +15,7 @@ from distdoctor.model.findings import Fix
 TorchImportCause = Literal[
     "missing", "shadowed", "folder", "memory", "killed", "signal", "library", "symbol", "other-python", "incomplete",
     "dependency", "not-distributed", "nccl", "setting", "warning", "plugin", "tls", "noexec", "package",
-    "closed", "bytecode", "openmp", "other",
+    "closed", "bytecode", "openmp", "stack", "other",
 ]  # fmt: skip
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|MemoryError|bad_alloc", re.IGNORECASE)
 _NO_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file: No such file")
@@ -37,6 +37,8 @@ _BY_WORDS: tuple[tuple[TorchImportCause, re.Pattern[str]], ...] = (
     ("plugin", re.compile(r"Failed to load the backend extension: ")),
     # glibc, elf/dl-reloc.c; of the memory of the machine it says nothing
     ("tls", re.compile(r"cannot allocate memory in static TLS block")),
+    # glibc, elf/dl-load.c: dlopen() makes it so no more from 2.41 on; SELinux and sandboxes did not let it before
+    ("stack", re.compile(r"cannot enable executable stack as shared object requires")),
     # LLVM's and Intel's OpenMP, before it calls abort(): "Initializing ..., but found ... already initialized"
     ("openmp", re.compile(r"OMP: Error #15|KMP_DUPLICATE_LIB_OK")),
 )

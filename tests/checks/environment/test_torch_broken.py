@@ -134,6 +134,12 @@ TABLE = [
     ),
     (failure_of("torch 2.9.0 was built without torch.distributed"), "without torch.distributed", "Install a build", ""),
     (
+        failure_of("libtorch_cpu.so: cannot enable executable stack as shared object requires: Invalid argument"),
+        "asks for an executable stack",
+        "Take the mark off",
+        "patchelf --clear-execstack /site/torch/lib/libtorch_cpu.so",
+    ),
+    (
         failure_of("/lib/libgomp.so.1: cannot allocate memory in static TLS block", "OSError"),
         "finds no room",
         "before all others",

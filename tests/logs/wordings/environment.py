@@ -115,6 +115,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         "environment/torch-broken",
+        "OSError: /env/lib/python3.11/site-packages/torch/lib/libtorch_global_deps.so: cannot enable executable stack "
+        "as shared object requires: Permission denied",
+    ),
+    (
+        "environment/torch-broken",
         "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
     ),
 )
