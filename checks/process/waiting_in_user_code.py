@@ -115,8 +115,11 @@ def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
 
 
 def awaits_rank(rank: live.LiveRank) -> bool:
-    """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing."""
-    return rank.place.kind == live.places.CODE and live.stacks.awaits_process(rank.process.main)
+    """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing, and so
+    in any lock where no stack tells which."""
+    main = rank.process.main
+    unseen = main is not None and not main.frames and main.call == "futex"
+    return rank.place.kind == live.places.CODE and (unseen or live.stacks.awaits_process(main))
 
 
 def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:

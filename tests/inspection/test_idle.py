@@ -13,7 +13,7 @@ from distdoctor.inspection import looks
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.knowledge.job_threads import waiting
 from distdoctor.model.facts import AgentView, Frame, JobProcess, Moved, RendezvousView, Socket
-from tests.inspection.job_cases import ALL, CODE, REDUCE, judged, local, roots
+from tests.inspection.job_cases import ALL, CODE, REDUCE, RUNS, WHOLE, judged, local, roots
 from tests.inspection.live_facts import RENDEZVOUS, STILL, WORKS, call, frames, node, process, store
 
 ELASTIC: dict[str, Any] = {"launcher": "torchrun", "rdzv_backend": "c10d", "join_timeout": 600.0}
@@ -60,6 +60,14 @@ def test_a_rank_that_works_may_have_the_lock_for_which_others_wait(stack: tuple[
         assert (roots(report), report.verdict) == ([], "incomplete")
         assert any("it waits there for another process" in note for note in report.notes)
         assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
+
+
+def test_a_lock_that_no_stack_tells_may_be_one_of_several_processes() -> None:
+    waits = [process(rank, (), threads=WHOLE, idle=90.0) for rank in (1, 2)]
+    works, done = (process(rank, (), threads=RUNS, moved=moved) for rank, moved in ((0, WORKS), (3, STILL)))
+    assert roots(judged(local(works, *waits, done))) == []
+    done_too = process(0, (), threads=RUNS)
+    assert roots(judged(local(done_too, *waits, done))) == [(USER_CODE, (1, 2), ("host0",))]
 
 
 def test_who_asks_a_rank_that_works_may_be_answered() -> None:
