@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from distdoctor.check_api import Cluster, Finding, Line, failed_ranks, failed_stage_finding
+from distdoctor.check_api import Cluster, Finding, Fix, Line, failed_ranks, failed_stage_finding, together
 
 SEVERITY = "fail"
 LOG = (
@@ -51,14 +51,17 @@ FORGETS = (
     "The links between the nodes carried all that was measured: look for what is between them and forgets connections "
     "on which nothing was sent for a while (the idle time-out of a firewall or of NAT), or lets in only so many."
 )
+STILL = "{} stood still, and the ranks waited for its own: see to that first. Their addresses need not be wrong."
 IN_VAIN = re.compile(r"(?i)did not return|wait timeout")
 WAITED = re.compile(rf"{IN_VAIN.pattern}|another rank failed")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
+    still = [node.name for node in cluster.nodes if node.stood_still]
     for finding in failed_stage_finding(cluster, "gloo", "The gloo process group cannot be made", advice(cluster)):
         advertised = tuple(f"{node.name} advertises {node.gloo_address}" for node in cluster.nodes if node.gloo_address)
-        yield replace(finding, evidence=(*finding.evidence, *advertised))
+        fixes = (Fix(STILL.format(together(still)), tuple(still)),) if still else finding.fixes
+        yield replace(finding, evidence=(*finding.evidence, *advertised), fixes=fixes)
 
 
 def advice(cluster: Cluster) -> str:

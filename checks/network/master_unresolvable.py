@@ -27,7 +27,10 @@ See also
 network/master-not-node0, environment/invalid-variable, host/hostname-unresolvable
 """
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
 
 from distdoctor.check_api import (
     Cluster,
@@ -68,6 +71,8 @@ LOG = (
 PREVENTS = "master resolved"
 LOOKS_AT = ("network.master",)
 FOLLOWS = ("environment/invalid-variable", "environment/missing-variable", "host/hostname-numeric")
+NEARLY = 0.7
+"""How much of two names is alike (difflib) where one may be a slip for the other: a letter or two of five."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -101,10 +106,32 @@ def fixes(cluster: Cluster, bad: list[Node], masters: list[str]) -> tuple[Fix, .
         text = f"Name node 0 by its address, or add a line {line} to /etc/hosts on {names_of(bad)}."
         return (Fix.on(bad, text, unknown=("--master-addr",)),)
     added = tuple(in_hosts(bad, address, masters[0]))
+    if name := meant(cluster, bad, masters[0]):
+        text = f"{name} is node 0: {masters[0]} is another name, and may be a slip. Name node 0 by its address."
+        return (*set_master_fixes(bad, text, address=address), *(replace(fix, option=2) for fix in added))
     # On a node whose own plan takes it for node 0 the numeric address is right, too.
     if len({name for fix in added for name in fix.nodes}) < len(bad):
         return set_master_fixes(bad, "Name node 0 by its address.", address=address)
     return (*added, *set_master_fixes(bad, "Or name node 0 by its address.", address=address, option=2))
+
+
+def meant(cluster: Cluster, bad: list[Node], master: str) -> str | None:
+    """What node 0 is called where it is not this: by those who can resolve their name for it, else by itself, if that
+    is nearly the same and not merely the name of another number."""
+    other = label(master)
+    if other in {label(node.identity.hostname) for node in cluster.nodes}:
+        return None
+    named = {n.plan.master_addr or "" for n in cluster.nodes if n not in bad and n.network.master}
+    if named:
+        return named.pop() if len(named) == 1 and other not in map(label, named) else None
+    own = cluster.node0.identity.hostname if cluster.node0 else ""
+    numbers = [re.findall(r"\d+", name) for name in (label(own), other)]
+    return own if numbers[0] == numbers[1] and get_close_matches(other, [label(own)], 1, NEARLY) else None
+
+
+def label(name: str) -> str:
+    """The first part of a host's name, in small letters."""
+    return name.partition(".")[0].lower()
 
 
 def in_hosts(bad: list[Node], address: str | None, master: str) -> Iterator[Fix]:

@@ -31,7 +31,6 @@ gloo/interface-unreachable, gloo/loopback-address, network/ipv6-mismatch
 """
 
 from collections.abc import Iterator
-from ipaddress import ip_network
 
 from distdoctor.check_api import (
     INTERFACE_VARIABLES,
@@ -43,7 +42,7 @@ from distdoctor.check_api import (
     PickedAddress,
     by_luck,
     gloo_errors_name,
-    parse_address,
+    in_network,
     primary_interface,
     some_of,
     together,
@@ -158,12 +157,11 @@ def fix(pick: PickedAddress) -> Fix:
 def before_the_right_one(pick: PickedAddress) -> int:
     """The prefix length of the address, where the one that the others reach is a later one of the same interface, of
     another network: with one that is of its own network, the kernel deletes that, too. 0 where it is not so."""
-    node, at = pick.node, parse_address(pick.node.reached_at or "")
+    node, at = pick.node, pick.node.reached_at
     one = next((one for one in node.system.interfaces if one.name == pick.interface), None)
-    if one is None or pick.shared_with or pick.address not in one.addresses or node.reached_at not in one.addresses:
+    if one is None or pick.shared_with or pick.address not in one.addresses or at not in one.addresses:
         return 0
     place = one.addresses.index(pick.address)
-    if at is None or place >= one.addresses.index(node.reached_at) or place >= len(one.prefix_lengths):
-        return 0
-    network = ip_network(f"{pick.address}/{one.prefix_lengths[place]}", strict=False)
-    return 0 if at.version != network.version or at in network else one.prefix_lengths[place]
+    length = one.prefix_lengths[place] if place < min(one.addresses.index(at), len(one.prefix_lengths)) else 0
+    other_family = (":" in pick.address) is not (":" in at)
+    return 0 if other_family or in_network(pick.address, length, at) else length

@@ -105,6 +105,28 @@ def test_without_node_0s_facts_a_line_that_is_there_is_read() -> None:
     assert first(file_not_read("dns", line="")[1])[0].commands == ()
 
 
+@pytest.mark.parametrize("everywhere", [True, False])
+@pytest.mark.parametrize(
+    ("name", "slip"),
+    [("hosst0", True), ("hots0", True), ("Host0", False), ("host0.site", False), ("host7", False), ("gpu0", None)],
+)
+def test_a_slip_in_the_name_is_not_made_to_last_in_a_file(name: str, slip: bool | None, everywhere: bool) -> None:
+    """Where the others name node 0 otherwise, or it is called nearly so itself. What is like nothing is a slip only
+    beside another name."""
+    a, b = healthy(2, declared=True)
+    b = outside(with_master(b, name, own=None, resolved=[]), None)
+    if everywhere:
+        a = with_network(outside(with_master(a, name, own=None, resolved=[]), None), bind=Bind(True, PORT))
+    else:
+        a = waited_in_vain(with_master(a, "host0", own=True, resolved=["10.77.0.10"]))
+    found = next(one for one in judged(a, b).findings if one.check == CHECK)
+    if slip or (not everywhere and (slip is None or name == "host7")):
+        assert found.fixes[0].flags == {"--master-addr": "10.77.0.10"}
+        assert found.fixes[-1].option == 2 and f"10.77.0.10 {name}" in str(found.fixes[-1].commands)
+    else:
+        assert f"10.77.0.10 {name}" in str(found.fixes[0].commands)
+
+
 def test_a_host_whose_ipv6_is_off_is_given_no_address_of_ipv6() -> None:
     assert first(*no_ipv6_there())[0].commands == (LINE,)
 

@@ -209,6 +209,9 @@ def test_a_node_that_stood_still_is_why_the_others_waited_and_no_address_is() ->
     assert (root.id, root.nodes, result.verdict) == (CHECK, ("host1",), "incomplete")
     assert "stopped or gets no processor" in root.summary and "kill -CONT" in root.fixes[0].text
     assert {one.check: one.because_of for one in result.findings} == {CHECK: None, "gloo/init-failed": CHECK}
+    assert [fix.text for fix in result.findings[1].fixes] == [
+        "host1 stood still, and the ranks waited for its own: see to that first. Their addresses need not be wrong."
+    ]
 
 
 def test_who_was_stopped_itself_was_left_by_others_for_that() -> None:
