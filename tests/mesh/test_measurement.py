@@ -1,4 +1,4 @@
-"""The links' timetable, and one node's climb of the mesh against real listeners."""
+"""One node's climb of the mesh against real listeners."""
 
 from __future__ import annotations
 
@@ -7,57 +7,16 @@ import secrets
 import socket
 import struct
 import time
-from functools import partial
 
 import pytest
 
 from distdoctor.mesh import samples, throughput
 from distdoctor.mesh.listener import ASK, HELLO, REQUEST, Listener
 from distdoctor.mesh.measurement import Measurement
-from distdoctor.mesh.schedule import ALL_PAIRS_UP_TO, rounds
-from distdoctor.mesh.target import TOKEN_BYTES, Target
+from distdoctor.mesh.target import TOKEN_BYTES
 from distdoctor.model.facts import SAMPLED_PORTS, LinkRate
 from tests.helpers.namespaces import lines_of
-
-TOKEN = secrets.token_hex(TOKEN_BYTES)
-
-
-def timetable(count: int) -> list[list[int | None]]:
-    """Every node's partners, round by round."""
-    return [rounds(range(count), place) for place in range(count)]
-
-
-@pytest.mark.parametrize("count", [*range(2, 14), ALL_PAIRS_UP_TO - 1, ALL_PAIRS_UP_TO])
-def test_everyone_meets_everyone_once(count: int) -> None:
-    for place, partners in enumerate(timetable(count)):
-        assert sorted(p for p in partners if p is not None) == [p for p in range(count) if p != place]
-
-
-@pytest.mark.parametrize("count", [*range(2, 14), 31, 32, 33, 34, 45, 100, 101])
-def test_the_pairs_of_a_round_are_disjoint(count: int) -> None:
-    """A pair is alone with its links: whom a node is with is with that node."""
-    table = timetable(count)
-    assert len({len(partners) for partners in table}) == 1
-    for number in range(len(table[0])):
-        for place, partners in enumerate(table):
-            partner = partners[number]
-            assert partner is None or (partner != place and table[partner][number] == place), (number, place)
-
-
-@pytest.mark.parametrize("count", [33, 34, 45, 100, 101])
-def test_of_many_nodes_each_meets_its_two_neighbours(count: int) -> None:
-    for place, partners in enumerate(timetable(count)):
-        assert {p for p in partners if p is not None} == {(place - 1) % count, (place + 1) % count}
-        assert len(partners) <= 3
-
-
-def test_the_timetable_speaks_of_member_numbers_not_of_places() -> None:
-    assert rounds([7, 3, 9, 4], 0).count(7) == 0
-    assert sorted(n for n in rounds([7, 3, 9, 4], 0) if n is not None) == [3, 4, 9]
-
-
-def target(member: int, port: int, address: str = "127.0.0.1", key: str | None = None) -> Target:
-    return Target(member, key or f"host{member} 1 net:[{member}]", address, port, ("gloo",))
+from tests.mesh.links import TOKEN, pass_on, target
 
 
 def test_good_links_are_counted_and_bad_ones_are_listed_with_their_reason() -> None:
@@ -230,60 +189,6 @@ def test_other_ports_are_tried_while_the_silent_one_is_waited_for(monkeypatch: p
     assert at - began < link.seconds, "the samples waited for the link's end"
 
 
-def test_throughput_does_not_wait_for_a_silent_link_and_one_that_answers_late_gets_its_turn() -> None:
-    """The third SYN of the late one, 3 s after the first, finds room in the queue."""
-
-    async def climb() -> None:
-        listeners = {number: Listener(TOKEN, number) for number in (2, 3)}
-        ports = {number: await listener.start() for number, listener in listeners.items()}
-        arrived: dict[int, list[float]] = {2: [], 3: []}
-
-        async def forward(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            arrived[number].append(time.monotonic())
-            there, to = await asyncio.open_connection("127.0.0.1", ports[number])
-            back = asyncio.ensure_future(pass_on(there, writer, 1 << 40))
-            await pass_on(reader, to, 1 << 40)
-            to.write_eof()
-            await back
-
-        quick = await asyncio.start_server(partial(forward, 2), "127.0.0.1", 0)
-        late = socket.socket()
-        late.bind(("127.0.0.1", 0))
-        late.listen(0)
-        fillers = [socket.socket() for _ in range(2)]
-        for one in fillers:
-            one.setblocking(False)
-            one.connect_ex(late.getsockname())
-        targets = [
-            target(1, 1, key="host1 1 net:[1]"),
-            target(2, quick.sockets[0].getsockname()[1], key="host2 2 net:[2]"),
-            target(3, late.getsockname()[1], key="host3 3 net:[3]"),
-        ]
-        measuring = asyncio.ensure_future(Measurement(TOKEN, 1, targets, lead=1).run())
-        await asyncio.sleep(2.2)
-        for one in fillers:
-            one.close()
-        slow = await asyncio.start_server(partial(forward, 3), sock=late, backlog=16)
-        facts = await measuring
-        for server in (quick, slow):
-            server.close()
-        for listener in listeners.values():
-            listener.close()
-        assert (facts.good, facts.bad) == (2, ())
-        assert len(facts.rates) == 2 and all(rate.bytes_per_second for rate in facts.rates)
-        assert len(arrived[2]) == 2, "it is tried, and measured"
-        assert arrived[2][1] < arrived[3][-2], "the measure waited for the silent link"
-
-    asyncio.run(climb())
-
-
-async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int) -> None:
-    """At most so many bytes."""
-    while most > 0 and (data := await reader.read(1 << 16)):
-        writer.write(data)
-        most -= len(data)
-
-
 @pytest.mark.parametrize("reads", [0, 1], ids=["before it reads", "after it read"])
 def test_one_that_accepts_and_hangs_up_is_one_and_the_same_however_its_end_comes(reads: int) -> None:
     """What is closed with data unread ends in a reset, and else in an end of file: a proxy does either."""
@@ -334,22 +239,3 @@ def test_one_that_accepts_and_says_nothing_is_no_answer_and_one_that_swallows_la
         assert [link.to.split()[0] for link in facts.bad if link.outcome == "no-answer"] == ["host2"]
 
     asyncio.run(climb())
-
-
-def test_throughput_is_measured_between_hosts_and_not_within_one() -> None:
-    async def climb(key: str) -> int:
-        listeners = {number: Listener(TOKEN, number) for number in (1, 2)}
-        ports = {number: await listener.start() for number, listener in listeners.items()}
-        targets = [target(1, ports[1], key="host1 1 net:[1]"), target(2, ports[2], key=key)]
-        facts = await Measurement(TOKEN, 1, targets, lead=1).run()
-        for listener in listeners.values():
-            listener.close()
-        assert (facts.good, facts.bad) == (1, ())
-        measured = [rate for rate in facts.rates if rate.bytes_per_second is not None]
-        if measured:
-            assert facts.rate_median is not None and facts.rate_median > 1e6
-            assert measured[0].to == key and measured[0].segments > 0
-        return len(measured)
-
-    assert asyncio.run(climb("host2 1 net:[2]")) == 1
-    assert asyncio.run(climb("host1 2 net:[1]")) == 0
