@@ -49,12 +49,18 @@ LOG = (
         ("async event", "async fatal event"),
         "async (?:fatal )?event ?: ?(?:port error|local catastrophic|device fatal)",
     ),
-    Line(
-        "Link down",
-        r"mlx[45]_\w+ .{0,120}Link down",
+    Line(  # mlx5's driver; from 6.13 on the kernel's core/cache.c for every driver; mlx5's of the port's cable
+        ("Link down", "Link DOWN", "Cable unplugged", "Cable error"),
+        r"mlx[45]_\w+ .{0,120}(?:Link (?:down|DOWN)\b|Port module event.{0,40}, Cable (?:unplugged|error))",
         shows="hint",
         why="whether the job used that port is not said; one that is set up shows the same once",
         ahead_of="nccl/infiniband-unreachable",
+    ),
+    Line(
+        "ports: ",
+        r"^ports: (?P<host>[A-Za-z][\w.-]{0,63}): \S{1,64} port \d{1,3} is \w{1,20}, on the other hosts active",
+        shows="hint",
+        why="whether the job used that port is not said",
     ),
     Line(
         "device's health compromised",

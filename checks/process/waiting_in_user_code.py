@@ -39,6 +39,12 @@ LOG = (
         shows="symptom",
         why="a rank that is only slower stands elsewhere at one look, too: take the stacks again",
     ),
+    Line(
+        "stacks: process",
+        r"^stacks: process(?:es)? [\d, ]{1,200} in ",
+        shows="symptom",
+        why="a process that is only slower stands elsewhere at one look, too: take the stacks again",
+    ),
 )
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)

@@ -22,7 +22,9 @@ def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job."""
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     names = {source.name for source in read_ones}
-    last = [source for source in read_ones if source.part_of not in names]  # of a log that was rotated
+    told = {match.source for match in logs.matches if match.shows not in ("noise", "hint")}
+    jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
+    last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in last if not source.done]
     verdict: Verdict = "warn" if ended else "pass"
     # What could not be read may be where the failure is.

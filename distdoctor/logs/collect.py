@@ -18,6 +18,7 @@ from distdoctor.logs import (
     json_lines,
     newest_first,
     places,
+    port_texts,
     reader,
     settings,
     stack_texts,
@@ -69,7 +70,7 @@ class Collector:
         self._above: dict[str, int] = {}
         """Of each name how many of its first characters say nothing of whom the file is from."""
         self._settings, self._watchdogs = settings.Settings(), watchdogs.Watchdogs()
-        self._stacks = stack_texts.Stacks()
+        self._stacks, self._ports = stack_texts.Stacks(), port_texts.Ports()
 
     @property
     def known(self) -> int:
@@ -155,6 +156,9 @@ class Collector:
         elif kind in ("log", "beside") and stack_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
             self._stacks.take(source.name, text := raw.read(stack_texts.MAX_BYTES))
             self._read(source, "beside", [text, *reader.blocks(raw)])
+        elif kind in ("log", "beside") and port_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
+            self._read(source, "beside", [text := raw.read(port_texts.MAX_BYTES), *reader.blocks(raw)])
+            self._ports.take(text, self._sources[-1].who.host)
         elif kind == "error-file":
             self._read(source, kind, [error_file.as_log(raw.read(error_file.MAX_BYTES))])
         elif kind == "binary" and source.given:
@@ -208,6 +212,8 @@ class Collector:
             yield name, "flight-recorder", lines
         if lines := self._stacks.compared():
             yield "the stacks of the ranks", "beside", lines
+        if lines := self._ports.compared():
+            yield "the ports of the hosts", "beside", lines
         if lines := self._watchdogs.compared():
             yield "the watchdogs of all ranks", "watchdogs", lines
         if lines := self._settings.compared():

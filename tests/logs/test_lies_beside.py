@@ -44,6 +44,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
         ("nvidia-smi-q-node1.txt", SMI.format(failed="No")),
         ("ibstat-node2.txt", IBSTAT),
         ("sacct.txt", ACCOUNT),
+        ("node1.dmesg", "[Fri Nov 20 10:31:00 2026] mlx5_core 0000:ab:00.0 ibs5: Link up\n"),
         ("pyspy-rank0.txt", 'Thread 7 (active): "MainThread"\n    all_reduce (distributed_c10d.py:2825)\n'),
     ],
 )
@@ -168,3 +169,23 @@ def test_what_wandb_tried_again_is_no_failure_of_the_job(tmp_path: Path, ended: 
     for folder in (tmp_path, tmp_path / "wandb", run):
         found = judged_files(folder)
         assert (found.verdict, found.findings) == ("pass" if ended else "warn", ())
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ([ALL_REDUCE, ALL_REDUCE, READ, ALL_REDUCE], "stacks: process 102 in read (data.py:18), the 3 others in all"),
+        ([ALL_REDUCE] * 3, ""),
+        ([ALL_REDUCE, READ], ""),
+        # Two workers of a DataLoader and the agent have stacks of their own, too.
+        ([ALL_REDUCE, ALL_REDUCE, ALL_REDUCE, "poll (q.py:1)\n    _worker_loop (worker.py:3)"], ""),
+    ],
+)
+def test_stacks_of_several_processes_in_one_file(tmp_path: Path, places: list[str], told: str) -> None:
+    dumps = [PYSPY.format(pid=100 + n, place=place) for n, place in enumerate(places)]
+    agent = PYSPY.format(pid=99, place="poll (agent.py:7)").replace("train.py", "-m torch.distributed.run", 1)
+    found = judged_files(write(tmp_path, {"pyspy.txt": agent + "".join(dumps)}))
+    assert found.findings == () and bool(found.candidates) == bool(told)
+    if told:
+        assert [one.check for one in found.candidates] == ["process/waiting-in-user-code"]
+        assert found.reading.symptoms[0].text.startswith(told)
