@@ -106,11 +106,6 @@ LOG = (
         why="the exit code says nothing of the reason",
     ),
     Line(
-        "Primary job  terminated normally, but",
-        shows="symptom",
-        why="mpirun tells only that a process failed",
-    ),
-    Line(
         (
             "MPI_ABORT was invoked",
             "application called MPI_Abort(",  # MPICH's
@@ -118,6 +113,8 @@ LOG = (
             "*** An error occurred in MPI_",  # Open MPI's ompi/errhandler
             "Local abort before MPI_INIT",
             "Local abort after MPI_FINALIZE",
+            "Primary job  terminated normally, but",
+            "plexec One of MPI processes was aborted.(",  # Fujitsu's, of PJM
             "components were able to be opened in the pml framework",
         ),
         shows="symptom",

@@ -15,7 +15,10 @@ _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-
 """Where a file's name says by a number whose it is."""
 SERIES = 3
 """Files that differ by such a number at least, before one that is not there is missed."""
-_STREAM = re.compile(r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$")
+_STREAM = re.compile(
+    r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$"
+    r"|(?<=\.)(?:p?[oe](?=\d{1,12}(?:[.-]\d{1,6})?$)|OU$|ER$)"  # qsub's, and what it has until a job of PBS is over
+)
 
 
 def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:

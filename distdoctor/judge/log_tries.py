@@ -14,6 +14,10 @@ _NUMBERED = re.compile(
     r"(?P<run>.*?(?:^|[/._-]))(?:try|attempt|retry|restart)[._-]?(?P<number>\d{1,4})(?:[/._-].*)?$", re.S | re.I
 )
 """Folders or files that a script around the job has numbered by its tries."""
+_OF_NEMO = re.compile(r"(?P<run>.*?)(?:(?:^|(?<=/))run_(?P<number>\d{1,5})/)?nemo_(?:error_)?log[^/]{0,80}\.txt", re.S)
+"""A job that NeMo resumes moves what the tries before it wrote into folders run_0, run_1, ... beside its own logs
+(check_resume() in nemo/utils/exp_manager.py)."""
+LAST = 1_000_000
 
 
 def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
@@ -65,8 +69,8 @@ def stale(logs: LogFacts) -> list[str]:
 
 
 def _attempt(name: str) -> tuple[str, int] | None:
-    found = _ATTEMPT.fullmatch(name) or _NUMBERED.fullmatch(name)
-    return (found["run"], int(found["number"])) if found else None
+    found = _ATTEMPT.fullmatch(name) or _OF_NEMO.fullmatch(name) or _NUMBERED.fullmatch(name)
+    return (found["run"], int(found["number"] or LAST)) if found else None
 
 
 def _of_several(own: Iterable[Match], of_file: str | None) -> bool:

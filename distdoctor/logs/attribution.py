@@ -26,7 +26,9 @@ _PREFIXES = tuple(
         # the same of a role without a name, as torchx's
         ("a0[", r"(?:\w{1,32}/\d{1,6} )?\[(?P<local_rank>\d{1,4})\]:(?=\S)"),
         # mpiexec -l of MPICH and Intel MPI, before what nothing but a program that fails writes
-        ("[", rf"\[(?P<task>\d{{1,6}})\] (?=Traceback \(|  File \"|{_ERROR})"),
+        ("[", rf"\[(?P<task>\d{{1,6}})\] (?=\[rank\d|Traceback \(|  File \"|{_ERROR})"),
+        # what torchrun was told to put there (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE), before the same
+        ("[", rf"\[(?=[^\]]{{0,40}}\d)[\w.|=-]{{1,48}}\]: ?(?=Traceback \(|  File \"|{_ERROR})"),
         ("[", r"\[\d{1,9},(?P<rank>\d{1,6})\](?:<std(?:out|err|diag)>)?: ?"),  # mpirun --tag-output
         # SageMaker's
         ("[", r"\[\d{1,9},mpirank:(?P<rank>\d{1,6}),(?P<host>[\w.-]{1,63})\](?:<std(?:out|err|diag)>)?: ?"),
@@ -132,6 +134,7 @@ _PATHS = tuple(
         r"/rank[._-]?(?P<rank>\d{1,6})/",  # mpirun --output-filename
         r"(?:^|/)\d{1,12}(?:_\d{1,9})?_(?P<rank>\d{1,6})_log\.(?:out|err)$",  # submitit's
         r"(?:^|[/._-])local[._-]?rank[._-]?(?P<local_rank>\d{1,4})(?:[._-]|$)",
+        r"(?:^|[/._-])global[._-]?rank[._-]?(?P<rank>\d{1,6})(?:[._-]|$)",  # NeMo's, beside it
         r"(?:^|[/._-])(?P<host>(?:node|host|worker|gpu|pod)[a-z]*[._-]?\d{1,5}|(?:node|host)[_-]?[a-rt-z]|nid\d{3,8}|(?<=/)n\d{1,5})(?:[._-](?:\w{1,8}[._-])?(?:log|out|err|txt|dmesg|kmsg|journal)|/)",
     )
 )
@@ -177,7 +180,8 @@ def of_file(name: str) -> Who:
     who = Who()
     for pattern in _PATHS:
         match = next(iter(reversed([*pattern.finditer(name)])), None)
-        if match and not ("rank" in pattern.groupindex and _LOCAL_IN_PATH.search(name)):
+        named = match is not None and "global" in match[0].lower()
+        if match and (named or not ("rank" in pattern.groupindex and _LOCAL_IN_PATH.search(name))):
             who = _merged(who, match.groupdict())
     return who
 

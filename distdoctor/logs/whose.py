@@ -37,7 +37,9 @@ _POD = re.compile(rb"^Name: {1,20}([a-z0-9][a-z0-9.-]{0,252})\r?$", re.M)
 """How the account of a pod begins (kubectl describe)."""
 ACCOUNT = 64 << 10
 """Bytes before a line in which the beginning of such an account is looked for."""
-_LOCAL = re.compile(r"\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
+_LOCAL = re.compile(r"(?<!--)\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
+"""Not of a command line: launchers that tell one of a process that failed tell the one that they started last (``cmd``
+in sigkill_handler() of deepspeed/launcher/launch.py, as of torch/distributed/launch.py before 1.9)."""
 
 
 def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: int) -> tuple[Who, dict[str, str]]:

@@ -80,3 +80,27 @@ def test_ranks_that_were_started_again_and_have_said_nothing(tmp_path: Path) -> 
     assert (found.verdict, found.findings, found.candidates) == ("incomplete", (), ())
     assert found.notes[0].startswith("nothing was written into ") and "attempt_1" in found.notes[0]
     assert "an earlier try is not judged; it failed: " in found.notes[1]
+
+
+@pytest.mark.parametrize("last", [ENDED, STEPS + raised("", CLOSED)])
+def test_what_nemo_has_moved_away_is_of_an_earlier_try(tmp_path: Path, last: str) -> None:
+    name, folder = "nemo_log_globalrank-{0}_localrank-{0}.txt", "exp/2026-03-02_10-00-00"
+    before = {f"{folder}/run_0/{name.format(1)}": STEPS + FIRST, f"{folder}/run_0/{name.format(0)}": raised("", CLOSED)}
+    now = {f"{folder}/{name.format(1)}": last, f"{folder}/{name.format(0)}": ENDED if last is ENDED else STEPS + SECOND}
+    found = written(tmp_path, {**before, **now})
+    assert roots(found) == ([] if last is ENDED else ["gpu/out-of-memory"])
+    assert all(finding.check != "process/exception" for finding in found.findings)
+    assert (
+        "an earlier try is not judged; it ended with process/exception" in found.notes[0 if last is not ENDED else -1]
+    )
+    if last is not ENDED:
+        assert found.findings[0].ranks == (0,)
+
+
+@pytest.mark.parametrize(
+    "names", [("train.o98", "train.e98"), ("a.po7", "a.pe7"), ("98.pbs.OU", "98.pbs.ER"), ("a.o5.1", "a.e5.1")]
+)
+def test_what_both_streams_of_a_job_tell_is_told_by_one(tmp_path: Path, names: tuple[str, str]) -> None:
+    found = written(tmp_path, dict(zip(names, (STEPS, raised("[rank0]: ", CLOSED)), strict=True)))
+    assert found.verdict == "incomplete"
+    assert not any("says nothing of a failure" in note for note in found.notes)

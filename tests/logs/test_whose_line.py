@@ -114,3 +114,33 @@ def test_who_could_not_reach_an_address_did_not_pick_it(tmp_path: Path) -> None:
     line = "[rank3]: socketPollConnect: connect to 169.254.20.10<52597> returned Connection refused\n"
     found = judged(tmp_path, line).findings[0]
     assert (found.check, found.ranks, found.nodes) == ("network/wrong-interface", (), ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-03-02 10:31:08,001] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py', "
+        "'--local_rank=3', '--deepspeed'] exits with return code = -9",
+        "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'train.py', '--local_rank=3']' died with "
+        "<Signals.SIGKILL: 9>.",
+    ],
+)
+def test_the_command_that_a_launcher_tells_is_not_of_the_process_that_failed(tmp_path: Path, line: str) -> None:
+    """It is the one that it has started last."""
+    found = judged(tmp_path, f"step 1 loss 2.0\n{line}\n").findings[0]
+    assert (found.check, found.ranks, found.local_ranks) == ("process/killed-by-oom", (), ())
+
+
+@pytest.mark.parametrize(
+    ("who", "rank"), [("[{0}] [rank{0}]: ", True), ("[trainer-{0}-1]:", False), ("[r={0}|1]: ", False)]
+)
+def test_labels_before_what_a_program_that_fails_writes(tmp_path: Path, who: str, rank: bool) -> None:
+    """mpiexec -l before torch's own; what torchrun was told to write (TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE)."""
+    closed = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::]:1"
+    found = judged(tmp_path, raised(who.format(5), "KeyError: 'lr'") + raised(who.format(0), closed)).findings[0]
+    assert "KeyError: 'lr'" in found.summary and found.ranks == ((5,) if rank else ())
+
+
+def test_a_level_in_brackets_is_no_label(tmp_path: Path) -> None:
+    found = judged(tmp_path, "[WARNING]: ConnectionError: the tracker is away\nstep 1 loss 2.0\n")
+    assert found.verdict == "warn" and not found.findings

@@ -393,6 +393,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/terminated", "x3103c0s7b0n0.hsn.cm.polaris.alcf.anl.gov: rank 0 died from signal 15"),
     ("process/exception", "[host1:71142] *** An error occurred in MPI_Init_thread"),
     ("process/exception", "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 2"),
+    (
+        "process/exception",
+        "[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=0)(nid=0xff33000e)(CODE=1903,302825,256)",
+    ),
     ("process/exception", "\t(1) Normal termination (return value 1)"),  # HTCondor's log of a job
     ("process/terminated", "\t(0) Abnormal termination (signal 15)"),
     ("process/crashed", "\t(0) Abnormal termination (signal 6)"),
