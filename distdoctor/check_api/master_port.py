@@ -18,7 +18,7 @@ from distdoctor.check_api.master_contacts import (
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import node0_name, store_host
 from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
-from distdoctor.check_api.packet_filter import filter_evidence, forwarding_rules, sends_elsewhere, suspect
+from distdoctor.check_api.packet_filter import Suspect, filter_evidence, forwarding_rules, sends_elsewhere, suspect
 from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer, odd_way
 from distdoctor.check_api.text import links_to, names_of
@@ -116,7 +116,7 @@ def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
 def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, told: str) -> Finding:
     name = zero.name if zero else node0_name(cluster, shut[0].node)
     port = shut[0].contact.port
-    sides = {suspect(one.node, zero, port) for one in shut}
+    sides = {_rejects(one, zero) or suspect(one.node, zero, port) for one in shut}
     side = next(iter(sides)) if len(sides) == 1 else "either"
     others = [n for n in cluster.nodes if n is not zero]
     if side == "either" and len(shut) > 1 and len(shut) == len(others):
@@ -155,6 +155,14 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     )
 
 
+def _rejects(one: FailedContact, zero: Node | None) -> Suspect | None:
+    """Whose packet filter said so: who sent the ICMP error, which tells it without root, too."""
+    sender = one.contact.icmp_from if one.contact.outcome == "rejected" else ""
+    if sender in one.node.addresses and sender != one.contact.address:
+        return "from"
+    return "to" if zero is not None and sender in zero.addresses else None
+
+
 def _summary(shut: list[FailedContact], name: str, told: str) -> str:
     contact = shut[0].contact
     return f"From {names_of(one.node for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
@@ -177,6 +185,8 @@ def _line(one: FailedContact) -> str:
     line = f"{one.node.name}: {contact_text(one.contact)}"
     if one.control is not None:
         line += f"; on another port the same host {contact_text(one.control).partition(' ')[2]}"
+    if one.contact.icmp_from and one.contact.outcome == "rejected":
+        line += f"; {one.contact.icmp_from} said so"
     near = one.node.network.neighbour
     if near is not None and near.state == "answers" and near.address == one.contact.address:
         line += f"; it is up: it answers {one.asked_neighbour}"

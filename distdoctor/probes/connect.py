@@ -49,8 +49,9 @@ async def open_socket(
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     started = time.monotonic()
 
-    def contact(outcome: ConnectOutcome, number: int | None = None, icmp: bool = False) -> Contact:
-        return Contact(address, port, outcome, number, round(time.monotonic() - started, 4), icmp)
+    def contact(outcome: ConnectOutcome, number: int | None = None, icmp_from: str | None = None) -> Contact:
+        took = round(time.monotonic() - started, 4)
+        return Contact(address, port, outcome, number, took, icmp_from is not None, icmp_from or "")
 
     try:
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -67,9 +68,9 @@ async def open_socket(
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, max_segment)
         in_time = await connected(opened, address, port, seconds)
     except OSError as err:
-        outcome, icmp = _outcome(opened, err.errno or 0, address)
+        outcome, icmp_from = _outcome(opened, err.errno or 0, address)
         opened.close()
-        return contact(outcome, err.errno, icmp), None
+        return contact(outcome, err.errno, icmp_from), None
     except BaseException:
         opened.close()
         raise
@@ -96,24 +97,25 @@ async def connect(address: str, port: int, seconds: float = CONNECT_SECONDS, int
     return contact
 
 
-def _outcome(failed: socket.socket, number: int, address: str) -> tuple[ConnectOutcome, bool]:
+def _outcome(failed: socket.socket, number: int, address: str) -> tuple[ConnectOutcome, str | None]:
+    """How it ended, and who sent the ICMP error that said so, where one did (empty: not known)."""
     origin, kind, code, offender = _queued_error(failed)
-    icmp = origin in (_ORIGIN_ICMP, _ORIGIN_ICMP6)
+    sender = (offender or "") if origin in (_ORIGIN_ICMP, _ORIGIN_ICMP6) else None
     firewall = (origin == _ORIGIN_ICMP and (kind, code) in _ICMP_FROM_FIREWALL) or (
         origin == _ORIGIN_ICMP6 and (kind, code) in _ICMP6_FROM_FIREWALL
     )
-    if icmp and (firewall or offender == address):
+    if sender is not None and (firewall or offender == address):
         # A host that itself says "unreachable" of its own address is up and has a firewall that says so.
-        return "rejected", True
+        return "rejected", sender
     if number == errno.ECONNREFUSED:
-        return "refused", icmp
+        return "refused", sender
     if number == errno.ECONNRESET:
-        return "reset", icmp
+        return "reset", sender
     if number in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN):
-        return "unreachable", icmp
+        return "unreachable", sender
     if number == errno.ETIMEDOUT:
-        return "no-answer", icmp
-    return "error", icmp
+        return "no-answer", sender
+    return "error", sender
 
 
 def _queued_error(failed: socket.socket) -> tuple[int, int, int, str | None]:

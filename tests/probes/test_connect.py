@@ -103,6 +103,26 @@ def test_the_kernels_extended_error(data: bytes, expected: tuple[int, int, int, 
     assert parse_extended_error(data) == expected
 
 
+_OWN_FILTER = """
+import asyncio, subprocess
+from distdoctor.probes.connect import connect
+def sh(line): subprocess.run(line, shell=True, check=True)
+sh("ip link set lo up && ip link add d0 type bridge && ip addr add 10.9.0.1/24 dev d0 && ip link set d0 up")
+sh("iptables -A OUTPUT -p tcp -d 10.9.0.77 -j REJECT; iptables -A INPUT -p tcp -d 10.9.0.1 -j REJECT")
+for address in ("10.9.0.77", "10.9.0.1", "127.0.0.1"):
+    found = asyncio.run(connect(address, 4000, 5.0))
+    print(address, found.outcome, found.icmp_from or "-")
+"""
+
+
+def test_who_rejected_it_is_known_without_its_rules() -> None:
+    assert lines_of(_OWN_FILTER, "--net", tools=("ip", "iptables")) == [
+        "10.9.0.77 rejected 10.9.0.1",
+        "10.9.0.1 rejected 10.9.0.1",
+        "127.0.0.1 refused -",
+    ]
+
+
 _IN_A_NAMESPACE = """
 import asyncio, subprocess, sys
 from distdoctor.probes.connect import connect

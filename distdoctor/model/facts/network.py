@@ -41,6 +41,8 @@ class Contact:
     seconds: float = 0.0
     icmp: bool = False
     """True where an ICMP error, hence a router or firewall and not the host's TCP, gave the answer."""
+    icmp_from: str = ""
+    """The address that sent it (SO_EE_OFFENDER, ip(7)): one of this host's own where its own filter rejects."""
 
     @property
     def answered(self) -> bool:

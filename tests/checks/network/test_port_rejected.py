@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.checks.row import LookAlike, Row, found, left_alone, root
 from tests.clusters.master import own_rule, shut
+from tests.facts_builder import UNREAD, with_network
 
 CHECK = "network/port-rejected"
 
@@ -20,6 +25,26 @@ LOOK_ALIKES = [
         "network/port-filtered",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("sender", "blamed"),
+    [
+        ("", ("host1", "host0")),
+        ("10.77.0.11", ("host1",)),
+        ("10.77.0.10", ("host0",)),
+        ("10.77.0.1", ("host1", "host0")),
+    ],
+)
+def test_who_said_so_is_who_rejects_it(sender: str, blamed: tuple[str, ...]) -> None:
+    """Only root may read the rules; who sent the ICMP error is told to everybody."""
+    a, b = shut("rejected")
+    assert b.network is not None and b.network.contact is not None
+    b = with_network(b, contact=replace(b.network.contact, icmp_from=sender), firewall=UNREAD)
+    one = root(with_network(a, firewall=UNREAD), b)
+    assert one.nodes == blamed
+    assert (f"{sender} said so" in " ".join(one.evidence)) is bool(sender)
+
 
 FORWARDS = "fib daddr type local tcp dport 29500 dnat to 172.17.0.5:29500"
 

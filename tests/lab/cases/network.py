@@ -78,6 +78,7 @@ CASES = [
     Case("node 0 drops the port for node 2 of 3", nft(0, "ip saddr {host2} tcp dport 29500 drop"), "network/port-filtered", ["host0"], hosts=3),
     Case("the master's port is dropped, IPv6", master_port(0, "drop"), "network/port-filtered", ["host0"], subnets=["fd77::/64"]),
     Case("the master's port is rejected", master_port(0, "reject"), "network/port-rejected", ["host0"]),
+    Case("users may not connect out of node 1", together(as_user(0, 1), iptables(1, "-A OUTPUT -o eth0 -p tcp --syn -m owner ! --uid-owner 0 -j REJECT")), "network/port-rejected", ["host1"], by_hand=iptables(1, "-F OUTPUT")),
     Case("the master's port is prohibited", master_port(0, "reject with icmpx type admin-prohibited"), "network/port-rejected", ["host0"]),
     Case("the master's port is rejected by iptables", iptables(0, "-A INPUT ! -i lo -p tcp --dport 29500 -j REJECT"), "network/port-rejected", ["host0"]),
     Case("a silent listener holds the port", port_held(0, SILENT_LISTENER), "network/port-in-use", ["host0"]),
