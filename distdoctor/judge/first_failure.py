@@ -65,7 +65,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     ahead = before_the_job(matches, logs.sources, CLOCKS)  # the beginning of a log may be lost
     strange = [match for match in said if match in old or match in ahead or is_strange(match)]
     root = _first([match for match in said if match not in strange], rows, known, began)
-    root = root or _exception(raised, rows, began) or _first(strange, rows, known, began) or _end(ends, symptoms)
+    root = root or _exception(_uncaught(raised, symptoms), rows, began) or _first(strange, rows, known, began)
+    root = root or _end(ends, symptoms)
     if root is None or "outside" in root.values:  # who waits for a rank is ended sooner or later
         root = next((match for match in blamed if match.compared), root)
     others = tuple(match for match in (*causes, *raised, *ends) if match is not root)
@@ -160,6 +161,24 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
             break
         root = match
     return root
+
+
+def _uncaught(raised: Sequence[Match], symptoms: Iterable[Match]) -> list[Match]:
+    """``raised`` without what its process has caught, by what ended that later on: the end of another process. All,
+    where nothing else is left."""
+    ended: dict[tuple[object, ...], int] = {}
+    for one in symptoms:
+        if not one.chained and "head" not in one.values and RAISED.match(one.text):
+            ended.update({whose: max(ended.get(whose, 0), one.line) for whose in _processes(one)})
+    left = [match for match in raised if all(last_line(match) >= ended.get(one, 0) for one in _processes(match))]
+    return left or [*raised]
+
+
+def _processes(match: Match) -> list[tuple[object, ...]]:
+    """How the process may be told in its log that said so, where it is told."""
+    who = match.who
+    told = (("rank", who.rank), ("local rank", who.local_rank))
+    return [(match.source, who.host, *one) for one in told if one[1] is not None]
 
 
 def _of_row(root: Match, rows: Sequence[Match]) -> Match:

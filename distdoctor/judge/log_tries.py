@@ -56,8 +56,8 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
 
 STALE = (
     "the ranks that torchrun started again found in its store the addresses of those before them (torch 2.6 and newer, "
-    "gloo): TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each start a store of its own; what is to be mended ended the "
-    "earlier try"
+    "gloo): TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each start a store of its own where --rdzv-backend is c10d or "
+    "--standalone is given; with --master-addr alone nothing does; what is to be mended ended the earlier try"
 )
 _MESH = re.compile(r"connectFullMesh failed.{0,300}(?:Connection refused|timed out)")
 

@@ -170,7 +170,7 @@ def entailed(matches: Sequence[Match]) -> list[Match]:
             continue
         whose = (match.source, match.who.rank, match.who.local_rank, match.who.host, match.who.task)
         of = before.get(whose)
-        if match.chained and of is not None and _is_above(of, match):
+        if match.exception and match.chained and of is not None and _is_above(of, match):
             because = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
             found += [match] if because or of in found else []
         before[whose] = match

@@ -60,7 +60,7 @@ class LogFile:
         """Of a log that is not read in the order of its lines, where each of those that are fed stands in it."""
         self._began: float | None = None
         self._alive = alive.Alive()
-        self._untimed = self._died = 0
+        self._untimed = self._looked = self._died = 0
         """The line of the last exception that nobody caught."""
         self._logged = False
         """Whether the last exception was written by a program's logger."""
@@ -157,6 +157,9 @@ class LogFile:
         mark = {"uncaught": "yes"} if uncaught else {}
         if told_so is not None and flushed.is_of_thread(context, at):
             mark = {"thread": "yes"}
+        if told_so is not None and known and self._looked < ABOUT:
+            self._looked += 1
+            line = replace(line, chained=tracebacks.before(context, at).chained)
         for one in known:
             values = one.values(text)
             if one.line.shows == "cause" and _ADVICE.match(text):

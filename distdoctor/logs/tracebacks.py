@@ -43,10 +43,11 @@ _DOTTED = re.compile(
 )
 """Of names that do not end as those of exceptions do, only with the module they are from."""
 _ANY = re.compile(
-    r"(?!(?:org|com|javax?|scala|akka|kotlin)\.)(?P<type>(?:[A-Za-z_]\w{0,80}\.){1,8}[A-Z]\w{0,80}|Error)"
-    r"(?:: (?P<text>.*))?$"
+    r"(?!(?:org|com|javax?|scala|akka|kotlin)\.)(?P<type>(?:[A-Za-z_]\w{0,80}\.){1,8}[A-Z]\w{0,80}|Error"
+    r"|[A-Z]\w{0,60}Warning(?=: ))(?:: (?P<text>.*))?$"
 )
-"""Of any name, where it stands at the end of a traceback; one without a module may be a word of the next line."""
+"""Of any name, where it stands at the end of a traceback; one without a module may be a word of the next line. Python
+can be told to raise what it would warn of; a warning has its file before it."""
 _QUOTED = re.compile(
     r"(?:\"message\": \"|(?=[\w.]{1,80}Error: Caught ))(?P<type>[A-Za-z_][\w.]{0,160}(?:Error|Exception)): "
     r"(?P<text>[^\"]{0,400})"

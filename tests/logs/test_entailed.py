@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.logs.judging import CLOSED, judged, raised
+from distdoctor.judge.log_findings import LogJudgement
+from tests.logs.judging import CLOSED, judged, judged_files, raised
 
 GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.3]:1"
 CAUSE = "\n{who}The above exception was the direct cause of the following exception:\n\n"
 HANDLING = "\n{who}During handling of the above exception, another exception occurred:\n\n"
+
+
+def judged_tree(folder: Path, files: dict[str, str]) -> LogJudgement:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return judged_files(folder)
 
 
 def wrapped(who: str, inner: str, how: str, *outer: str) -> str:
@@ -55,3 +63,32 @@ def test_what_a_worker_of_the_data_raised_is_what_torch_wraps(tmp_path: Path) ->
     )
     original = raised("", "KeyError: 'labels'").replace("Traceback", "Original Traceback", 1)
     assert "KeyError" in judged(tmp_path, text + original).findings[0].summary
+
+
+def test_what_a_process_has_caught_that_ended_later_on_of_another(tmp_path: Path) -> None:
+    """As where stderr alone is in a file, and the steps, behind which an error was survived, are in another."""
+    tree = {
+        "r/attempt_0/0/stderr.log": raised("", "RuntimeError: BLEU: no reference") + raised("[rank0]: ", GLOO),
+        "r/attempt_0/1/stderr.log": raised("[rank1]: ", GLOO),
+    }
+    died = {"r/attempt_0/2/stderr.log": raised("[rank2]: ", "AttributeError: no attribute 'grad'")}
+    found = judged_tree(tmp_path / "a", {**tree, **died})
+    assert (found.findings[0].ranks, "AttributeError" in found.findings[0].summary) == ((2,), True)
+    assert "BLEU" in judged_tree(tmp_path / "b", tree).findings[0].summary  # where nothing else is known
+
+
+def test_what_a_process_was_ended_by_while_others_failed_of_it(tmp_path: Path) -> None:
+    """The end of the others came while its own error was handled."""
+    own = raised("[rank0]: ", "KeyError: 'labels'") + HANDLING.format(who="[rank0]: ") + raised("[rank0]: ", GLOO)
+    tree = {"r/attempt_0/0/stderr.log": own, "r/attempt_0/1/stderr.log": raised("[rank1]: ", "StageError: no answer")}
+    found = judged_tree(tmp_path, tree)
+    assert (found.findings[0].ranks, "KeyError" in found.findings[0].summary) == ((0,), True)
+
+
+def test_a_warning_that_was_raised_as_an_error(tmp_path: Path) -> None:
+    text = raised("[rank1]: ", "UserWarning: To copy construct from a tensor") + raised("[rank0]: ", GLOO)
+    found = judged(tmp_path, text).findings[0]
+    assert (found.ranks, "UserWarning" in found.summary) == ((1,), True)
+    warned = "step 1 loss 1\n/a/b.py:3: UserWarning: To copy construct from a tensor\nUserWarning: old\nstep 2 loss 1\n"
+    (tmp_path / "other").mkdir()
+    assert not judged(tmp_path / "other", warned).findings

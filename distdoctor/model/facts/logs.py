@@ -41,7 +41,7 @@ class Match:
     frame: str = ""
     """The innermost ``file:line in function`` of its traceback."""
     chained: bool = False
-    """Raised while an earlier one was being handled."""
+    """Raised while an earlier one was being handled, of an exception."""
     ranks: tuple[int, ...] = ()
     """Which ranks said the same."""
     count: int = 1
