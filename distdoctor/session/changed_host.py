@@ -60,8 +60,9 @@ def host_changes(before: Node, now: Node, comparable: bool) -> Iterator[str]:
         picked = [choice.interface if (choice := getattr(node.system, backend)) else None for node in (before, now)]
         yield from changed(f"interface that {backend} picks", *picked)
     paths = [{f.use: f.path for f in node.system.folders or () if f.use in LASTING} for node in (before, now)]
-    for use in sorted(paths[0].keys() & paths[1].keys()):
-        yield from changed(use, paths[0][use], paths[1][use])
+    whole = comparable and before.system.folders is not None and now.system.folders is not None
+    for use in sorted(paths[0].keys() | paths[1].keys()):  # of several uses of one folder, the first alone is kept
+        yield from changed(use, paths[0].get(use), paths[1].get(use), unset="no folder of its own" if whole else "")
     kinds = [{f.use: f.filesystem for f in node.system.folders or ()} for node in (before, now)]
     for use in sorted(kinds[0].keys() & kinds[1].keys()):
         yield from changed(f"file system of {use}", kinds[0][use], kinds[1][use])

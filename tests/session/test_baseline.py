@@ -307,6 +307,14 @@ def test_a_home_that_moved_is_told_and_a_folder_of_the_job_is_not() -> None:
     assert since(folders("/home/ann", "/tmp/7"), folders("/root", "/tmp/8")) == ["HOME: /home/ann, now /root"]
 
 
+def test_a_cache_that_was_given_a_folder_is_told() -> None:
+    home = Folder("HOME", "/home/ann")
+    before, now = (with_host(healthy(2)[1], folders=(home, *more)) for more in ((), (Folder("HF_HOME", "/data/hf"),)))
+    assert since(before, now) == ["HF_HOME: no folder of its own, now /data/hf"]
+    assert since(now, before) == ["HF_HOME: /data/hf, now no folder of its own"]
+    assert since(with_host(before, folders=None), now) == since(with_identity(before, distdoctor="0"), now)[1:] == []
+
+
 def test_a_limit_on_the_size_of_files_is_told() -> None:
     before, now = (with_host(healthy(2)[1], limits=Limits(file_size=size)) for size in (-1, 1024))
     assert since(before, now) == ["file size (bytes): unlimited, now 1024"]
