@@ -33,6 +33,7 @@ def survived(sources: Iterable[LogSource], by_source: Mapping[str, Sequence[Matc
         own = [match for match in by_source.get(source.name, ()) if match.shows not in ("noise", "hint")]
         if source.kind == "kernel":
             continue
+        found += [match for match in own if "restarted" in match.values]  # a container that did well when tried again
         found += (went_on := _went_on(source, own))
         own = [match for match in own if match not in went_on]
         last = max((last_line(match) for match in own), default=0)

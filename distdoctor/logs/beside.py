@@ -14,6 +14,12 @@ _KEPT = re.compile(
     re.S,
 )
 
+_TABLE = re.compile(
+    rb"\s{0,20}(?:Filesystem +(?:Type +)?(?:Size|1K-blocks|1024-blocks|Inodes) |total +used +free +shared|1: lo: <LOOP"
+    rb"|Name: +\S{1,253}\r?\nNamespace: |REASON +USER +TIMESTAMP +NODELIST)"
+)
+"""How what a tool told begins, whatever its file is called."""
+
 
 _QUOTES = (".csv", ".md", ".patch", ".py", ".tsv")
 """Data and texts: what stands there was said by nobody of this job, however much it sounds so."""
@@ -38,3 +44,8 @@ def is_of_tool(name: str) -> bool:
 def is_beside(name: str) -> bool:
     """Whether the file of this path is no log of a job, by its name."""
     return name.endswith(NAMES) or _KEPT.search(name) is not None or is_of_tool(name)
+
+
+def begins_as_tool(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is what df, free, ip, sinfo or kubectl describe told."""
+    return _TABLE.match(head) is not None

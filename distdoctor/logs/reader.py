@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from distdoctor.logs import file_names, json_lines, tables
-from distdoctor.logs.beside import is_beside, is_of_tool
+from distdoctor.logs.beside import begins_as_tool, is_beside, is_of_tool
 
 Kind = Literal["log", "kernel", "facts", "error-file", "flight-recorder", "binary", "beside"]
 
@@ -142,7 +142,7 @@ def opened(source: Source) -> tuple[Kind, io.BufferedReader]:
     kind = kind_of(head)
     if not source.given and kind == "flight-recorder" and head.startswith(b"\x80"):
         kind = kind if any(name in head for name in _DUMPED) else "binary"
-    beside = not source.given and kind == "log" and is_beside(source.name)
+    beside = kind == "log" and ((not source.given and is_beside(source.name)) or begins_as_tool(head))
     read = json_lines.is_log(head) or tables.is_gathered(head)
     return "beside" if beside and (not read or is_of_tool(source.name)) else kind, raw
 

@@ -35,6 +35,12 @@ _SECTION, _SECTION_END = b"----------Begin global rank ", b"----------End global
 """What Composer's launcher puts around all that a rank wrote (composer/cli/launcher.py)."""
 _POD = re.compile(rb"^Name: {1,20}([a-z0-9][a-z0-9.-]{0,252})\r?$", re.M)
 """How the account of a pod begins (kubectl describe)."""
+_RESTARTED = re.compile(
+    rb"State: +Terminated\s{1,40}Reason: +Completed\s{1,40}Exit Code: +0\s(?:(?!\n\S).){0,400}"
+    rb"Last State: +Terminated\s{1,40}(?:Reason: +\S{1,40}\s{1,40})?\Z",
+    re.S,
+)
+"""What stands there above the reason why a container ended that was started again, and did well."""
 ACCOUNT = 64 << 10
 """Bytes before a line in which the beginning of such an account is looked for."""
 _LOCAL = re.compile(r"(?<!--)\blocal[-_]rank[ =:]{1,2}(?P<number>\d{1,4})\b")
@@ -79,6 +85,8 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     if who.host is None and text.lstrip().startswith("Reason: "):
         pods = _POD.findall(context, max(at - ACCOUNT, 0), at)
         who = replace(who, host=pods[-1].decode() if pods else None)
+    if text.lstrip().startswith(("Reason: ", "Exit Code: ")) and _RESTARTED.search(context, max(at - ROW, 0), at):
+        marks["restarted"] = "yes"
     if who.rank is None and who.local_rank is None:
         who = replace(who, local_rank=int(named["number"]) if named else tracebacks.spawned(context, at))
     return (within(who, _told_in_row(context, at)) if not marks else who), marks

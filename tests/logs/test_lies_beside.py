@@ -29,6 +29,15 @@ GPU 00000000:18:00.0
         Status                            : Success
 """
 IBSTAT = "CA 'mlx5_3'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Disabled\n"
+POD = """Name:             train-worker-1
+Namespace:        team
+Containers:
+  pytorch:
+    State:          {state}{last}
+    Ready:          False
+"""
+COMPLETED = "Terminated\n      Reason:       Completed\n      Exit Code:    0"
+KILLED = "\n    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137"
 ACCOUNT = "JobID           JobName      State ExitCode \n4711              train  COMPLETED      0:0 \n"
 
 
@@ -45,6 +54,21 @@ def write(folder: Path, files: dict[str, str]) -> Path:
         ("ibstat-node2.txt", IBSTAT),
         ("sacct.txt", ACCOUNT),
         ("node1.dmesg", "[Fri Nov 20 10:31:00 2026] mlx5_core 0000:ab:00.0 ibs5: Link up\n"),
+        ("disks.txt", "Filesystem      Size  Used Avail Use% Mounted on\n/dev/sda1  1.8T  1.6T  160G  91% /\n"),
+        (
+            "memory.txt",
+            "               total        used        free      shared  buff/cache   available\nMem: 1 0 1 0 0 1\n",
+        ),
+        (
+            "links.txt",
+            "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue\n3: eth1: <NO-CARRIER> mtu 1500 state DOWN\n",
+        ),
+        (
+            "nodes.txt",
+            "REASON               USER      TIMESTAMP           NODELIST\nmaintenance root 2026-11-19T10:19:12 n33\n",
+        ),
+        ("pod.txt", POD.format(state=COMPLETED, last="")),
+        ("pod.txt", POD.format(state=COMPLETED, last=KILLED)),  # and did well when it was started again
         ("pyspy-rank0.txt", 'Thread 7 (active): "MainThread"\n    all_reduce (distributed_c10d.py:2825)\n'),
     ],
 )
@@ -189,3 +213,12 @@ def test_stacks_of_several_processes_in_one_file(tmp_path: Path, places: list[st
     if told:
         assert [one.check for one in found.candidates] == ["process/waiting-in-user-code"]
         assert found.reading.symptoms[0].text.startswith(told)
+
+
+@pytest.mark.parametrize(
+    "state", ["Running\n      Started:  Fri, 20 Nov 2026 10:31:00 +0000", COMPLETED.replace("0", "1")]
+)
+def test_a_container_that_was_killed_and_runs_again_or_failed_again(tmp_path: Path, state: str) -> None:
+    found = judged_files(write(tmp_path, {"train.log": STEPS, "pod.txt": POD.format(state=state, last=KILLED)}))
+    assert [one.check for one in found.findings] == ["process/killed-by-oom"]
+    assert found.findings[0].nodes == ("train-worker-1",)
