@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from tests.lab.cases.common import ALL3, BOTH, NCCL_HOST
-from tests.lab.faults import inside, together
+from tests.lab.faults import everywhere, inside, together
 from tests.lab.faults.host import (
     FOREIGN_STORE,
     build_lock,
     clock,
+    folder_without_files,
     full_folder,
     kernel_says,
     leftover,
@@ -101,5 +102,7 @@ CASES = [
         Case("300 MB of data for each process", shell("ulimit -S -d 300000", 1), "host/memory-limit", ["host1"], "warn", torch="never (trains)"),
         Case("expandable segments that a sandbox does not let processes share", together(sandboxed(PIDFD_GETFD, 1), variable("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", 0, 1)), "host/ptrace-denied", ["host1"], "info", live=False, flags=NCCL_HOST, torch="never (trains)"),
         Case("logind removes shared memory", logind_removes(4711, 1), "host/remove-ipc", ["host1"], "info", by_hand=logind_keeps, torch="never (trains)"),
+        Case("no more files may be made in TMPDIR", folder_without_files("TMPDIR", 1), "host/disk-full", ["host1"], "warn", torch="never (trains)"),
+        Case("a cache is mounted read-only", together(variable("TRITON_CACHE_DIR", "/run/cache", 0, 1), everywhere("mkdir /run/cache"), inside(1, "mount -t tmpfs -o ro lab /run/cache")), "host/disk-full", ["host1"], "warn", by_hand=inside(1, "umount /run/cache"), torch="never (trains)"),
     ),
 ]  # fmt: skip

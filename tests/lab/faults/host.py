@@ -127,6 +127,13 @@ def full_folder(name: str, *hosts: int) -> Fault:
     )
 
 
+def folder_without_files(name: str, *hosts: int) -> Fault:
+    """The variable names a folder on the hosts whose file system has room, and no inode left."""
+    folder = f"{PRIVATE}/few"
+    made = f"mkdir {folder}; mount -t tmpfs -o nr_inodes=2,mode=1777 lab {folder}; touch {folder}/last"
+    return together(variable(name, folder, *hosts), *(inside(index, made) for index in hosts))
+
+
 def long_temporary_folder(*hosts: int) -> Fault:
     """TMPDIR has 90 letters on the hosts."""
     folder = f"{PRIVATE}/{'x' * (90 - len(PRIVATE) - 1)}"
