@@ -8,6 +8,17 @@ from distdoctor.launch.flags import Flags
 from distdoctor.launch.resolve import resolve
 from distdoctor.model.plan import Plan
 
+RANK_ENV = {
+    "RANK": "3",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "host0",
+    "MASTER_PORT": "29500",
+}
+"""Made by hand: of rank 3, on the second of two nodes with two ranks each."""
+
 
 def env_of(text: str) -> dict[str, str]:
     """``NAME=value`` words as a mapping."""
