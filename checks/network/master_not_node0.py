@@ -217,13 +217,13 @@ def node0_elsewhere(cluster: Cluster) -> bool:
 
 def finding(cluster: Cluster, bad: list[Node]) -> Finding:
     values = list(dict.fromkeys(str(node.plan.master_addr) for node in bad))
-    looped = all(master_means_itself(node) for node in bad)
+    looped, zero = all(master_means_itself(node) for node in bad), right_node(cluster)
     why = "means each host itself" if looped else "is not an address of node 0"
     return Finding.about(
         bad,
         f"MASTER_ADDR {together(values)} on {names_of(bad)} {why}.",
         severity="warn" if looped and all(map(absent_nodes.starts_without_the_rest, bad)) else "fail",
-        evidence=(line for node in bad for line in evidence(node, node is right_node(cluster))),
+        evidence=(line for node in bad for line in evidence(node, node is zero)),
         fixes=fixes(cluster, bad),
     )
 
