@@ -140,7 +140,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         call = f"{live.called(lonely)} {_are(lonely)} in {lonely[0].place.call}"
         summary = f"{call}, and no rank does the other half of it: all others wait in collectives."
         more = " Whether it is left out there, or one too many here, cannot be known." if theirs is None else ""
-        yield found(lonely, summary + more, inside, unsure=theirs is None, text=BOTH_HALVES)
+        either = inside if theirs is None and len(inside) == 2 else lonely
+        yield found(either, summary + more, inside, unsure=theirs is None, text=BOTH_HALVES)
         return
     # A wait() is for what was called before: with no message under way, for a collective.
     paired = PAIRS - {"wait"} if whole and not any(rank.place.call in PAIRS - {"wait"} for rank in inside) else PAIRS

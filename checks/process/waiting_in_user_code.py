@@ -122,9 +122,10 @@ def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
 
 def awaits_rank(rank: live.LiveRank) -> bool:
     """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing, and so
-    in any lock where no stack tells which."""
+    in any lock where no stack tells which; or at a socket of which no other side is seen, as one of Unix."""
     main = rank.process.main
-    unseen = main is not None and not main.frames and main.call == "futex"
+    lock = main is not None and not main.frames and main.call == "futex"
+    unseen = lock or (main is not None and main.reads.startswith("socket:") and " to " not in main.reads)
     return rank.place.kind == live.places.CODE and (unseen or live.stacks.awaits_process(main))
 
 

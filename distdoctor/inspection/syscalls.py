@@ -19,7 +19,8 @@ _X86 = {
     0: "read", 1: "write", 3: "close", 4: "stat", 5: "fstat", 6: "lstat", 7: "poll", 16: "ioctl", 17: "pread64",
     18: "pwrite64", 19: "readv", 20: "writev", 23: "select", 24: "sched_yield", 34: "pause", 35: "nanosleep",
     42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock",
-    74: "fsync", 75: "fdatasync", 202: FUTEX, 217: "getdents64", 219: "restart_syscall", 230: "clock_nanosleep",
+    74: "fsync", 75: "fdatasync", 128: "rt_sigtimedwait", 130: "rt_sigsuspend", 202: FUTEX,
+    217: "getdents64", 219: "restart_syscall", 230: "clock_nanosleep",
     232: "epoll_wait", 247: "waitid", 257: "openat", 262: "newfstatat", 270: "pselect6", 271: "ppoll",
     281: "epoll_pwait", 288: "accept", 332: "statx",
 }  # fmt: skip
@@ -27,7 +28,7 @@ _GENERIC = {
     22: "epoll_pwait", 25: "fcntl", 29: "ioctl", 32: "flock", 56: "openat", 57: "close", 61: "getdents64", 63: "read",
     64: "write", 65: "readv", 66: "writev", 67: "pread64", 68: "pwrite64", 72: "pselect6", 73: "ppoll",
     79: "newfstatat", 80: "fstat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: FUTEX, 101: "nanosleep",
-    115: "clock_nanosleep", 124: "sched_yield", 128: "restart_syscall",
+    115: "clock_nanosleep", 124: "sched_yield", 128: "restart_syscall", 133: "rt_sigsuspend", 137: "rt_sigtimedwait",
     202: "accept", 203: "connect", 206: "sendto", 242: "accept",
     207: "recvfrom", 212: "recvmsg", 260: "wait4", 291: "statx",
 }  # fmt: skip

@@ -13,7 +13,8 @@ _COMPILERS = frozenset(
 )
 _SEVERAL = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
 """Calls that wait for one of several files."""
-_CALLS = {"pause": "waits for a signal"} | dict.fromkeys(_SEVERAL, "waits for something to read")
+_SIGNALS = ("pause", "rt_sigsuspend", "rt_sigtimedwait")
+_CALLS = dict.fromkeys(_SIGNALS, "waits for a signal") | dict.fromkeys(_SEVERAL, "waits for something to read")
 
 
 def threads_of(one: JobProcess, name: str) -> list[JobThread]:

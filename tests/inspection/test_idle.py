@@ -62,6 +62,14 @@ def test_a_rank_that_works_may_have_the_lock_for_which_others_wait(stack: tuple[
         assert "rank 0 is in its own code at train.py:3 (waits for a lock), and something moves there" in report.notes
 
 
+def test_a_socket_of_unix_may_be_one_to_a_rank_that_works() -> None:
+    asks: dict[str, Any] = {"call": "recvfrom", "reads": "socket:[7]", "idle": 90.0}
+    works = process(0, frames(line=3), moved=WORKS)
+    assert roots(judged(local(works, process(1, CODE, **asks), REDUCE, REDUCE))) == []
+    report = judged(local(REDUCE, process(1, CODE, **asks), REDUCE, REDUCE))
+    assert roots(report) == [(USER_CODE, (1,), ("host0",))]
+
+
 def test_a_lock_that_no_stack_tells_may_be_one_of_several_processes() -> None:
     waits = [process(rank, (), threads=WHOLE, idle=90.0) for rank in (1, 2)]
     works, done = (process(rank, (), threads=RUNS, moved=moved) for rank, moved in ((0, WORKS), (3, STILL)))

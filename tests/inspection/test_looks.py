@@ -69,6 +69,14 @@ def test_one_that_reads_a_pipe() -> None:
         assert waiting(main_thread(process.pid)).startswith("read on pipe:[")
 
 
+def test_one_that_waits_for_a_signal() -> None:
+    with python("import signal; print(flush=True); signal.sigwait({signal.SIGUSR1})") as process:
+        deadline = time.monotonic() + 10.0
+        while (waits := waiting(main_thread(process.pid))) != "waits for a signal":
+            assert time.monotonic() < deadline, waits
+            time.sleep(0.05)
+
+
 def test_one_that_computes_moves() -> None:
     with python("print(1, flush=True)\nwhile True: pass") as process:
         before = looks.look(process.pid, 0.0)

@@ -119,6 +119,12 @@ def test_a_message_that_nobody_sends() -> None:
     assert not roots(judged(local(waits(0, "", timed=True), REDUCE, REDUCE, REDUCE)))
 
 
+def test_of_two_ranks_either_may_have_left_out_its_half() -> None:
+    pair = [replace(one, world_size=2) for one in (waits(0, "work", timed=True), process(1, REDUCE))]
+    (found,) = judged(node(*pair, stores=(store((0, 1), 2),))).findings
+    assert (found.check, found.ranks, found.blame) == (MISMATCH, (0, 1), "one-of")
+
+
 PIPELINE = frames(
     "torch/distributed/pipelining/schedules.py:_wait_batch_p2p",
     "torch/distributed/pipelining/schedules.py:ScheduleGPipe._step_microbatches",

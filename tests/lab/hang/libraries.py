@@ -151,6 +151,27 @@ def condition(mine: bool) -> None:
     dist.barrier()
 
 
+SHARED_LOCK = multiprocessing.get_context("fork").Lock()
+"""Of ranks that one process forks."""
+
+
+def takes_turns(mine: bool) -> None:
+    """One rank after the other prepares its data, with a lock of multiprocessing; these are first, and take long."""
+    if not mine:
+        time.sleep(1.0)
+    with SHARED_LOCK:
+        while True:
+            sum(number * number for number in range(1000))
+
+
+def barrier_in_lock(mine: bool) -> None:
+    """All ranks meet while they have a lock of multiprocessing; these have it first."""
+    if not mine:
+        time.sleep(1.0)
+    with SHARED_LOCK:
+        dist.barrier()
+
+
 def stack_of_gathers(mine: bool) -> None:
     """These ranks gather to rank 0 one object less than the others."""
     for number in range(2 if mine else 3):
@@ -222,6 +243,8 @@ LIBRARIES: dict[str, Callable[[bool], None]] = {
     "condition": condition,
     "gathers": stack_of_gathers,
     "own-pipe": waits_for_itself,
+    "turns": takes_turns,
+    "shared-lock": barrier_in_lock,
 }
 LIBRARY_STEPS: dict[str, Callable[[bool, str], None]] = {
     "uneven": uneven,

@@ -25,6 +25,12 @@ def stalled(what: str, step: str) -> Job:
     return Job(f"kernel: {what}", ("init", row), nproc=1)
 
 
+def forked(what: str, step: str, look: Look, *, busy: bool = False) -> Job:
+    """Three ranks that one process forks, so that they share what multiprocessing gave it."""
+    row = Row(f"library: {what}", step, (look,), before=late(10.0), busy=busy, last=True)
+    return Job(f"library: {what}", ("init:tcp://host0:29500", row), launcher="fork", hosts=1, nproc=3)
+
+
 LIBRARIES = (
     one_host("rank 0 alone puts a tensor together", "whole@0", 0),
     one_host("rank 1 makes a group of all, locally", "local-group@1", 1),
@@ -37,6 +43,8 @@ LIBRARIES = (
     once("rank 1 calls what does not come back", "call@1", Look(0, ask=("rank 0",))),
     once("rank 1 does not set its key", "keys@1", Look(0, USER_CODE, (1,), ("host0",))),
     once("an index that rank 0 does not write", "index@0", Look(0, ask=("rank 1", "rank 2")), seconds=65.0),
+    forked("ranks take turns, and rank 1 works", "turns@1", Look(0, ask=("rank 0, rank 2", "rank 1")), busy=True),
+    forked("a barrier in a lock of all", "shared-lock@1", Look(0, USER_CODE, (0, 2), ("host0",))),
     held("a thread that ended by an exception", "condition@1", 1),
     held("a pipe of its own", "own-pipe@1", 1),
     held("a file whose server fell silent", "server-silent@1", 1),
