@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from distdoctor.model.addresses import is_loopback
@@ -140,10 +141,10 @@ class Follower:
         most = command.seconds + LATE_SECONDS
         status, _ = await asyncio.gather(
             self._recorder.run_stage(command.stage, climb(command), most),
-            look_for_files(self._recorder, command.marks),
+            _where_possible(look_for_files(self._recorder, command.marks)),
         )
         if status not in ("ok", "skipped"):
-            await look_again(self._recorder)
+            await _where_possible(look_again(self._recorder))
         await self._tell_result(command, status in ("ok", "skipped"), "")
 
     async def _try(self, command: Command, trial: Callable[[Command], Awaitable[tuple[bool, str]]]) -> None:
@@ -176,3 +177,9 @@ class Follower:
         if answer == "no-answer":
             raise Unconfirmed(report)
         return report
+
+
+async def _where_possible(look: Awaitable[None]) -> None:
+    """A look beside a stage. Where no thread or process is left for it, node 0 is told all the same how that ended."""
+    with suppress(OSError, RuntimeError):
+        await look
