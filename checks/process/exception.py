@@ -117,6 +117,8 @@ LOG = (
             "plexec One of MPI processes was aborted.(",  # Fujitsu's, of PJM
             "components were able to be opened in the pml framework",
         ),
+        r".{0,80}(?P<row>MPI_A)(?P<first>BORT was invoked on rank |bort\(MPI_COMM_WORLD, -?\d{1,9}\) - process )"
+        r"(?P<rank>\d{1,6})|.",
         shows="symptom",
         why="mpirun tells only that a process gave up",
     ),

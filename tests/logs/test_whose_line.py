@@ -144,3 +144,20 @@ def test_labels_before_what_a_program_that_fails_writes(tmp_path: Path, who: str
 def test_a_level_in_brackets_is_no_label(tmp_path: Path) -> None:
     found = judged(tmp_path, "[WARNING]: ConnectionError: the tracker is away\nstep 1 loss 2.0\n")
     assert found.verdict == "warn" and not found.findings
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",  # MPICH's
+        "Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",
+        "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",  # Open MPI's
+    ],
+)
+def test_who_has_aborted_all_is_who_raised_what_nobody_caught(tmp_path: Path, line: str) -> None:
+    """As mpi4py does behind a traceback."""
+    own = raised("", "ValueError: operands could not be broadcast together")
+    found = judged(tmp_path, f"{own}{line}\n").findings[0]
+    assert (found.ranks, "ValueError" in found.summary) == ((3,), True)
+    several = f"{own}{line}\n{line.replace('3', '5')}\n"  # of which it is, nothing tells
+    assert roots(tmp_path, several) == [("process/exception", ())]
