@@ -81,6 +81,8 @@ FOLLOWS = ("host/lo-down", "host/hostname-numeric")
 FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted")
 LOOKS_AT = ("meeting", "mesh")
 SHOWN = 8
+LINK_LOCAL = "fe80:"
+"""How addresses begin that are none without an interface beside them (RFC 4291; ipv6(7)): no route helps there."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -133,16 +135,20 @@ def to_the_master(cluster: Cluster, shut: list[FailedContact]) -> Finding:
     address = shut[0].contact.address
     other = other_address(cluster, zero, clients, address) if zero else None
     found = route_obstacles(cluster, shut)
+    local = address.lower().startswith(LINK_LOCAL) and "%" not in address
     fixes = tuple(repair(cluster, one.node, zero, address, found.get(one.node)) for one in shut)
+    if local:
+        fixes = (Fix.on((), f"Name {name} by an address that is not link-local, on every node."),)
     if other is not None:
         text = f"Name {name} by an address in a network that the others share."
         fixes = (
             *set_master_fixes(cluster.nodes, text, address=other),
-            *(Fix(f"Or: {fix.text[0].lower()}{fix.text[1:]}", fix.nodes, 2) for fix in fixes),
+            *(Fix(f"Or: {fix.text[0].lower()}{fix.text[1:]}", fix.nodes, 2) for fix in fixes if not local),
         )
+    lacking = f"{names_of(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name})"
     return Finding.about(
         clients,
-        f"{names_of(clients)} {'has' if len(clients) == 1 else 'have'} no route to {address} ({name}).",
+        f"{lacking}: it is link-local, and no address without an interface beside it." if local else f"{lacking}.",
         ranks=(),
         links=links_to(clients, name),
         evidence=(*(text for one in shut for text in evidence(one)), *map(route_obstacle_seen, found.values())),

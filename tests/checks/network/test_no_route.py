@@ -238,3 +238,12 @@ def test_a_route_that_is_there_is_not_added_again() -> None:
     assert (root.check, root.nodes) == (CHECK, ("host1",))
     (fix,) = root.fixes
     assert "ip xfrm policy" in fix.text and not fix.commands
+
+
+def test_no_route_helps_an_address_that_is_none_without_its_interface() -> None:
+    a, b = healthy(2)
+    b = with_network(outside(with_master(b, "fe80::10"), "error", errno=22), route=Route("fe80::10", error="Invalid"))
+    for facts in ((waited_in_vain(with_master(a, "fe80::10", own=True)), b), (b,)):
+        (one,) = [f for f in judged(*facts).findings if f.check == CHECK]
+        assert one.summary.endswith("it is link-local, and no address without an interface beside it.")
+        assert one.fixes and not any("route" in fix.text for fix in one.fixes)
