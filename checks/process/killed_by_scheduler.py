@@ -113,6 +113,19 @@ LOG = (
     Line(
         "job killed: walltime",
     ),
+    Line(  # what PBS's MoM writes of it into its own log, as tracejob shows it
+        "exceeded limit",
+        r"\bwalltime \d{1,12} exceeded limit \d{1,12}",
+    ),
+    Line(  # sinfo -R, also with -l
+        "Not responding ",
+        r"^Not responding +\w{1,32}(?:\(\d+\))? +\d{4}-\d\d-\d\dT[\d:]{8} +(?:down\S{0,2} +)?"
+        r"(?:(?P<host>[A-Za-z][\w.-]{0,63})\s*$)?",
+        shows="hint",
+        why="whether that node was one of the job is not said",
+        told="A node did not answer SLURM",
+        fix=ELSEWHERE,
+    ),
     Line(
         ("walltime limit", "wallclock limit", "wall clock limit", "wall time limit"),
         r"[Ee]xceeded (?:its |the )?wall ?(?:time|clock|clock time) limit",

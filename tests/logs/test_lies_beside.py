@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logs.judging import judged_files
+from tests.logs.judging import CLOSED, judged_files
 
 STEPS = "2026-11-20 09:58:01 step 100 loss 2.31\n2026-11-20 09:58:11 step 110 loss 2.30\n"
 ENDED = f"{STEPS}2026-11-20 10:58:21 step 4000 loss 1.20\nTraining completed.\nDone.\n"
@@ -222,3 +222,17 @@ def test_a_container_that_was_killed_and_runs_again_or_failed_again(tmp_path: Pa
     found = judged_files(write(tmp_path, {"train.log": STEPS, "pod.txt": POD.format(state=state, last=KILLED)}))
     assert [one.check for one in found.findings] == ["process/killed-by-oom"]
     assert found.findings[0].nodes == ("train-worker-1",)
+
+
+@pytest.mark.parametrize(
+    ("node", "host"),
+    [("slurm     2026-11-20T10:19:12 n07", "n07"), ("slurm(200)   2026-11-20T10:19:12 down*  n[07,11]", None)],
+)
+def test_a_node_that_did_not_answer_slurm(tmp_path: Path, node: str, host: str | None) -> None:
+    """It may be another job's."""
+    files = {"sinfo.txt": f"REASON               USER      TIMESTAMP           NODELIST\nNot responding       {node}\n"}
+    assert judged_files(write(tmp_path, {**files, "train.log": ENDED})).verdict == "pass"
+    found = judged_files(write(tmp_path, {"train.log": f"[rank0]: {CLOSED}\n"}))
+    told = [one for one in found.reading.symptoms if one.check == "process/killed-by-scheduler"]
+    assert [one.who.host for one in told] == [host] and not found.findings
+    assert "process/killed-by-scheduler" in [one.check for one in found.candidates]

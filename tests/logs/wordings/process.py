@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    ("process/killed-by-scheduler", "10/20/2025 10:18:40  M    walltime 3612 exceeded limit 3600"),
     ("process/killed-by-oom", "train.sh: Zeile 12: 48211 Getötet                python train.py --config a.yaml"),
     ("process/killed-by-oom", "train.sh: 行 12: 48211 已杀死               python train.py --config a.yaml"),
     ("process/killed-by-oom", "run.sh: ligne 3 : 771 Processus arrêté      python train.py"),
