@@ -21,7 +21,7 @@ from distdoctor.check_api.own_filter import own_filter_finding, shuts_itself
 from distdoctor.check_api.packet_filter import Suspect, filter_evidence, forwarding_rules, sends_elsewhere, suspect
 from distdoctor.check_api.route_fixes import TITLE, odd_source, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, lookup, nearer, odd_way
-from distdoctor.check_api.text import links_to, names_of
+from distdoctor.check_api.text import links_to, names_of, together
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.findings import Finding, Fix
@@ -118,6 +118,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     port = shut[0].contact.port
     sides = {_rejects(one, zero) or suspect(one.node, zero, port) for one in shut}
     side = next(iter(sides)) if len(sides) == 1 else "either"
+    between = _between(cluster, shut, port) if side == "either" else ()
     others = [n for n in cluster.nodes if n is not zero]
     if side == "either" and len(shut) > 1 and len(shut) == len(others):
         side = "to"  # several nodes, and none of them gets there
@@ -128,8 +129,8 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     blamed = {"to": (name,), "from": clients, "either": (*clients, name)}[side]
     evidence = [_line(one) for one in shut]
     evidence += [seen for one in shut if (seen := odd_source(one.node, one.contact.address))]
-    fixes: list[Fix] = []
-    if side != "from":
+    fixes: list[Fix] = list(between)
+    if side != "from" and not between:
         peers = [address for one in shut if (address := one.node.reached_at or reachable_address(one.node, cluster))]
         fixes.append(open_firewall_fix(zero, name, "input", peers, port))
         if zero is not None:
@@ -139,7 +140,7 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
     if side != "to":
         for one in shut:
             option = 1 if side == "from" else 2
-            if not strays:
+            if not strays and not between:
                 fixes.append(open_firewall_fix(one.node, one.node.name, "output", [one.contact.address], port, option))
             evidence += filter_evidence(one.node, "output", port, [zero] if zero else ())
     fixes += [repair_route_fix(cluster, stray, 2) for stray in strays]
@@ -152,6 +153,18 @@ def _blocked(cluster: Cluster, shut: list[FailedContact], zero: Node | None, tol
         unsure=side == "either",
         evidence=evidence,
         fixes=fixes,
+    )
+
+
+def _between(cluster: Cluster, shut: list[FailedContact], port: int) -> tuple[Fix, ...]:
+    """What to do where neither end but a router between them sent the ICMP error."""
+    senders = {one.contact.icmp_from if one.contact.outcome == "rejected" else "" for one in shut}
+    known = {address for node in cluster.nodes for address in node.addresses} | {one.contact.address for one in shut}
+    if "" in senders or senders & known:
+        return ()
+    to = together(dict.fromkeys(one.contact.address for one in shut))
+    return (
+        Fix(f"On {together(sorted(senders))}, a router or firewall between them, let TCP port {port} of {to} through."),
     )
 
 

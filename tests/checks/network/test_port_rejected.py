@@ -43,6 +43,8 @@ def test_who_said_so_is_who_rejects_it(sender: str, blamed: tuple[str, ...]) -> 
     b = with_network(b, contact=replace(b.network.contact, icmp_from=sender), firewall=UNREAD)
     one = root(with_network(a, firewall=UNREAD), b)
     assert one.nodes == blamed
+    between = "On 10.77.0.1, a router or firewall between them, let TCP port 29500 of 10.77.0.10 through."
+    assert ([fix.text for fix in one.fixes] == [between]) is (sender == "10.77.0.1")
     assert (f"{sender} said so" in " ".join(one.evidence)) is bool(sender)
 
 
