@@ -11,7 +11,7 @@ from distdoctor.judge.causes import is_symptom
 from distdoctor.judge.ended_by_launcher import ended_by_launcher
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
-from distdoctor.judge.moments import first_by_clock, moment
+from distdoctor.judge.moments import earliest, first_by_clock
 from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, survived
 from distdoctor.model.facts.logs import LogFacts, Match
 
@@ -127,9 +127,9 @@ def _first(
     named = {match.who.rank for match in rows} - {None}
     those = [match for match in causes if match.who.rank is None or not named or match.who.rank in named] or [*causes]
     if all(match.who.time is not None for match in those):
-        return min(those, key=moment)
-    if (earliest := first_by_clock(those, began)) is not None:
-        return earliest
+        return earliest(those, began)
+    if (before := first_by_clock(those, began)) is not None:
+        return before
     first = min(those, key=lambda match: match.order)
     return next((other for other in those if _is_behind(first, other, checks)), first)
 
@@ -153,7 +153,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
         if match.source != cluster[0].source or cluster[0].line - last_line(match) < NEAR:
             cluster.insert(0, match)
     timed = all(match.who.time is not None for match in cluster)
-    first = min(cluster, key=moment) if timed else first_by_clock(cluster, began) or cluster[0]
+    first = earliest(cluster, began) if timed else first_by_clock(cluster, began) or cluster[0]
     same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:

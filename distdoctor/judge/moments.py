@@ -12,9 +12,27 @@ TOGETHER = 600
 """Seconds: logs of one job whose first times differ by more are of other zones, or begin in mid-work."""
 
 
-def moment(match: Match) -> tuple[bool, float, int]:
-    """By what those are put in order that all have a time."""
-    return (match.who.time is None, match.who.time or 0.0, match.order)
+HOUR, SAME = 3600, 60
+"""Seconds: clocks of two zones are so far apart, or a multiple of it; logs of one job begin so near each other."""
+ZONES = 26
+"""Hours that two zones are apart at the most."""
+
+
+def earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match:
+    """The first by the clock of those that all have a time. Where logs begin whole hours apart, and what they tell is
+    as far apart, each is written by the clock of another zone."""
+    begins = {match.source: time for match in matches if (time := began.get(match.source)) is not None}
+    zones = {source: _hours(time - min(begins.values())) for source, time in begins.items()}
+    there = [(match.who.time or 0.0) - zones.get(match.source, 0) for match in matches]
+    if not any(zones.values()) or max(there) - min(there) > TOGETHER:
+        there = [match.who.time or 0.0 for match in matches]
+    return min(zip(there, matches, strict=True), key=lambda pair: (pair[0], pair[1].order))[1]
+
+
+def _hours(apart: float) -> int:
+    """``apart`` as whole hours, in seconds; 0 where it is not that."""
+    hours = round(apart / HOUR)
+    return hours * HOUR if hours <= ZONES and abs(apart - hours * HOUR) <= SAME else 0
 
 
 def first_by_clock(matches: Sequence[Match], began: Mapping[str, float | None]) -> Match | None:
