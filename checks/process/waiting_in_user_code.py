@@ -20,7 +20,9 @@ When it is harmless
 -------------------
 Where it is known to take long, and ends in its time. Who sleeps for less than a minute yet, or has stood still for less
 than 5 s, is told as pausing, not as this: look again. A server without clients, and workers that all wait for orders
-while none waits for another, may have nothing to do: there it is said that this cannot be known.
+while none waits for another, may have nothing to do: there it is said that this cannot be known. So it is where all
+wait for a lock, an event or a queue of multiprocessing, or for an answer, while a rank of their host works that may
+have it, or send it.
 
 See also
 --------
