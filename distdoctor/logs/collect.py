@@ -153,7 +153,7 @@ class Collector:
             from distdoctor.logs import flight_recorder  # what takes pickles apart is only needed here
 
             self._dumps.append(flight_recorder.load(source.name, raw.read(flight_recorder.MAX_BYTES)))
-        elif kind in ("log", "beside") and stack_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):
+        elif kind in ("log", "beside") and stack_texts.begins(raw.peek(reader.HEAD)[: reader.HEAD], kind == "beside"):
             self._stacks.take(source.name, text := raw.read(stack_texts.MAX_BYTES))
             self._read(source, "beside", [text, *reader.blocks(raw)])
         elif kind in ("log", "beside") and port_texts.HEAD.match(raw.peek(reader.HEAD)[: reader.HEAD]):

@@ -20,6 +20,11 @@ _THREAD = re.compile(r'Thread \S{1,40} \([\w+]{1,40}\)(?:: "(?P<name>[^"]{0,200}
 _FRAME = re.compile(r" {4}(?P<function>\S.{0,200}) \((?P<file>[^()]{1,400}):(?P<line>\d{1,7})\)\s*")
 
 
+def begins(head: bytes, named: bool) -> bool:
+    """Whether a file that begins with ``head`` is py-spy's; where it is ``named`` so, also behind a few words."""
+    return (HEAD.search(head) if named else HEAD.match(head)) is not None
+
+
 class Stacks:
     """Where the ranks were, each when it was looked at."""
 

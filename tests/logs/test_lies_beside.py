@@ -195,6 +195,7 @@ def test_what_wandb_tried_again_is_no_failure_of_the_job(tmp_path: Path, ended: 
         assert (found.verdict, found.findings) == ("pass" if ended else "warn", ())
 
 
+@pytest.mark.parametrize("head", ["", "== the next of gpu07\n"])
 @pytest.mark.parametrize(
     ("places", "told"),
     [
@@ -205,10 +206,10 @@ def test_what_wandb_tried_again_is_no_failure_of_the_job(tmp_path: Path, ended: 
         ([ALL_REDUCE, ALL_REDUCE, ALL_REDUCE, "poll (q.py:1)\n    _worker_loop (worker.py:3)"], ""),
     ],
 )
-def test_stacks_of_several_processes_in_one_file(tmp_path: Path, places: list[str], told: str) -> None:
+def test_stacks_of_several_processes_in_one_file(tmp_path: Path, places: list[str], told: str, head: str) -> None:
     dumps = [PYSPY.format(pid=100 + n, place=place) for n, place in enumerate(places)]
     agent = PYSPY.format(pid=99, place="poll (agent.py:7)").replace("train.py", "-m torch.distributed.run", 1)
-    found = judged_files(write(tmp_path, {"pyspy.txt": agent + "".join(dumps)}))
+    found = judged_files(write(tmp_path, {"pyspy.txt": head + agent + head.join(dumps)}))
     assert found.findings == () and bool(found.candidates) == bool(told)
     if told:
         assert [one.check for one in found.candidates] == ["process/waiting-in-user-code"]
