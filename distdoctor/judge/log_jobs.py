@@ -17,9 +17,8 @@ _NAMES = (
 _SAID = re.compile(r"\bStepId=(\d{1,12})|\*\*\* (?:JOB|STEP) (\d{1,12})\b")
 """How SLURM's daemons name a job in its output."""
 _BEGAN = re.compile(
-    r"(?P<folder>[^/]{0,80}?(?<!\d)(?P<year>20\d\d)(?P<dash>[-_.]?)(?P<month>[01]\d)(?P=dash)(?P<day>[0-3]\d)"
+    r"(?<!\d)(?P<year>20\d\d)(?P<dash>[-_.]?)(?P<month>[01]\d)(?P=dash)(?P<day>[0-3]\d)"
     r"[/_T.-]{1,2}(?P<hour>[0-2]\d)(?P<colon>[-_.:h]?)(?P<minute>[0-5]\d)(?:(?P=colon)|m)(?P<second>[0-5]\d)(?!\d)"
-    r"[^/]{0,80})/"
 )
 """A folder that says when what is in it began: Hydra's outputs/2026-01-02/03-04-05/, W&B's run-20260102_030405-ab12/,
 Ray's session_2026-01-02_03-04-05_678_9/, and what scripts make of date(1)."""
@@ -86,7 +85,8 @@ def _runs(names: Iterable[str]) -> dict[str, str]:
 def _began(name: str) -> tuple[float, str] | None:
     """When what is in the innermost folder began that says so, in seconds by the clock of whoever made it; and its
     name."""
-    found = [*_BEGAN.finditer(name)]
+    folders = name[: name.rfind("/") + 1]
+    found = [*_BEGAN.finditer(folders)]
     if not found:
         return None
     told = found[-1]
@@ -95,7 +95,8 @@ def _began(name: str) -> tuple[float, str] | None:
     )
     if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24):
         return None
-    return calendar.timegm((year, month, day, hour, minute, second)), told["folder"].replace("/", " ").strip()
+    folder = folders[folders.rfind("/", 0, told.start()) + 1 : folders.find("/", told.end())]
+    return calendar.timegm((year, month, day, hour, minute, second)), folder.replace("/", " ")
 
 
 def _in_order(number: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ def test_a_number_of_nodes_in_a_file_name_is_no_host(tmp_path: Path) -> None:
     assert of_file("logs/meg_gpt2_perf_n16-1999618.out").host is None
     assert of_file("logs/node16.log").host == "node16"
     assert of_file("logs/n16.log").host == "n16"
+    assert of_file("logs/gpu-b.log").host == "gpu-b" and of_file("logs/gpu-usage.log").host is None
 
 
 def test_the_tasks_of_srun_are_ranks_or_whole_nodes(tmp_path: Path) -> None:
