@@ -71,7 +71,8 @@ LOG = (
         r"oom-kill:constraint=(?P<constraint>\w+)(?:.{0,400}oom_memcg=(?P<cgroup>[^,]{1,200}))"
         r"?.{0,400}task=(?P<program>[^,]{1,32}),pid=(?P<pid>\d+)",
     ),
-    Line(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit", "gone over memory limit")),
+    Line(("exceeded memory limit", "xceeded job memory limit", "xceeded step memory limit")),
+    Line("gone over ", r"gone over (?:cgroup )?memory limit of \d+ (?:Mb|megabytes)"),  # HTCondor, by its version
     Line(
         "Out Of Memory",
         r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<tasks>[\d,-]{1,200}): Out Of Memory",

@@ -15,6 +15,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "\tError from slot1_4@gpu21: Docker job has gone over memory limit of 40960 Mb",
     ),
     (
+        "process/killed-by-oom",
+        "\tError from slot1_1@gpu21: Job has gone over cgroup memory limit of 9000 megabytes. Last measured usage: "
+        "14326 megabytes.  Consider resubmitting with a higher request_memory.",
+    ),
+    (
         "process/crashed",
         "train.sh: Zeile 12: 48211 Speicherzugriffsfehler  (Speicherabzug geschrieben) python train.py",
     ),
