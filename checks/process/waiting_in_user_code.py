@@ -21,8 +21,8 @@ When it is harmless
 Where it is known to take long, and ends in its time. Who sleeps for less than a minute yet, or has stood still for less
 than 5 s, is told as pausing, not as this: look again. A server without clients, and workers that all wait for orders
 while none waits for another, may have nothing to do: there it is said that this cannot be known. So it is where all
-wait for a lock, an event or a queue of multiprocessing, or for an answer, while a rank of their host works that may
-have it, or send it.
+wait for a lock, an event or a queue of multiprocessing, for an answer or at a pipe, while a rank of their host works
+that may have it, or send it.
 
 See also
 --------
@@ -50,6 +50,8 @@ LOG = (
 )
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
+OPENING = ("wait_for_partner", "fifo_open")
+"""Where the kernel waits for the other end of a named pipe to be opened (fs/pipe.c)."""
 
 
 def judge_job(cluster: Cluster) -> Iterator[Finding]:
@@ -60,7 +62,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
     if not job or not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
         return
-    alone = [rank for rank in held if not awaits_rank(rank)]
+    alone = [rank for rank in held if not (awaits_rank(rank) or at_other_end(rank))]
     behind, held = [rank for rank in held if alone and rank not in alone], alone or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
     one = len(held) == 1
@@ -124,19 +126,33 @@ def nobody_waits(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
 
 def awaits_rank(rank: live.LiveRank) -> bool:
     """Whether another rank may be the one for which it waits: in a lock, an event or a queue of multiprocessing, and so
-    in any lock where no stack tells which; or at a socket of which no other side is seen, as one of Unix."""
+    in any lock where no stack tells which; at a socket of which no other side is seen, as one of Unix; or until
+    somebody opens the other end of a named pipe."""
     main = rank.process.main
-    lock = main is not None and not main.frames and main.call == "futex"
-    unseen = lock or (main is not None and main.reads.startswith("socket:") and " to " not in main.reads)
+    if main is None:
+        return False
+    lock = not main.frames and main.call == "futex"
+    unseen = lock or main.waits_in in OPENING or (main.reads.startswith("socket:") and " to " not in main.reads)
     return rank.place.kind == live.places.CODE and (unseen or live.stacks.awaits_process(main))
 
 
 def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     """Whether all of these may wait for a rank of their host that works: while it has a lock, or before it sends."""
     busy = [rank for rank in job.ranks if rank.works and not rank.waits]
-    nodes = {rank.node for rank in busy}
+    nodes, pids = {rank.node for rank in busy}, {(rank.node, rank.process.pid) for rank in busy}
     ports = {(rank.node, s.local_port) for rank in busy for s in rank.process.sockets or ()}
-    return all((rank.node in nodes and awaits_rank(rank)) or (rank.node, asks(rank)) in ports for rank in held)
+    return all(
+        (rank.node in nodes and awaits_rank(rank))
+        or (rank.node, asks(rank)) in ports
+        or any((rank.node, pid) in pids for pid in at_other_end(rank))
+        for rank in held
+    )
+
+
+def at_other_end(rank: live.LiveRank) -> tuple[int, ...]:
+    """The processes that have the other end of the pipe at which it waits."""
+    main = rank.process.main
+    return main.other_ends if main is not None else ()
 
 
 def asks(rank: live.LiveRank) -> int | None:

@@ -103,6 +103,8 @@ def _does_there(lost: Sequence[LiveRank]) -> str:
         return (
             "it waits there for another process, to have a lock or something that is sent, and which is not to be seen"
         )
+    if all(rank.process.main is not None and rank.process.main.other_ends for rank in lost):
+        return "it waits there at a pipe of which another process of the job has the other end"
     return "nothing moves there, and it cannot be told why"
 
 

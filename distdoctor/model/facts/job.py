@@ -108,6 +108,8 @@ class JobThread:
     """Of a main thread: the lock on a file that it waits for. None where it waits for none, or that is not known."""
     left: float | None = None
     """Of a main thread: seconds that it sleeps yet (/proc/PID/mem); None where it does not, or that is not known."""
+    other_ends: tuple[int, ...] = ()
+    """Of a rank's main thread that waits at a pipe: the job's other processes on this host that have its other end."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -164,6 +165,19 @@ def takes_turns(mine: bool) -> None:
             sum(number * number for number in range(1000))
 
 
+def tells_by_pipe(mine: bool) -> None:
+    """These ranks prepare data for the others, which read from a named pipe until it is there."""
+    path = Path("/run/tmp/prepared")
+    with suppress(FileExistsError):
+        os.mkfifo(path)
+    if mine:
+        with path.open("wb"):
+            while True:
+                sum(number * number for number in range(1000))
+    path.read_bytes()
+    dist.barrier()
+
+
 def barrier_in_lock(mine: bool) -> None:
     """All ranks meet while they have a lock of multiprocessing; these have it first."""
     if not mine:
@@ -244,6 +258,7 @@ LIBRARIES: dict[str, Callable[[bool], None]] = {
     "gathers": stack_of_gathers,
     "own-pipe": waits_for_itself,
     "turns": takes_turns,
+    "told": tells_by_pipe,
     "shared-lock": barrier_in_lock,
 }
 LIBRARY_STEPS: dict[str, Callable[[bool, str], None]] = {

@@ -44,6 +44,7 @@ LIBRARIES = (
     once("rank 1 does not set its key", "keys@1", Look(0, USER_CODE, (1,), ("host0",))),
     once("an index that rank 0 does not write", "index@0", Look(0, ask=("rank 1", "rank 2")), seconds=65.0),
     forked("ranks take turns, and rank 1 works", "turns@1", Look(0, ask=("rank 0, rank 2", "rank 1")), busy=True),
+    forked("rank 1 prepares what the others read", "told@1", Look(0, ask=("rank 0, rank 2", "rank 1")), busy=True),
     forked("a barrier in a lock of all", "shared-lock@1", Look(0, USER_CODE, (0, 2), ("host0",))),
     held("a thread that ended by an exception", "condition@1", 1),
     held("a pipe of its own", "own-pipe@1", 1),
