@@ -18,6 +18,7 @@ _OF_NEMO = re.compile(r"(?P<run>.*?)(?:(?:^|(?<=/))run_(?P<number>\d{1,5})/)?nem
 """A job that NeMo resumes moves what the tries before it wrote into folders run_0, run_1, ... beside its own logs
 (check_resume() in nemo/utils/exp_manager.py)."""
 LAST = 1_000_000
+"""The number of what was not moved: no job is resumed as often."""
 
 
 def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
