@@ -9,36 +9,41 @@ from distdoctor.check_api.node_addresses import master_means_itself
 from distdoctor.model.addresses import is_loopback, parse_address
 from distdoctor.model.cluster import Cluster, Node
 
+Host = tuple[str, str, str]
 MasterTarget = tuple[object, int]
 """(host of the cluster, or addresses that are none of its; port)."""
 
 
 def master_targets(cluster: Cluster) -> dict[str, MasterTarget]:
     """Where MASTER_ADDR and MASTER_PORT lead from each node for which that is known."""
-    owners: dict[object, tuple[str, str, str]] = {}
+    owners: dict[object, Host] = {}
     for node in reversed(cluster.nodes):
         owners.update({parse_address(address): node.host for address in node.addresses})
     found: dict[str, MasterTarget] = {}
-    zero = cluster.node0
+    zero, elsewhere = cluster.node0, _meant_elsewhere(cluster)
     for node in cluster.nodes:
         if zero is not None and _met(node) and _arrived(zero, node):
             # It got there, whatever it calls the place: a service's address, or a published port that is forwarded.
             found[node.name] = (zero.host, zero.plan.master_port)
             continue
-        place = _where(cluster, node, owners)
+        place = _where(cluster, node, owners, elsewhere)
         if place is not None:
             found[node.name] = (place, node.plan.master_port)
     return found
 
 
-def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str, str]]) -> object | None:
+def _where(
+    cluster: Cluster, node: Node, owners: Mapping[object, Host], elsewhere: Mapping[str, set[Host]]
+) -> object | None:
     """What MASTER_ADDR leads to from this node: a host of the cluster, else its addresses; None where not known."""
     addresses, contact = node.master_addresses, node.network.contact
     if len(addresses) > 1 and contact and _met(node):
         # A store client tries one address after the other: a name that means every node (a headless service) leads
         # each of them, its own address refused, to the one that hosts the store.
         addresses = (contact.address,)
-    if not addresses or (master_means_itself(node) and cluster.multi_host and not _only_here(cluster, node)):
+    # A name that means just this node itself here, and another host on others: its own file is wrong.
+    only_here = any(host != node.host for host in elsewhere.get(node.plan.master_addr or "", ()))
+    if not addresses or (cluster.multi_host and not only_here and master_means_itself(node)):
         return None
     numbers = [parse_address(address) for address in addresses]
     own = {parse_address(address) for address in node.addresses}
@@ -50,11 +55,13 @@ def _where(cluster: Cluster, node: Node, owners: Mapping[object, tuple[str, str,
     return frozenset(map(str, numbers))
 
 
-def _only_here(cluster: Cluster, node: Node) -> bool:
-    """Whether the name that means just this node itself means another host on others: its own file is wrong."""
-    name = node.plan.master_addr
-    others = (peer for peer in cluster.peers(node) if peer.plan.master_addr == name and peer.master_addresses)
-    return any(not master_means_itself(peer) for peer in others)
+def _meant_elsewhere(cluster: Cluster) -> dict[str, set[Host]]:
+    """The hosts on which a name of MASTER_ADDR does not mean just each node itself, by the name."""
+    found: dict[str, set[Host]] = {}
+    for node in cluster.nodes:
+        if node.plan.master_addr and node.master_addresses and not master_means_itself(node):
+            found.setdefault(node.plan.master_addr, set()).add(node.host)
+    return found
 
 
 def shared_master_address(cluster: Cluster, node: Node, right: MasterTarget) -> str | None:
