@@ -14,9 +14,9 @@ import pytest
 from distdoctor.inspection.looks import threads
 from distdoctor.inspection.pipe_ends import with_other_ends
 from distdoctor.inspection.sockets import SocketTables
-from distdoctor.model.facts import JobProcess
+from distdoctor.model.facts import JobProcess, Moved
 from tests.inspection.job_cases import CODE, REDUCE, judged, local, roots
-from tests.inspection.live_facts import WORKS, process
+from tests.inspection.live_facts import STILL, WORKS, process
 
 READS = "import os, sys; os.read(int(sys.argv[1]), 1)"
 WRITES = "import os, sys\nwhile True: os.write(int(sys.argv[1]), bytes(65536))"
@@ -73,11 +73,10 @@ def test_a_named_pipe(tmp_path: Path) -> None:
 
 def test_a_file_is_no_pipe(tmp_path: Path) -> None:
     file = tmp_path / "data"
-    file.write_bytes(b"x")
-    with file.open("rb"):
+    with file.open("wb"):
         rank = process(0, CODE, call="read", reads=str(file))
-        (same,) = with_other_ends([rank])
-        assert same == rank
+        has_it = replace(process(1, CODE), pid=os.getpid())
+        assert with_other_ends([rank, has_it])[0] == rank
 
 
 def at_pipe(rank: int, *others: int) -> JobProcess:
@@ -96,6 +95,19 @@ def test_who_waits_at_a_pipe_for_a_rank_that_works_is_not_stuck() -> None:
 def test_who_waits_at_a_pipe_of_nobody_is_whatever_the_others_do() -> None:
     report = judged(local(at_pipe(0), process(1, CODE, moved=WORKS), REDUCE, REDUCE))
     assert roots(report) == [("process/waiting-in-user-code", (0,), ("host0",))]
+
+
+@pytest.mark.parametrize(
+    ("moved", "found"), [(WORKS, []), (STILL, [("process/waiting-in-user-code", (0,), ("host0",))])]
+)
+def test_who_opens_a_named_pipe_may_wait_for_a_rank_that_works(
+    moved: Moved, found: list[tuple[str, tuple[int, ...], tuple[str, ...]]]
+) -> None:
+    opens = process(0, CODE, call="openat")
+    assert opens.main is not None
+    opens = replace(opens, threads=(replace(opens.main, waits_in="wait_for_partner"), *opens.threads[1:]))
+    other = process(1, CODE if moved is WORKS else REDUCE, moved=moved)
+    assert roots(judged(local(opens, other, REDUCE, REDUCE))) == found
 
 
 def test_a_rank_that_is_held_itself_is_named_alone_beside_who_waits_for_it() -> None:

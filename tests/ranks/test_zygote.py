@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from distdoctor.ranks.torch_info import TorchInfo
 from tests.helpers.namespaces import ROOT
 from tests.helpers.running import Running
 
@@ -18,15 +19,20 @@ BROKEN = {
 }
 
 
+def imported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> TorchInfo:
+    """What the zygote says of the torch in ``folder``."""
+    monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+    running = Running()
+    try:
+        return running.do(running.zygote.torch())
+    finally:
+        running.close()
+
+
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_torch_that_cannot_be_imported(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text(code)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    running = Running()
-    try:
-        torch = running.do(running.zygote.torch())
-    finally:
-        running.close()
+    torch = imported(tmp_path, monkeypatch)
     assert torch.version is None
     assert torch.error is not None and BROKEN[code] in torch.error
 
@@ -50,12 +56,7 @@ def test_what_is_no_message_ends_the_wait_for_torch(
 ) -> None:
     """A module that writes to descriptors which are not its own."""
     (tmp_path / "torch.py").write_text(MEDDLER.format(message=message))
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    running = Running()
-    try:
-        torch = running.do(running.zygote.torch())
-    finally:
-        running.close()
+    torch = imported(tmp_path, monkeypatch)
     assert torch.version is None and torch.error is not None
 
 
