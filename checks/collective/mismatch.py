@@ -119,6 +119,8 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     groups = {group.path for group in job.store.groups} if job.store else set()
     if len(inside) < 2 or len(inside) < len(job.ranks) or not (whole or len(groups) == 1):
         return
+    if live.groups.whole_in_making(job):
+        return  # they wait for none of the others
     for halves, what in SAME_HALF:
         if whole and all(rank.place.call in halves for rank in inside):
             round_ = live.messages.for_the_next(inside)
@@ -161,7 +163,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         calls = Counter(rank.place.call for rank in odd)
         roots = {root for rank in others if (root := live.stacks.root_of(rank.process.main)) is not None}
         sure = knot is not None and knot.wrong is not None
-        blind = knot is None and len({rank.place.call for rank in inside}) == 1 and live.waits.may_differ(job)
+        blind = knot is None and live.waits.may_differ(job, odd, others)
         if whole and not sure and (blind or len(roots) > 1 or max(calls.values()) >= len(others)):
             summary += " Which of them is wrong cannot be known from here."
             yield found(among, summary, inside, unsure=True, why=why)

@@ -28,7 +28,18 @@ environment/version-mismatch, environment/torch-missing, gpu/fewer-than-ranks
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, gpus, install_torch_version, names_of, together
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    fixes_by_command,
+    gpus,
+    install_torch_command,
+    names_of,
+    together,
+)
 
 SEVERITY = "fail"
 LOG = (
@@ -78,9 +89,9 @@ def fixes(cluster: Cluster, bad: list[Node]) -> tuple[Fix, ...]:
     rest = (node for node in cluster.nodes if node not in bad and node.identity.backends and node.identity.torch)
     good, everyone = next(rest, None), cluster.nodes
     if good is not None and good.identity.torch:
-        command = install_torch_version(good.identity.torch)
+        commands = {node.name: install_torch_command(cluster, node, version=good.identity.torch) for node in bad}
         return (
-            Fix.on(bad, f"Install the build of torch that {good.name} has.", commands=(command,)),
+            *fixes_by_command(bad, f"Install the build of torch that {good.name} has.", commands),
             Fix.on(everyone, "Or use gloo, on every node.", 2, flags={"--backend": "gloo"}),
         )
     kinds = {gpus.build_for(node) for node in bad if "nccl" in lacks(node)} - {""}

@@ -99,7 +99,7 @@ def fixes(cluster: Cluster, bad: list[Node]) -> Iterator[Fix]:
         elif len(names := [name.partition(" ")[0] for name in packages(node)]) > 1:
             text = "Keep one: they have the same files, and the one installed last has overwritten the other's."
             commands = (pip_command(node, "uninstall", "-y", *names), reinstall(cluster, node))
-            yield Fix.on(node, text, commands=commands)
+            yield Fix.on(node, text, commands=filter(None, commands))
         else:
             again.append(node)
     text = "Install torch again, with the NCCL that it was built with."

@@ -44,7 +44,6 @@ from distdoctor.check_api import (
     TorchImportCause,
     fixes_by_command,
     install_torch_command,
-    missing_library_name,
     names_of,
     nodes_by_torch_cause,
     pip_command,
@@ -131,9 +130,6 @@ SIGNALS = {
     7: "a library's file is shorter than it should be, on a disk that is full or a network file system that went away",
     11: "a library that does not fit the others: look at LD_PRELOAD and LD_LIBRARY_PATH first",
 }
-SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
-"""Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
-CUDA = re.compile(r"lib(cu|nv|nccl|cupti)")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -215,14 +211,14 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
         yield Fix.on(bad, f"Signal {number}: {why}.")
         yield look(bad, 2)
     elif kind == "library":
-        yield from libraries(bad)
+        yield from torch_remedies.missing_libraries(bad)
     elif kind == "symbol":
         mixed = [node for node in bad if failure(node).loader]
         if mixed:
             set_ = dict.fromkeys(name for node in mixed for name in failure(node).loader)
             text = "Start the job without them: with them, the loader takes libraries that torch was not built with."
             yield Fix.on(mixed, text, env=dict.fromkeys(set_))
-        text = "Install torch again, in a build for this system (see the whole error with the second command)."
+        text = "Install torch again, in a build for this system."
         commands = {node.name: install_torch_command(cluster, node, "--force-reinstall") for node in bad}
         yield from fixes_by_command(bad, text, commands, 2 if mixed else 1)
     elif kind == "other-python":
@@ -249,7 +245,10 @@ def fixes(cluster: Cluster, kind: TorchImportCause, bad: list[Node]) -> Iterator
 def memory(bad: list[Node]) -> Iterator[Fix]:
     limits = {node: ulimits(node) for node in bad if ulimits(node)}
     for found in dict.fromkeys(limits.values()):
-        text = f"Take the limit on {together(what for what, _ in found)} off, in the shell that starts the job."
+        text = (
+            f"Take the limit on {together(what for what, _ in found)} off, in the shell that starts the job; where "
+            "that is refused, it is the scheduler's to give more (SGE: h_vmem; PBS: pvmem)."
+        )
         nodes = tuple(node.name for node in limits if limits[node] == found)
         yield Fix(text, nodes, commands=tuple(f"ulimit -{letter} unlimited" for _, letter in found))
     limited = [node.name for node in limits]
@@ -267,24 +266,6 @@ def ulimits(node: Node) -> tuple[tuple[str, str], ...]:
     its = failure(node)
     limits = (("address space", "v", its.address_space), ("data", "d", its.data_segment))
     return tuple((what, letter) for what, letter, limit in limits if limit is not None)
-
-
-def libraries(bad: list[Node]) -> Iterator[Fix]:
-    for name in dict.fromkeys(missing_library_name(failure(node).text) for node in bad):
-        nodes = tuple(node.name for node in bad if missing_library_name(failure(node).text) == name)
-        base = name.partition(".so")[0]
-        if base in SYSTEM:
-            text = f"Install the system's package with {name}, on Debian and Ubuntu:"
-            yield Fix(text, nodes, commands=(shlex.join(["apt-get", "install", SYSTEM[base]]),))
-        elif CUDA.match(name):
-            yield Fix(
-                f"{name} is of CUDA: install what this build of torch lists as its requirements (pip check), load the "
-                "CUDA module that it was built with, or take a build for this machine.",
-                nodes,
-            )
-        else:
-            text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
-            yield Fix(text, nodes)
 
 
 def look(bad: list[Node], option: int) -> Fix:

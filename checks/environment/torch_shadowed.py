@@ -72,6 +72,12 @@ def shadows(node: Node) -> tuple[Shadow, ...]:
     return failure.shadows if failure else ()
 
 
+def not_built(node: Node) -> bool:
+    """Whether it is PyTorch's source that lies there: it lacks what its build makes. Nothing is to be renamed in it."""
+    failure = node.identity.torch_failure
+    return failure is not None and failure.module in ("torch._C", "torch.version")
+
+
 def meant(module: str) -> str:
     return "installed torch" if module == "torch" else f"module {module} that torch means"
 
@@ -84,11 +90,16 @@ def seen(node: Node, shadow: Shadow) -> str:
 
 def fixes(bad: list[Node]) -> Iterator[Fix]:
     found: dict[Shadow, list[str]] = {}
+    sources: set[Shadow] = set()
     for node in bad:
         for shadow in shadows(node):
             found.setdefault(shadow, []).append(node.name)
+            if shadow.by == "folder" and shadow.module == "torch" and not_built(node):
+                sources.add(shadow)
     for shadow, names in found.items():
         ways = [renamed(shadow, names)]
+        if shadow in sources:
+            ways.insert(0, elsewhere(shadow, names))
         if shadow.by == "PYTHONPATH":
             ways.append(taken_out(shadow, names))
             if shadow.module == "torch" or INSTALLED.search(shadow.entry):
@@ -102,6 +113,11 @@ def renamed(shadow: Shadow, names: list[str]) -> Fix:
     other = f"{folder}/my_{name}"
     text = f"Rename {shadow.file} and change what imports it: Python takes it for the {meant(shadow.module)}."
     return Fix(text, tuple(names), commands=(shlex.join(["mv", shadow.file, other]),))
+
+
+def elsewhere(shadow: Shadow, names: list[str]) -> Fix:
+    text = f"Start the job from another folder than {shadow.entry}, which has the source of PyTorch, not built."
+    return Fix(text, tuple(names))
 
 
 def taken_out(shadow: Shadow, names: list[str]) -> Fix:

@@ -37,8 +37,9 @@ from distdoctor.check_api import (
     Line,
     Node,
     disagreement,
+    fixes_by_command,
     gpus,
-    install_torch_version,
+    install_torch_command,
     plans_nccl_group,
     together,
 )
@@ -123,8 +124,9 @@ def fixes(cluster: Cluster, found: dict[str, Disagreement[str]]) -> Iterator[Fix
         yield Fix(f"Install distdoctor {target} on all nodes.", names)
     if "torch" in found:
         apart = found["torch"]
-        text = f"Install torch {apart.usual} on all nodes."
-        yield Fix(text, apart.others, commands=(install_torch_version(apart.usual),))
+        wrong = [node for node in cluster.nodes if node.name in apart.others]
+        commands = {node.name: install_torch_command(cluster, node, version=apart.usual) for node in wrong}
+        yield from fixes_by_command(wrong, f"Install torch {apart.usual} on all nodes.", commands)
     elif "nccl" in found or "cuda" in found:
         others = dict.fromkeys(n for what in ("nccl", "cuda") if what in found for n in found[what].others)
         usual = next((n for n in cluster.nodes if n.name not in others), cluster.nodes[0])

@@ -68,6 +68,7 @@ def finding(cluster: Cluster, nodes: list[Node], values: dict[str, int], said: C
     blamed = [n for n in nodes if not majority or values[n.name] != first]
     here = sum(1 for _ in cluster.slices) if what == "world_size" else len(cluster.nodes)
     options = sorted(said, key=lambda value: (value != here, not majority or value != first, value))
+    options = [value for value in options if value >= here] or options  # with less, those who came would be too many
     word = "--nnodes" if what == "nnodes" else "WORLD_SIZE"
     parts = [f"{value} on {together(n.name for n in nodes if values[n.name] == value)}" for value in sorted(said)]
     return Finding.about(

@@ -40,6 +40,7 @@ from distdoctor.check_api import (
     gloo_errors_name,
     link_graph,
     primary_interface,
+    rank_count,
     wrongly_picked,
 )
 
@@ -81,7 +82,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         f"gloo picked {picked}, which other nodes cannot reach; another address of the same nodes they can.",
         links=dict.fromkeys((node.name, target.name) for node, target, _ in bad),
         severity="fail"
-        if any(gloo_dials(node, target, link.address) for node, target, link in bad)
+        if any(gloo_dials(node, target, link.address) or nobodys(target, link.address) for node, target, link in bad)
         or gloo_errors_name(cluster, {k.address for _, _, k in bad})
         else "warn",
         matters=by_luck(cluster),
@@ -91,6 +92,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ),
         fixes=(fix(node, [address for target, address in lost if target is node]) for node in blamed),
     )
+
+
+def nobodys(node: Node, address: str) -> bool:
+    """Whether the address is that of no interface of the node (net.ipv4.ip_nonlocal_bind lets gloo listen there all the
+    same), and its own ranks do not meet there either."""
+    own = node.network.own_port
+    tried = own is not None and own.address == address and not own.answered
+    return tried and rank_count(node) > 1 and bool(node.interfaces) and address not in node.addresses
 
 
 def choice(node: Node, address: str) -> Iterator[str]:

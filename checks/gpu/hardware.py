@@ -110,6 +110,12 @@ LOG = (
         why="a row of its memory could not be replaced: whether the job met it, its own log says",
     ),
     Line(
+        "GPU Recovery Action",  # nvidia-smi -q
+        r"GPU Recovery Action {1,40}: (?:Reset|Reboot|Drain)",
+        shows="symptom",
+        why="it met a fault that is only gone after that: which and when, its Xid in the kernel's log says",
+    ),
+    Line(
         "ERR!",
         r"\bERR!.{0,120}\|",  # nvidia-smi's table
         shows="symptom",
@@ -122,7 +128,13 @@ LOG = (
         why="a container that is not given that GPU may show the same",
     ),
     Line(
-        ("unspecified launch failure", "CUDA error: an illegal instruction"),
+        (
+            "unspecified launch failure",
+            "CUDA error: an illegal instruction",
+            "CUDA_ERROR_ILLEGAL_INSTRUCTION: ",  # as XLA and TensorFlow name them
+            "CUDA_ERROR_ILLEGAL_ADDRESS: ",
+            "CUDA_ERROR_LAUNCH_FAILED: ",
+        ),
         shows="symptom",
         why="a kernel that touches what is not there, or was built for something else, shows the same",
     ),

@@ -16,7 +16,7 @@ One device per rank: let torchrun's LOCAL_RANK choose among all devices of the n
 
 When it is harmless
 -------------------
-With gloo, or when the ranks do not use the GPU; with NCCL_MULTI_RANK_GPU_ENABLE=1 of NCCL 2.29 and later.
+With gloo, or when the ranks do not use the GPU; with NCCL_MULTI_RANK_GPU_ENABLE=1 of NCCL 2.30 and later.
 
 See also
 --------

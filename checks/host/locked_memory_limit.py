@@ -16,7 +16,8 @@ file, for docker --ulimit memlock=-1.
 
 When it is harmless
 -------------------
-Without RDMA, with NCCL_IB_DISABLE=1 and for processes that hold CAP_IPC_LOCK, as root does outside containers.
+Without RDMA, with NCCL_IB_DISABLE=1 and for processes that hold CAP_IPC_LOCK, as root does outside containers, and in
+pods that are given it: of these nothing is said.
 
 See also
 --------
@@ -69,7 +70,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def low(node: Node) -> bool:
     its = node.limits
-    if not its.rdma_devices or its.locked_memory is None or its.locked_memory == -1:
+    if its.may_lock_memory or not its.rdma_devices or its.locked_memory is None or its.locked_memory == -1:
         return False
     if node.variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
         return False

@@ -87,7 +87,8 @@ def of_processes(cluster: Cluster) -> Iterator[Finding]:
         fixes=(
             Fix.on(
                 node,
-                "Take the limit off, in the shell that starts the job.",
+                "Take the limit off, in the shell that starts the job; where that is refused, it is the scheduler's to "
+                "give more (SGE: h_vmem; PBS: pvmem).",
                 commands=(f"ulimit -{letter} unlimited" for letter in bad[node]),
             )
             for node in blamed

@@ -167,10 +167,11 @@ def not_found(cluster: Cluster, node: Node, announced: Resolution, astray: list[
         if address and peer.network.rendezvous_name and not peer.network.rendezvous_name.addresses
     ]
     # /etc/hosts calls the host localhost: it is that name, and not what the others make of it.
-    everywhere = announced.name.partition(".")[0] == "localhost"
+    everywhere = announced.name.partition(".")[0] == "localhost" or is_loopback(announced.name)
+    source = node.plan.sources.get("local_addr", "--local-addr") if node.plan.local_addr else "the own name"
     return Finding.about(
         [node] if everywhere else astray,
-        f"torchrun's ranks look for their store at {announced.name}, the own name of {node.name}, which does not lead "
+        f"torchrun's ranks look for their store at {announced.name}, {source} of {node.name}, which does not lead "
         f"there on {names_of(astray)}.",
         evidence=(found_text(peer, announced.name) for peer in astray),
         fixes=(*(by_address if len(by_address) == len(known) else ()), *lines),

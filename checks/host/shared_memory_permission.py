@@ -16,7 +16,8 @@ Fix
 
 When it is harmless
 -------------------
-For a job with gloo whose DataLoaders have no workers; the finding is then a warning.
+For a job with gloo, or whose NCCL group the check itself has made, if its DataLoaders have no workers; the finding is
+then a warning.
 
 See also
 --------
@@ -25,7 +26,18 @@ host/shared-memory-small
 
 from collections.abc import Iterator
 
-from distdoctor.check_api import Cluster, Finding, Fix, Line, Node, SharedMemory, names_of, plans_nccl_group, rank_count
+from distdoctor.check_api import (
+    Cluster,
+    Finding,
+    Fix,
+    Line,
+    Node,
+    SharedMemory,
+    gpus,
+    names_of,
+    plans_nccl_group,
+    rank_count,
+)
 
 SEVERITY = "warn"
 LOG = (
@@ -52,7 +64,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     found = {node: shm for node in cluster.nodes if (shm := closed(node)) is not None}
     if not found:
         return
-    fails = any(plans_nccl_group(node) and rank_count(node) > 1 for node in found)
+    fails = any(plans_nccl_group(node) and rank_count(node) > 1 and not gpus.nccl_made([node]) for node in found)
     yield Finding.about(
         found,
         f"/dev/shm cannot be written on {names_of(found)}.",

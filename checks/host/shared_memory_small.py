@@ -17,8 +17,8 @@ with a larger size; remove what crashed runs have left in it.
 
 When it is harmless
 -------------------
-For a job with gloo whose DataLoaders have no workers: neither needs it. The finding is then a warning that the job
-runs by that luck.
+For a job with gloo, or whose NCCL group the check itself has made, if its DataLoaders have no workers: nothing else
+needs it. The finding is then a warning that the job runs by that luck.
 
 See also
 --------
@@ -34,6 +34,7 @@ from distdoctor.check_api import (
     Line,
     Node,
     SharedMemory,
+    gpus,
     names_of,
     plans_nccl_group,
     rank_count,
@@ -149,11 +150,12 @@ def small(node: Node) -> bool:
 
 
 def fails(node: Node) -> bool:
-    """Whether NCCL will not find room for the segments of this node's ranks."""
+    """Whether NCCL will not find room for the segments of this node's ranks. Where its group was just made it did
+    without: GPUs that reach each other by NVLink or PCIe need none."""
     shm, ranks = memory(node), rank_count(node)
-    return (
-        shm is not None and shm.free is not None and plans_nccl_group(node) and ranks > 1 and shm.free < ranks * SEGMENT
-    )
+    if shm is None or shm.free is None or not plans_nccl_group(node) or gpus.nccl_made([node]):
+        return False
+    return ranks > 1 and shm.free < ranks * SEGMENT
 
 
 def words(bad: list[Node]) -> str:

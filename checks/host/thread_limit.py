@@ -52,6 +52,10 @@ CALLED = {
     "numbers": "the limit of process numbers (kernel.pid_max)",
 }
 NO_THREAD = "can't start new thread"
+OF_THE_CHECK = 10
+"""Processes and threads that a check has beside its ranks, at most; not all of them are there when it counts."""
+ABORTED = "by signal 6"
+"""Of a rank that got no thread where nobody catches that: C++ ends it by abort() (std::terminate)."""
 WORDS = ("Resource temporarily unavailable", NO_THREAD, "Thread creation failed")
 BLIND = (
     "Raise the limit of processes and threads in the shell that starts the job (ulimit -u), or that of its container "
@@ -155,14 +159,16 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def ended_there(node: Node, room: Room) -> bool:
     """Whether a process ended there without a word, the store's or a rank's, where there is no room for all ranks: a
     library that gets no thread ends its process as it likes."""
+    died = [entry.error or "" for rank in node.facts.ranks for entry in rank.stages if entry.detail.get("died")]
+    if room.left < need(node) + OF_THE_CHECK and any(error.endswith(ABORTED) for error in died):
+        return True
     if room.left >= need(node):
         return False
     bind = node.network.bind
     error = bind.error or "" if bind is not None and not bind.ok and not bind.errno else ""
     store = any(word in error for word in ("closed its channel", *WORDS))
     own_store = node.meeting.hosted and (node.meeting.host_lost or {*node.keys} & {*node.meeting.lost})
-    ranks = (entry for rank in node.facts.ranks for entry in rank.stages if entry.detail.get("died"))
-    return bool(store or own_store or any("closed its channel" in (entry.error or "") for entry in ranks))
+    return bool(store or own_store or any("closed its channel" in error for error in died))
 
 
 def tightest(node: Node) -> Room | None:

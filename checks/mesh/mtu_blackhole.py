@@ -102,7 +102,9 @@ def culprits(
         return tuple(node for node in cluster.nodes if node in accused), False
     ends = {node for edge in edges for node in (edge.source, edge.target)}
     large = {node for node in ends if data_interface(node)[1] > ETHERNET}
-    if all(edge.source in large and edge.target in large for edge in edges):
+    # Where it is the way to some alone, large packets pass between the others.
+    apart = not unsure and len(large - {*common}) > 1
+    if not apart and all(edge.source in large and edge.target in large for edge in edges):
         return tuple(node for node in cluster.nodes if node in large), False
     return common, unsure
 

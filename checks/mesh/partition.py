@@ -51,6 +51,8 @@ FOLLOWS = (
     "network/duplicate-address",
     "network/neighbour-table-full",
 )
+MENDED = 32
+"""Nodes for which the commands are told."""
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
@@ -62,8 +64,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     equal = len(largest) == len(others[0]) or not all_here(cluster)
     place = {node: number for number, group in enumerate(graph.groups) for node in group}
     edges = crossing(graph, smaller, place)
-    ruled, unknown = links_blocked_by_rules(edges)
-    if ruled and not any(e.source not in ruled and e.target not in ruled for e in unknown[:MAX_LINKS_LISTED]):
+    asked = edges if len(edges) <= MAX_LINKS_LISTED else facing(graph)
+    ruled, unknown = links_blocked_by_rules(asked, len(asked))
+    if ruled and not any(e.source not in ruled and e.target not in ruled for e in unknown):
         blamed, unsure = [node for node in cluster.nodes if node in ruled], False
     else:
         blamed, unsure = ([*largest, *smaller], True) if equal else (smaller, False)
@@ -74,7 +77,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         edges,
         blamed,
         unsure=unsure,
-        fixes=tuple(fixes(cluster, graph, edges, ruled, sides)),
+        fixes=tuple(fixes(cluster, graph, ruled, sides)),
     )
 
 
@@ -91,9 +94,29 @@ def crossing(graph: LinkGraph, smaller: list[Node], place: dict[Node, int]) -> l
     return [e for e in edges if place.get(e.source, -1) != place.get(e.target, -2)]
 
 
-def fixes(cluster: Cluster, graph: LinkGraph, edges: list[FailingLink], ruled: set[Node], sides: str) -> Iterator[Fix]:
+def facing(graph: LinkGraph) -> list[FailingLink]:
+    """One link into and one out of each node, from and to another group: as many as there are nodes, and not as pairs
+    of them."""
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
+    largest, *others = graph.groups
+    pairs = [
+        (largest[n % len(largest)], group[n % len(group)])
+        for group in others
+        for n in range(max(len(largest), len(group)))
+    ]
+    return [
+        FailingLink(source, target, link)
+        for one, other in dict.fromkeys(pairs)
+        for source, target in ((one, other), (other, one))
+        if (link := graph.bad.get(numbers[source], {}).get(numbers[target])) is not None
+    ]
+
+
+def fixes(cluster: Cluster, graph: LinkGraph, ruled: set[Node], sides: str) -> Iterator[Fix]:
     if ruled:
-        yield from open_links_fixes(cluster, edges, [node for node in cluster.nodes if node in ruled], False)
+        nodes = [node for node in cluster.nodes if node in ruled]
+        edges = [edge for node in nodes[:MENDED] for edge in graph.edges_of([node], 2 * len(graph.nodes))]
+        yield from open_links_fixes(cluster, edges, nodes, False)
     else:
         text = f"Let these groups through to each other on all TCP ports, in both directions: {sides}."
         yield Fix(text, tuple(node.name for group in graph.groups for node in group))

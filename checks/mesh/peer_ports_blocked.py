@@ -43,6 +43,7 @@ from distdoctor.check_api import (
     contact_text,
     cut_after_accept,
     how_links_fail,
+    is_loopback,
     link_arrows,
     link_culprits,
     link_finding_by_need,
@@ -125,8 +126,11 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def shut_to_itself(node: Node) -> bool:
     """Whether several ranks of this node meet by ports of its own, and those cannot be reached from it though its
-    loopback interface, by which it sends to itself, is up."""
+    loopback interface, by which it sends to itself, is up. What is for an address of none of its interfaces leaves it.
+    """
     own = node.network.own_port
+    if own is not None and node.interfaces and not is_loopback(own.address) and own.address not in node.addresses:
+        return False
     asleep = any(one.loopback and not one.up for one in node.interfaces)
     return not (node.plan.one_node or asleep) and rank_count(node) > 1 and own is not None and own.outcome in SHUT
 

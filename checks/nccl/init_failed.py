@@ -70,7 +70,7 @@ LOG = (
         why="libfabric tells only which call failed: FI_LOG_LEVEL=warn says why",
     ),
     Line(
-        ("HCCL function error", "OPS function error: Hccl", "HCCL error in"),
+        ("HCCL function error", "OPS function error: Hccl", "HCCL error in", "[ERROR] HCCL("),
         shows="symptom",
         why="HCCL tells only which call failed: the logs in ~/ascend/log say why",
     ),

@@ -53,7 +53,6 @@ PREVENTS = "store reached"
 LOOKS_AT = ("network",)
 BY_NUMBER = re.compile(r"\bct count\b|connlimit|\bhashlimit\b|\brecent\b|\blimit rate over\b")
 GAVE_UP = re.compile(r"timed out|did not return|refused")
-PORTS = re.compile(r"\bdports?\s+(\{[^}]*\}|\S+)")
 TURNED_AWAY = ("no-answer", "refused", "rejected", "reset")
 SHOWN = 8
 MAX_LINKS = 64
@@ -71,23 +70,14 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def rules(node: Node) -> tuple[str, ...]:
     """The rules on the way in to this node that count connections, and turn away what comes beyond."""
-    chains = [chain for chain in node.filter_chains if chain.hook == "input"]
-    counting = (rule for chain in chains for rule in chain.blocking_rules if BY_NUMBER.search(rule))
-    # One that accepts for single ports says nothing of why others are shut.
-    limited = (rule for chain in chains for rule in chain.limited if not names_a_port(rule))
-    return (*(rule for rule in counting if not of_another_service(rule, node.plan.master_port)), *limited)
-
-
-def of_another_service(rule: str, master_port: int) -> bool:
-    """Whether it counts the connections to single ports (ssh's), of which MASTER_PORT is none."""
-    named = PORTS.search(rule)
-    return names_a_port(rule) and named is not None and str(master_port) not in re.findall(r"\d+", named[1])
-
-
-def names_a_port(rule: str) -> bool:
-    """Whether it is for single ports, and no range of them."""
-    named = PORTS.search(rule)
-    return named is not None and not re.search(r"\d\s*[-:]\s*\d", named[1])
+    found = []
+    for chain in node.filter_chains:
+        if chain.hook == "input":
+            counting = ((rule, chain.single_ports(rule)) for rule in chain.blocking_rules if BY_NUMBER.search(rule))
+            found += [rule for rule, ports in counting if not ports or str(node.plan.master_port) in ports]
+            # One that accepts for single ports says nothing of why others are shut.
+            found += [rule for rule in chain.limited if not chain.single_ports(rule)]
+    return tuple(found)
 
 
 def to_the_store(cluster: Cluster, node: Node) -> Iterator[str]:

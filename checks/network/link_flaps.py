@@ -15,8 +15,8 @@ Take the node out of use; reseat or replace cable and transceiver, and look at t
 
 When it is harmless
 -------------------
-One loss of the link, as when a cable is plugged in, or its MTU is set, is not reported; nor is one of an interface that
-the job does not use.
+One loss of the link, as when a cable is plugged in, or its MTU is set, is not reported; nor is one of each part of a
+bond, as when their switch is started anew, or of an interface that the job does not use.
 
 See also
 --------
@@ -83,8 +83,13 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 
 def losses(node: Node) -> list[str]:
     """The lines about the interface that the data of the job takes, or what that is made of (parts of a bond, the one
-    below a VLAN); none where that is not known."""
+    below a VLAN), of that which lost its link most often: where the switch is started anew, each part of a bond does
+    once. None where that is not known."""
     name = data_interface(node)[0] or ""
     names = {name, name.partition(".")[0]} - {""}
     lines = [line for line in node.system.kernel_log or () if line.check == "network/link-flaps"]
-    return [line.text for line in lines if names & {line.values.get(one) for one in ("interface", "bond")}]
+    lost: dict[str, list[str]] = {}
+    for line in lines:
+        if names & {line.values.get(one) for one in ("interface", "bond")}:
+            lost.setdefault(line.values.get("interface", ""), []).append(line.text)
+    return max(lost.values(), key=len, default=[])

@@ -58,6 +58,7 @@ SYMPTOM_OF = "master resolved"
 FOLLOWS = ("host/lo-down", "host/hostname-numeric", "host/ports-exhaustible")
 FOLLOWS_ANYWHERE = ("network/master-not-node0", "network/rendezvous-unhosted", "process/*")
 LOOKS_AT = ("meeting",)
+DISCOVERY = "Neighbour discovery is ICMPv6, which the packet filters of both ends must let in"
 NOTICED = 1.0
 """Seconds from which an address that fails is a delay that people notice."""
 
@@ -123,15 +124,16 @@ def nobody_there(cluster: Cluster, shut: list[FailedContact]) -> Finding:
         summary = f"No host has the address {near.address}, the gateway by which {who} sends to {address} ({name})."
         text = f"Look at the route to {address} on {who} (ip route get {address}), and whether {near.address} is up."
         return Finding.about(clients, summary, links=links, evidence=evidence, fixes=(Fix.on(clients, text),))
+    text = f"Look whether {name} is up, and whether {address} is its address: {source(shut[0])}."
     return Finding.about(
         dict.fromkeys((*(client.name for client in clients), name)),
-        f"No host has the address {address}, at which {who} looks for {name}.",
+        f"No host has the address {address}, at which {who} looks for {name}."
+        if ":" not in address
+        else f"Nobody answers {who} for the address {address}, at which it looks for {name}.",
         links=links,
         unsure=True,
         evidence=evidence,
-        fixes=(
-            Fix.on(clients, f"Look whether {name} is up, and whether {address} is its address: {source(shut[0])}."),
-        ),
+        fixes=(Fix.on(clients, f"{text} {DISCOVERY}." if ":" in address else text),),
     )
 
 
@@ -192,16 +194,18 @@ def fixes(cluster: Cluster, shut: list[FailedContact], name: str) -> tuple[Fix, 
         return set_master_fixes(cluster.nodes, f"Name {name} by an address that the others share.", address=other)
     clients, address = [one.node for one in shut], shut[0].contact.address
     if zero is not None and none_gets_there(cluster, zero, clients):
-        text = (
-            f"{name} is up, and no other host gets to {address}: look at its own interface, its link, and whether it "
-            "answers ARP there (ip -d link; sysctl net.ipv4.conf.all.arp_ignore; the switch's port)."
-        )
+        asked = "and whether it answers ARP there (ip -d link; sysctl net.ipv4.conf.all.arp_ignore; the switch's port)."
+        if ":" in address:
+            asked = f"and the switch's port. {DISCOVERY}."
+        text = f"{name} is up, and no other host gets to {address}: look at its own interface, its link, {asked}"
         return (Fix.on(zero, text),)
     if master_known_up(cluster, shut):
         text = (
             f"{name} is up: look at the way from {names_of(clients)} to {address} (ip route get {address}; ip neigh), "
             "and at what is between the hosts."
         )
+        if ":" in address:
+            text += f" {DISCOVERY}."
         return (Fix.on(clients, text),)
     return (Fix.on(clients, f"Bring {name} up, or repair the route to {address}."),)
 

@@ -68,7 +68,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
 def reason(cluster: Cluster, node: Node) -> str:
     """What proves it of a node; empty where nothing does."""
     table = node.network.neighbour_table
-    known = {one.address for one in (*node.network.hardware_addresses, *node.network.unanswered)}
+    answered = {one.address for one in node.network.hardware_addresses}
+    known = answered | {one.address for one in node.network.unanswered}
     if table is None and not known:  # nothing was read: what links there are need not be gone through
         return ""
     failing = lost(cluster, node)
@@ -77,9 +78,9 @@ def reason(cluster: Cluster, node: Node) -> str:
             f"{node.name}: there was no room {table.refused} times while the links were tried, of which {len(failing)} "
             f"failed; net.ipv{table.version}.neigh.default.gc_thresh3 is {table.most}"
         )
-    # The kernel's table has nothing on them: neither who answers nor that nobody does.
+    # The kernel's table has nothing on them: neither who answers nor that nobody does. Of a long one nothing was kept.
     unasked = [link for link in failing if link.address not in known]
-    if known and unasked and (count := wants(cluster, node)) > USUAL:
+    if answered and unasked and (count := wants(cluster, node)) > USUAL:
         return (
             f"{node.name}: {len(unasked)} of its links failed before the kernel asked for the hardware address at the "
             f"other end; the nodes on its machine need {count} entries, and there is room for {USUAL} unless it was "

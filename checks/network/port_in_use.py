@@ -69,6 +69,12 @@ LOG = (
         r"(?:\[?[\w:.*]{0,64}\]?:(?P<port>\d{1,5}) )?\(errno: 98\b",
     ),
     Line(
+        "Tried to launch distributed communication on port ",  # accelerate, before it starts anything
+        r"on port `(?P<port>\d{1,5})`, but another process is utilizing it",
+        fix="Give accelerate another port (`--main_process_port PORT`, the same one on every node; 0, with one node, "
+        "takes a free one), or end what holds that one: `ss -ltnp` on that host names the process.",
+    ),
+    Line(
         "10048",
         "errno: 10048|WinError 10048",
     ),

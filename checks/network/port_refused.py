@@ -53,6 +53,12 @@ LOG = (
         shows="symptom",
         why="nobody listens there, or packets do not get there: the lines above it say which",
     ),
+    Line(
+        "Failed to get list of machines from ",  # python-etcd's, which torchrun's etcd rendezvous asks
+        r"Failed to get list of machines from https?://\S{1,260}: ",
+        shows="symptom",
+        why="an etcd that is down, one at another address, and one without its interface of version 2 show the same",
+    ),
 )
 PREVENTS = "store reached"
 SYMPTOM_OF = "store hosted"

@@ -144,7 +144,7 @@ LOG = (
     Line(
         (" died from signal ", " exited with code ", "l termination (signal "),  # HPE's mpiexec (PALS); HTCondor
         r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) "
-        r"(?:died from signal (?:4|8|11)|exited with code 13[269])\b|^\s*\(0\) Abnormal.{1,30} (?:4|7|8|11)\)",
+        r"(?:died from signal (?:4|8|11)|exited with code 13[269])\b|\(0\) Abnormal.{1,30} (?:4|7|8|11)\)",
         shows="end",
     ),
     Line(

@@ -239,8 +239,8 @@ LOG = (
         why="what that thread raised stands above it",
     ),
     Line(
-        "ray.exceptions.RayTaskError",  # the head of what the task raised, which is below it
-        r"ray\.exceptions\.RayTaskError(?:\(\w{1,80}\))?: .{0,20}ray::.{1,300}\(pid=\d",
+        ("ray.exceptions.RayTaskError", "Py4JJavaError: An error occurred while calling "),  # Spark's, the latter
+        r"ray\.exceptions\.RayTaskError(?:\(\w{1,80}\))?: .{0,20}ray::.{1,300}\(pid=\d|Py4JJavaError: ",
         shows="symptom",
         why="what the task raised is below it",
     ),

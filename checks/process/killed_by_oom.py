@@ -12,8 +12,8 @@ process.
 
 Fix
 ---
-Ask for more memory (--mem, resources.limits.memory), or use less: fewer DataLoader workers, no dataset in every rank's
-memory. The kernel's log of that host (dmesg) names the killed process and its cgroup.
+Ask for more memory (SLURM's --mem, LSF's bsub -M, HTCondor's request_memory, resources.limits.memory), or use less:
+fewer DataLoader workers, no dataset in every rank's memory. The kernel's log of that host (dmesg) names the process.
 
 When it is harmless
 -------------------

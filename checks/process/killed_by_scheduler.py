@@ -68,6 +68,12 @@ LOG = (
         r"(?P<reason>TIMEOUT|DEADLINE)(?:[ ,]|$)",
         final=True,
     ),
+    Line(  # a job that was queued again has a row of sacct -D for each time: the last one tells of it
+        (" COMPLETED ", " RUNNING ", " PENDING "),
+        r"^(?P<well>\d{1,12}(?:_\d{1,9})?) .{0,300} (?:COMPLETED|RUNNING|PENDING) +0:0(?: |$)",
+        shows="noise",
+        why="it is how well a job goes",
+    ),
     Line(
         "NODE_FAIL",
         r"(?:JobState=|^State: |Run time [\d:-]{5,20}, |^\d{1,12}(?:[_.+]\w{1,20}){0,2} .{0,300} )NODE_FAIL(?:[ ,]|$)",

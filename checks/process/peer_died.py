@@ -115,6 +115,12 @@ LOG = (
         why="somebody did not answer in time: why is in their log",
     ),
     Line(
+        ("failed to connect to all addresses", "oordination service agent in error status"),  # gRPC's and XLA's
+        r"UNAVAILABLE: ?failed to connect|oordination service agent in error status: \w",
+        shows="symptom",
+        why="a peer that died, one that was never started, and one that cannot be reached, show the same",
+    ),
+    Line(
         "got completion with error:",
         shows="symptom",
         why="a node that went away, and one that cannot be reached, show the same to an InfiniBand adapter",
@@ -131,9 +137,16 @@ LOG = (
     ),
     Line(
         "EOFError",
-        r"^EOFError\b",
+        r"^EOFError:?\s*$",  # multiprocessing/connection.py: of a file there is a word more
         shows="symptom",
         why="the process at the other end of the pipe is gone",
+    ),
+    Line(
+        "EOFError: ",
+        r"^EOFError: \S",
+        stack=r"/multiprocessing/|/torch/distributed/distributed_c10d\.py",
+        shows="symptom",
+        why="the process at the other end is gone",
     ),
     Line(
         "worker_count=",

@@ -97,7 +97,7 @@ LOG = (
         # HPE's mpiexec (PALS), which ends the other ranks so after one has failed; HTCondor
         (" died from signal ", "l termination (signal "),
         r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) died from signal (?:2|3|15)\b"
-        r"|^\s*\(0\) Abnormal termination \(signal (?:2|3|15)\)",
+        r"|\(0\) Abnormal termination \(signal (?:2|3|15)\)",
         shows="symptom",
         why="it does not say by whom",
     ),

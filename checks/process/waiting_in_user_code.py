@@ -22,7 +22,7 @@ Where it is known to take long, and ends in its time. Who sleeps for less than a
 than 5 s, is told as pausing, not as this: look again. A server without clients, and workers that all wait for orders
 while none waits for another, may have nothing to do: there it is said that this cannot be known. So it is where all
 wait for a lock, an event or a queue of multiprocessing, for an answer or at a pipe, while a rank of their host works
-that may have it, or send it.
+that may have it, or send it; and where a program of this host is to answer, and works, perhaps on that.
 
 See also
 --------
@@ -47,6 +47,12 @@ LOG = (
         shows="symptom",
         why="a process that is only slower stands elsewhere at one look, too: take the stacks again",
     ),
+    Line(  # faulthandler.dump_traceback_later()
+        "Timeout (",
+        r"^Timeout \(\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?\)!$",
+        shows="hint",
+        why="it tells where the program was then, in the lines below it, also where that is the wait for another rank",
+    ),
 )
 PREVENTS = "store hosted"
 PLACES = (live.places.CODE, live.places.LOADER, live.places.SAVING, live.places.COMPILING, live.places.STARTING)
@@ -62,7 +68,7 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
     held = [rank for rank in job.ranks if is_held(rank)] or key_of_nobody(job) if job else []
     if not job or not held or job.world == 1 or nobody_waits(job, held) or may_be_served(job, held):
         return
-    alone = [rank for rank in held if not (awaits_rank(rank) or at_other_end(rank))]
+    alone = [rank for rank in held if not (awaits_rank(rank) or at_other_end(rank) or job.answered(rank))]
     behind, held = [rank for rank in held if alone and rank not in alone], alone or held
     nodes = list(dict.fromkeys(rank.node for rank in held))
     one = len(held) == 1
@@ -78,7 +84,13 @@ def judge_job(cluster: Cluster) -> Iterator[Finding]:
         held,
         f"{live.called(held)} on {names_of(nodes)} {'is' if one else 'are'} {what}{where}{at} "
         f"and {'does' if one else 'do'} not move; {others}.",
-        evidence=(*live.where_ranks_are([*held, *behind]), *asleep(held), *below(held), *live.others_wait(job, held)),
+        evidence=(
+            *live.where_ranks_are([*held, *behind]),
+            *asleep(held),
+            *asked(held),
+            *below(held),
+            *live.others_wait(job, held),
+        ),
         fixes=(Fix.on(nodes, remedy(first, held[0])),),
     )
 
@@ -88,13 +100,13 @@ def behind_locks(job: live.LiveJob) -> Iterator[Finding]:
     by_pid = {(rank.node, rank.process.pid): rank for rank in job.ranks}
     waiters: dict[live.LiveRank, list[live.LiveRank]] = {}
     for rank in job.ranks:
-        lock = rank.process.main.lock if rank.process.main else None
+        lock = rank.lock
         for pid in lock.holders if lock and not rank.works else ():
             holder = by_pid.get((rank.node, pid))
-            if holder is not None and holder.waits:
+            if holder is not None and holder.waits and holder is not rank:
                 waiters.setdefault(holder, []).append(rank)
     for holder, those in waiters.items():
-        lock = those[0].process.main.lock if those[0].process.main else None
+        lock = those[0].lock
         path = lock.path if lock else ""
         yield live.rank_finding(
             [holder, *those],
@@ -142,7 +154,8 @@ def may_be_served(job: live.LiveJob, held: list[live.LiveRank]) -> bool:
     nodes, pids = {rank.node for rank in busy}, {(rank.node, rank.process.pid) for rank in busy}
     ports = {(rank.node, s.local_port) for rank in busy for s in rank.process.sockets or ()}
     return all(
-        (rank.node in nodes and awaits_rank(rank))
+        job.answered(rank)
+        or (rank.node in nodes and awaits_rank(rank))
         or (rank.node, asks(rank)) in ports
         or any((rank.node, pid) in pids for pid in at_other_end(rank))
         for rank in held
@@ -178,6 +191,13 @@ def asleep(held: list[live.LiveRank]) -> Iterator[str]:
             yield f"{rank.node.name}: {who} sleeps for {age_said(rank.asleep)} yet"
 
 
+def asked(held: list[live.LiveRank]) -> Iterator[str]:
+    """Who is to answer those that wait for an answer, where that is a process of their host."""
+    for rank in held:
+        if (one := rank.answerer) is not None:
+            yield f"{rank.node.name}: {rank.called} waits for an answer of pid {one.pid} ({one.name or 'no name'})"
+
+
 def below(held: list[live.LiveRank]) -> Iterator[str]:
     """What runs below them, and does not move either."""
     for rank in held:
@@ -203,10 +223,12 @@ def remedy(place: live.places.Place, rank: live.LiveRank) -> str:
     calls = [call for one in rank.below if one.main and (call := live.stacks.call_of(one.main))]
     if calls:
         return f"Call {calls[0]} in the rank itself: a process that it started is in none of its groups."
-    lock = rank.process.main.lock if rank.process.main else None
+    lock = rank.lock
     if lock is not None and lock.holders:
         who = ", ".join(f"pid {pid} ({name})" if name else f"pid {pid}" for pid, name in lock.holders.items())
         return f"Look what {who} does: the job goes on as soon as it lets go of {lock.path}."
+    if rank.answerer is not None:
+        return f"Look what pid {rank.answerer.pid} does: the job goes on as soon as it answers{line}, or ends."
     if live.stacks.awaits_process(rank.process.main) and place.kind == live.places.CODE:
         return (
             f"Look which process is to let it go on{line}, and what that does: who waits for the others while it has a "

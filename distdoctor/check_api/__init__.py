@@ -193,7 +193,6 @@ torch that cannot be imported:
     missing_library_name     the library that was not found
     pip_command              pip's command line for a node's Python
     install_torch_command    install the torch that the other nodes have
-    install_torch_version    install a version of torch
     fixes_by_command         one fix for all nodes with the same command
     torch_remedies           what helps where it fails for something beside torch
 """
@@ -243,7 +242,7 @@ from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_o
 from distdoctor.check_api.text import shorten_error, some_of, together
 from distdoctor.check_api.taken_port import master_port_owner, taken_port_finding
 from distdoctor.check_api.torch_import import (
-    TorchImportCause, fixes_by_command, install_torch_command, install_torch_version, missing_library_name,
+    TorchImportCause, fixes_by_command, install_torch_command, missing_library_name,
     nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
 )
 from distdoctor.check_api.variables import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
@@ -281,7 +280,7 @@ __all__ = [
     "errors_with_words", "failed_by_themselves", "failed_contacts", "failed_ranks", "failed_stage_finding", "files",
     "fixes_by_command", "gloo_device_names", "gloo_dials", "gloo_errors_name", "gpus", "grouped_by_address", "groups",
     "has_other_hosts", "hosts_file_commands", "hosts_file_unread", "how_links_fail", "in_network",
-    "install_torch_command", "install_torch_version", "is_bridge", "is_loopback", "is_virtual", "lacks_route",
+    "install_torch_command", "is_bridge", "is_loopback", "is_virtual", "lacks_route",
     "link_arrows", "link_culprits", "link_finding", "link_finding_by_need", "link_graph", "link_needed",
     "link_severity", "links_blocked_by_rules", "links_to", "live", "lookup_failed", "lossy_links", "makes_gloo_group",
     "master_address_owner", "master_known_up", "master_means_itself", "master_port_findings", "master_port_owner",

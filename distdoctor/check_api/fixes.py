@@ -15,19 +15,40 @@ from distdoctor.model.addresses import endpoint, is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import PortHolder
 from distdoctor.model.findings import Fix
-from distdoctor.model.launch_settings import BY_NAME, INIT_METHOD, MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT
+from distdoctor.model.launch_settings import (
+    BY_NAME,
+    INIT_METHOD,
+    MASTER_ADDR,
+    MASTER_PORT,
+    NPROC_PER_NODE,
+    RDZV_ENDPOINT,
+)
 from distdoctor.model.plan import DEFAULT_PORT, Plan
 
 SHOWN_ROUTERS = 8
 """On the way to how many peers routers are told of."""
 
 
+_RANKS_PER_NODE = {
+    "SLURM": "--ntasks-per-node",
+    "Open MPI": "-N",
+    "hydra": "-ppn",
+    "Cray PALS": "--ppn",
+    "Flux": "--tasks-per-node",
+}
+"""Launcher, as the plan calls it -> its own flag for the ranks of a node (srun(1), mpirun(1), mpiexec(1), flux(1))."""
+
+
 def set_launch_fix(node: Node, text: str, name: str, value: object, option: int = 1) -> Fix:
     """Another value of one setting of the node's launch, by its name in the plan: where its plan takes it from.
 
-    That is torchrun's variable where that gives it now, else the flag; the rank's variable where there is neither.
+    That is torchrun's variable where that gives it now, else the flag; the rank's variable where there is neither. How
+    many ranks a node has is said to the launcher that starts each of them, where that is known.
     """
     setting = BY_NAME[name]
+    if setting is NPROC_PER_NODE and node.plan.started == "rank" and node.plan.launcher not in ("", "torchrun"):
+        own = _RANKS_PER_NODE.get(node.plan.launcher)
+        return Fix.on(node, text, option, flags={own: str(value)} if own else {})
     if node.plan.sources.get(name) == setting.pet or not setting.flag:
         return Fix.on(node, text, option, env={setting.pet or setting.variables[0]: str(value)})
     return Fix.on(node, text, option, flags={setting.flag: str(value)})

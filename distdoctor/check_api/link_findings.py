@@ -9,7 +9,7 @@ from distdoctor.check_api.fixes import open_firewall_fix
 from distdoctor.check_api.link_graph import FailingLink, Star
 from distdoctor.check_api.node_addresses import reachable_address
 from distdoctor.check_api.nodes import gloo_dials
-from distdoctor.check_api.packet_filter import filter_evidence, suspect
+from distdoctor.check_api.packet_filter import filter_evidence, shut_answers, suspect
 from distdoctor.check_api.rank_failures import by_luck, gloo_errors_name
 from distdoctor.check_api.route_fixes import TITLE, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import NO_ENTRY, Packet, RouteObstacle, lookup, route_obstacle
@@ -78,10 +78,15 @@ def _answered_before(edge: FailingLink) -> bool:
     return contact is not None and contact.outcome == "open" and contact.address == edge.link.address
 
 
+def _by_discovery(edges: Sequence[FailingLink]) -> bool:
+    """Whether hosts are asked for these addresses by ICMPv6, as IPv6 does, and not by ARP."""
+    return all(":" in edge.link.address for edge in edges)
+
+
 def how_links_fail(edges: Sequence[FailingLink]) -> str:
     """What became of these connections, for the summary."""
     if unanswered_below_ip(edges):
-        return "get no answer, not even to ARP"
+        return f"get no answer, not even to {'neighbour discovery' if _by_discovery(edges) else 'ARP'}"
     if cut_after_accept(edges):
         return "are accepted on random ports and then cut, by something that answers in place of the node"
     return "fail on random ports"
@@ -109,24 +114,28 @@ def link_culprits(cluster: Cluster, star: Star) -> tuple[tuple[Node, ...], bool]
     return tuple(node for node in cluster.nodes if node in names), True
 
 
-def links_blocked_by_rules(edges: Sequence[FailingLink]) -> tuple[set[Node], list[FailingLink]]:
+def links_blocked_by_rules(
+    edges: Sequence[FailingLink], most: int = MAX_LINKS_LISTED
+) -> tuple[set[Node], list[FailingLink]]:
     """(the nodes whose packet filters block links, the links for which no rule says whose fault it is).
 
-    Looks at the first MAX_LINKS only: rules that block a thousand links show in these.
+    Looks at the first ``most`` only: rules that block a thousand links show in these.
     """
     known: set[Node] = set()
     unknown: list[FailingLink] = []
-    for edge in edges[:MAX_LINKS_LISTED]:
+    for edge in edges[:most]:
         found = route_obstacle(edge.source, edge.target, edge.link.address, edge.link.port)
         if found is not None:
             known.add(found.node)
             continue
         side = suspect(edge.source, edge.target, edge.link.port)
+        if side == "either" and edge.link.passing and shut_answers(edge.source, edge.target):
+            side = "from"
         if side == "either":
             unknown.append(edge)
         else:
             known.add(edge.target if side == "to" else edge.source)
-    return known, [*unknown, *edges[MAX_LINKS_LISTED:]]
+    return known, [*unknown, *edges[most:]]
 
 
 def link_finding(
@@ -193,7 +202,8 @@ def _rules(edges: Sequence[FailingLink], blamed: Sequence[Node]) -> Iterator[str
         for node, hook, peer in sides:
             if node in accused and (node, hook) not in told and len(told) < MAX_LINES:
                 told.add((node, hook))
-                yield from filter_evidence(node, hook, edge.link.port, [peer])
+                answers = shut_answers(node, peer) if hook == "output" and edge.link.passing else ()
+                yield from answers or filter_evidence(node, hook, edge.link.port, [peer])
 
 
 def link_obstacles(edges: Sequence[FailingLink]) -> dict[FailingLink, RouteObstacle]:
@@ -223,15 +233,20 @@ def open_links_fixes(
             f"Let {names} through to each other in the switch that joins them, real or virtual: isolated ports, a "
             "private VLAN, another VLAN, macvlan in private mode."
         )
+        if _by_discovery(edges):
+            text += " Or let ICMPv6 in on both ends, which neighbour discovery is: a packet filter may drop it."
         yield Fix(text, tuple(node.name for node in blamed[:MAX_FIXES]))
         return
     peers: dict[Node, dict[str, None]] = {}
+    sources: dict[Node, list[str]] = {}
     hooks: dict[Node, FilterHook] = {}
     for edge in edges:
         if edge in found:
             continue
         for node, peer in ((edge.target, edge.source), (edge.source, edge.target)):
-            peers.setdefault(node, {}).update(dict.fromkeys(source_addresses(cluster, peer)))
+            if peer not in sources:
+                sources[peer] = source_addresses(cluster, peer)
+            peers.setdefault(node, {}).update(dict.fromkeys(sources[peer]))
         hooks[edge.target] = "input"
         hooks.setdefault(edge.source, "output")
     left = [node for node in blamed if node in peers and node not in first]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from distdoctor.check_api.text import names_of
-from distdoctor.knowledge.packet_filter import blocks, concerns, lets_through
+from distdoctor.knowledge.packet_filter import blocks, concerns, lets_through, shuts_answers
 from distdoctor.knowledge.ruleset import Direction, FilterHook
 from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Node
@@ -38,6 +38,20 @@ def suspect(source: Node | None, target: Node | None, port: int) -> Suspect:
     if out is False and into is None:
         return "to"
     return "either"
+
+
+def shut_answers(source: Node, target: Node) -> tuple[str, ...]:
+    """The rules of ``source`` that shut a range of the ports that its own connections come from, where those of
+    ``target`` shut nothing: of its connections there some get no answer, by the port that each happens to get."""
+    rules = target.network.firewall
+    if rules is None or not rules.readable or rules.chains:
+        return ()
+    picked = source.limits.port_range or (32768, 60999)
+    return tuple(
+        f"{source.name}: {_chain_text(replace(chain, blocking_rules=(rule,)))}: what answers its own connections from "
+        "those ports is shut out, too"
+        for chain, rule in shuts_answers(source.network.firewall, picked)
+    )
 
 
 def _told(node: Node | None) -> Firewall | None:

@@ -91,10 +91,22 @@ def odd_source(node: Node, address: str) -> str:
     own, source = better_source(node, address), source_address(node, address)
     if own is None or source is None:
         return ""
+    if by_rule(node, address):
+        return (
+            f"{node.name}: what it sends to {address} comes from {source} ({node.interface_of(source)}), though its "
+            f"routing table sends it by {own.interface}"
+        )
     return (
         f"{node.name}: what it sends to {address} by {own.interface} comes from {source} "
         f"({node.interface_of(source) or 'no interface of it'}), not from {own.address}"
     )
+
+
+def by_rule(node: Node, address: str) -> bool:
+    """Whether packets to ``address`` come from the address of another card than the routing table says they leave by:
+    the kernel may take a rule of policy routing that is not known here (inverted, or one that passes routes over)."""
+    source, cards = source_address(node, address), {one.name for one in node.interfaces if not one.loopback}
+    return source is not None and node.interface_of(source) in cards
 
 
 def wrong_mask(one: RouteObstacle) -> Mask | None:
@@ -120,6 +132,12 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
     own = better_source(one.node, one.address)
     if one.kind == "source" and own is not None:
         text = f"On {who}, send by {own.interface} from its own address, {own.address}."
+        if by_rule(one.node, one.address):
+            text = (
+                f"{text} Ask its kernel for the way (ip {family}route get {one.address}): a rule of policy routing, as "
+                f"a VPN client sets, may lead past the routing table (ip {family}rule)."
+            )
+            return Fix(text, names, option)
         via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
         command = f"ip {family}route replace {network} {via}dev {shlex.quote(own.interface)} src {own.address}"
         return Fix(text, names, option, commands=(command,))

@@ -24,6 +24,9 @@ _OF_TORCH = re.compile(r"lib(?:torch|c10|shm|caffe2)\w*\.so")
 _WRONG_SYMBOL = re.compile(
     r"undefined symbol|version `\S+' not found|file too short|invalid ELF header|wrong ELF class|symbol lookup error"
 )
+_INDEXED = re.compile(r"\d+\.\d+(?:\.\d+)?(?P<nightly>\.dev\d{8})?(?:\+(?P<build>cpu|cu\d+|rocm[\d.]+|xpu))?")
+"""The versions that pypi.org and download.pytorch.org have."""
+_NO_INDEX = "No index of pip has this build: take the image, module or environment that has it."
 SHOWN = 400
 """Characters of the error: that of a setting lists all that it takes."""
 LEAST_SPACE = 1 << 29
@@ -145,27 +148,39 @@ def pip_command(node: Node, *words: str) -> str:
     return shlex.join([node.identity.executable or "python3", "-m", "pip", *words])
 
 
-def install_torch_command(cluster: Cluster, node: Node, *flags: str) -> str:
-    """The command that installs the torch of the other nodes, or any, into the node's own Python."""
+def install_torch_command(cluster: Cluster, node: Node, *flags: str, version: str = "") -> str:
+    """The command that installs this torch, else that of the other nodes, or any, into the node's own Python; empty
+    where no index has it."""
     versions = [other.identity.torch for other in cluster.nodes if other.identity.torch]
     failure = node.identity.torch_failure
-    version = (failure.version if failure else None) or (versions[0] if versions else None)
-    words = shlex.split(install_torch_version(version))[2:] if version else ["torch"]
-    return pip_command(node, "install", *flags, *words)
+    wanted = version or (failure.version if failure else None) or (versions[0] if versions else None)
+    words = shlex.split(install_torch_version(wanted))[2:] if wanted else ["torch"]
+    return pip_command(node, "install", *flags, *words) if words else ""
 
 
 def fixes_by_command(nodes: Iterable[Node], text: str, command: Mapping[str, str], option: int = 1) -> tuple[Fix, ...]:
-    """One fix for all nodes with the same command (by their names)."""
+    """One fix for all nodes with the same command (by their names); an empty one is that of a torch which only an image
+    or a site has."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
         groups.setdefault(command[node.name], []).append(node.name)
-    return tuple(Fix(text, tuple(names), option, commands=(line,)) for line, names in groups.items())
+    return tuple(
+        Fix(text if line else f"{text} {_NO_INDEX}", tuple(names), option, commands=(line,) if line else ())
+        for line, names in groups.items()
+    )
 
 
 def install_torch_version(version: str) -> str:
-    """The command that installs this version of torch, from the index of its build where it names one (+cu126)."""
-    release, _, build = version.partition("+")
-    words = ["pip", "install", f"torch=={release}"]
-    if re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", build):
-        words += ["--index-url", f"https://download.pytorch.org/whl/{build}"]
+    """The command that installs this version of torch, from the index of its build where it names one (+cu126); empty
+    for one that no index has: NVIDIA's images (2.7.0a0+...nv25.2), a build from source, conda-forge's (2.5.1.post303).
+
+    The build belongs to the version that pip is told: without it, any that is there is the one (PEP 440).
+    """
+    match = _INDEXED.fullmatch(version)
+    if match is None:
+        return ""
+    words = ["pip", "install", *(["--pre"] if match["nightly"] else []), f"torch=={version}"]
+    if match["build"] or match["nightly"]:
+        folder = "/".join(filter(None, ("nightly" if match["nightly"] else "", match["build"])))
+        words += ["--index-url", f"https://download.pytorch.org/whl/{folder}"]
     return shlex.join(words)

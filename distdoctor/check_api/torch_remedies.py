@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from distdoctor.check_api.torch_import import TorchImportCause, pip_command
+from distdoctor.check_api.torch_import import TorchImportCause, missing_library_name, pip_command
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import TorchFailure
 from distdoctor.model.findings import Fix
@@ -16,6 +16,10 @@ _TAKES = re.compile(r"The value of (TORCH_\w+) must be ([\w, ]{1,100})")
 _STATIC = re.compile(r"(/\S+\.so[.\d]*): cannot allocate memory in static TLS block")
 _STACK = re.compile(r"(\S+\.so[.\d]*): cannot enable executable stack")
 _PLUGIN = re.compile(r"Failed to load the backend extension: ([\w.-]{1,100}?)\. ")
+SYSTEM = {"libgomp": "libgomp1", "libstdc++": "libstdc++6", "libopenblas": "libopenblas0", "libnuma": "libnuma1"}
+"""Libraries that come with the system and not with torch, and what Debian and Ubuntu call their packages."""
+_CUDA = re.compile(r"lib(?:cu|nv|nccl|cupti)")
+_OF_DRIVER = re.compile(r"libcuda\.so|libnvidia-")
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 OF_USER = "/.local/lib/python"
 """Where site.py has a user's own packages, before those that are installed for all."""
@@ -25,9 +29,40 @@ INSTALLED = ("/site-packages/", "/dist-packages/")
 def remedies_beside_torch(kind: TorchImportCause, bad: Sequence[Node]) -> Iterator[Fix]:
     """The fixes for one of these causes, node by node."""
     for node in bad:
-        failure = node.identity.torch_failure or TorchFailure(text=node.identity.torch_error or "")
+        failure = node.identity.torch_failure or _failure(node)
         for option, (text, env, commands) in enumerate(_of(kind, failure, node), start=1):
             yield Fix.on(node, text, option, env=env, commands=commands)
+
+
+def missing_libraries(bad: Sequence[Node]) -> Iterator[Fix]:
+    """The fix for each library that the loader did not find, on the nodes that miss it."""
+    names = {node: missing_library_name((node.identity.torch_failure or _failure(node)).text) for node in bad}
+    for name in dict.fromkeys(names.values()):
+        nodes = [node for node in bad if names[node] == name]
+        base = name.partition(".so")[0]
+        if base in SYSTEM:
+            text = f"Install the system's package with {name}, on Debian and Ubuntu:"
+            yield Fix.on(nodes, text, commands=(shlex.join(["apt-get", "install", SYSTEM[base]]),))
+        elif _OF_DRIVER.match(name):
+            yield Fix.on(
+                nodes,
+                f"{name} comes with the driver, and not with torch or CUDA: give the container its GPUs (docker run "
+                "--gpus all, with NVIDIA_DRIVER_CAPABILITIES=compute,utility); on a host, install it in the driver's "
+                "own version and run ldconfig.",
+            )
+        elif _CUDA.match(name):
+            yield Fix.on(
+                nodes,
+                f"{name} is of CUDA: install what this build of torch lists as its requirements (pip check), load the "
+                "CUDA module that it was built with, or take a build for this machine.",
+            )
+        else:
+            text = f"Install what has {name}, or put its folder into LD_LIBRARY_PATH (find / -name {name})."
+            yield Fix.on(nodes, text)
+
+
+def _failure(node: Node) -> TorchFailure:
+    return TorchFailure(text=node.identity.torch_error or "")
 
 
 _Remedy = tuple[str, dict[str, str | None], tuple[str, ...]]

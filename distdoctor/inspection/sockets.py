@@ -49,6 +49,16 @@ class SocketTables:
         """The socket with this inode, as seen by the process; None where it is none of TCP."""
         return self._of_namespace(pid).get(inode)
 
+    def other_end(self, pid: int, mine: Socket) -> str:
+        """The inode of the other end of a connection, as seen by the process; empty where that is on another host, in
+        another namespace, or nobody has taken it."""
+        for inode, one in self._of_namespace(pid).items():
+            if (one.local, one.local_port, one.remote, one.remote_port) == (
+                mine.remote, mine.remote_port, mine.local, mine.local_port,
+            ):  # fmt: skip
+                return inode
+        return ""
+
     def listening(self, pid: int) -> set[tuple[str, int]]:
         """Where anybody listens, as seen by the process."""
         return {(s.local, s.local_port) for s in self._of_namespace(pid).values() if s.state == "LISTEN"}

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from distdoctor.inspection import proc_files
 from distdoctor.inspection.sockets import SocketTables
 from distdoctor.inspection.syscalls import plain_name_of
+from distdoctor.model.facts import Socket
 
 LOOP, RUNS, STORE = "gloo_tcp_loop", "pt_gloo_runloop", "pt_tcpstore"
 ALL_ALIKE = "pt_main_thread"
@@ -26,6 +27,7 @@ _RUN_LOOPS = 2
 _LOOP_WAITS, _UV_EVENTS, _NO_LIMIT = (64, 10), 1024, 0xFFFFFFFF
 _MOST_THREADS, _MOST_FILES = 512, 4096
 _TIMES, _APART = 8, 0.005
+_RECEIVES = frozenset(["read", "readv", "recvfrom", "recvmsg"])
 
 
 def names_of(pid: int) -> dict[int, str]:
@@ -70,6 +72,16 @@ def port_served(pid: int, call: Sequence[str], tables: SocketTables) -> int | No
         if found is not None and found.state == "LISTEN":
             return found.local_port
     return None
+
+
+def asked_by(pid: int, call: Sequence[str], tables: SocketTables) -> Socket | None:
+    """The only TCP connection at which a thread waits in such a call, or by which it receives; None of any other."""
+    numbers = (
+        [int(call[1], 16)] if call[0] in _RECEIVES else _waited_for(pid, call) if limit_of(call) is not None else ()
+    )
+    links = [proc_files.link(pid, f"fd/{number}") or "" for number in numbers]
+    found = tables.at(pid, links[0][len("socket:[") : -1]) if len(links) == 1 else None
+    return found if found is not None and found.remote_port else None
 
 
 def _calls(pid: int, tids: Sequence[int]) -> dict[int, tuple[str, ...]]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from distdoctor.inspection import feeding, file_locks, jobs, looks, pipe_ends, proc_files, samples, stacks
+from distdoctor.inspection import answerers, feeding, file_locks, jobs, looks, pipe_ends, proc_files, samples, stacks
 from distdoctor.inspection.candidates import Scan
 from distdoctor.inspection.jobs import Found
 from distdoctor.inspection.sockets import SocketTables
@@ -75,7 +75,8 @@ def at(found: Found, scan: Scan, apart: float, wanted: str, meanwhile: Callable[
     gone = [pid for pid in found.members if pid not in last]
     if gone:
         notes.append(f"ended while it was looked at: process {', '.join(map(str, gone[:8]))}")
-    return Seen(tuple(pipe_ends.with_other_ends(processes)), seconds, tables, tuple(notes))
+    processes = answerers.with_answerers(pipe_ends.with_other_ends(processes), tables)
+    return Seen(tuple(processes), seconds, tables, tuple(notes))
 
 
 def _settled(

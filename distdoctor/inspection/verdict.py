@@ -55,7 +55,7 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
         return "unknown", "incomplete", [
-            f"{_said(lost)}: {_does_there(lost)}",
+            f"{_said(lost)}: {_does_there(lost, job)}",
             *_beside(busy),
             *(["no rank is seen to wait for another: so look workers that wait for orders"] if alone else []),
             *(["the kernel shows this user too little of it: run this as root, with CAP_SYS_PTRACE"] if unseen else []),
@@ -89,8 +89,11 @@ def _apart(job: LiveJob) -> Iterator[str]:
             )
 
 
-def _does_there(lost: Sequence[LiveRank]) -> str:
+def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
     """What these do where nothing comes of it, and nothing tells why."""
+    if all(map(job.answered, lost)):
+        who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
+        return f"it waits there for an answer of {who} on its host, which works: whether on that is not to be seen"
     locks = [rank.process.main.lock for rank in lost if rank.process.main is not None and rank.process.main.lock]
     if locks and len(locks) == len(lost):
         left = "; where who made it runs no more, delete it" if any(lock.age is not None for lock in locks) else ""

@@ -15,6 +15,9 @@ from fnmatch import fnmatchcase
 from distdoctor.judge.catalog import Check
 from distdoctor.model.findings import Finding, at_least
 from distdoctor.model.milestones import EACH_FOR_ITSELF, MILESTONES, joint, place, together
+from distdoctor.model.stages import LADDER
+
+_OF_LINKS = {stage.name for stage in LADDER if stage.links}
 
 
 def linked(findings: Sequence[Finding], checks: Mapping[str, Check]) -> list[Finding]:
@@ -85,15 +88,19 @@ def _cause(finding: Finding, findings: Sequence[Finding], checks: Mapping[str, C
 def _possible(other: Finding, finding: Finding, checks: Mapping[str, Check]) -> bool:
     """What makes the job fail cannot come from what would not; and no two are each other's cause."""
     named = other.because_of and is_meant(checks[finding.check], other.because_of)
-    if other.id == finding.id or named or _two_ways(other, finding):
+    if other.id == finding.id or named or _two_ways(other, finding, checks):
         return False
     return at_least(other.severity, finding.severity or "info")
 
 
-def _two_ways(one: Finding, other: Finding) -> bool:
-    """Whether these are two failures of links, each sure of its nodes, with neither a node to blame nor a link in
-    common: what one host keeps out is no reason why another keeps out others."""
-    if one.blame != "all" or other.blame != "all" or set(one.nodes) & set(other.nodes):
+def _two_ways(one: Finding, other: Finding, checks: Mapping[str, Check]) -> bool:
+    """Whether these are two failures of links with neither a node to blame nor a link in common: what one host keeps
+    out is no reason why another keeps out others. Where it cannot be told whose fault one is, that holds for links that
+    were tried between nodes which have met: who never came may be one of those that are blamed, by another name."""
+    met = {checks[finding.check].stage for finding in (one, other)} <= _OF_LINKS
+    if not met and (one.blame != "all" or other.blame != "all"):
+        return False
+    if set(one.nodes) & set(other.nodes):
         return False
     ends = [{frozenset(link) for link in finding.links} for finding in (one, other)]
     return all(ends) and not ends[0] & ends[1]

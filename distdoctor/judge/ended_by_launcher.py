@@ -1,4 +1,5 @@
-"""Whom torchrun itself has killed: a rank that does not end within half a minute of its SIGTERM. Pure."""
+"""Whom a launcher itself has killed: torchrun a rank that does not end within half a minute of its SIGTERM, the monitor
+of ft_launcher one that sends no heartbeat in time. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from distdoctor.model.facts.logs import Match
 PATIENCE = 29
 """Seconds, less one as the times of the rows are cut, after which torchrun sends SIGKILL to what is left of a node's
 ranks when one has failed (timeout of PContext.close(), torch/distributed/elastic/multiprocessing/api.py)."""
+_SIGKILL = re.compile(r"exit ?code *[:=]? *\(?(?:-9|137)\b|[Ss]ignal 9\b|SIGKILL|\bKilled\b")
 _KILLED = re.compile(r"\bexitcode *: -9\b|\bSignal 9 \(")
 
 
@@ -27,6 +29,24 @@ def ended_by_launcher(matches: Iterable[Match]) -> list[Match]:
         match
         for match, time in rows
         if _KILLED.search(match.text) and time - first[match.source, match.who.host] >= PATIENCE
+    ]
+
+
+def ended_by_monitor(matches: Iterable[Match]) -> list[Match]:
+    """How processes were told to have ended by SIGKILL in a log in which, above that, a monitor says that it was no
+    longer content with a rank, and below which it had not been said of any."""
+    killed: dict[str, list[Match]] = {}
+    monitors: dict[str, int] = {}
+    for match in matches:
+        if "monitor" in match.values:
+            monitors[match.source] = min(match.line, monitors.get(match.source, match.line))
+        elif match.shows == "end" and _SIGKILL.search(match.text):
+            killed.setdefault(match.source, []).append(match)
+    return [
+        match
+        for source, own in killed.items()
+        if source in monitors and monitors[source] < min(one.line for one in own)
+        for match in own
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.causes import is_symptom
-from distdoctor.judge.ended_by_launcher import ended_by_launcher
+from distdoctor.judge.ended_by_launcher import ended_by_launcher, ended_by_monitor
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
 from distdoctor.judge.moments import earliest, first_by_clock
@@ -45,7 +45,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     ended = [match for match in old if match.check.startswith("process/") or match.shows in ("symptom", "hint")]
     went_on = survived(logs.sources, by_source)
     over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
-    over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches))
+    over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches), *ended_by_monitor(matches))
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
     past = {match.order for match in (*over, *early)}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]

@@ -120,7 +120,7 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
         notes = [*stale(logs), *log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
         notes.insert(0, _cannot_tell(symptoms, log_notes.aside(logs)))
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
-    verdict, ended = log_notes.without_failure(logs)
+    verdict, ended = log_notes.without_failure(logs, reading.noise)
     return LogJudgement(verdict, (), (), (*ended, *notes), reading=reading)
 
 

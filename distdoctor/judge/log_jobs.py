@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from distdoctor.judge.launches import launches
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 
 _NAMES = (
@@ -39,6 +40,8 @@ def by_job(logs: LogFacts) -> dict[str, LogFacts]:
     jobs = {source.name: _job(source, own.get(source.name, ())) for source in logs.sources}
     if not any(jobs.values()):
         jobs = _runs([source.name for source in logs.sources])
+    if not any(jobs.values()):
+        jobs = launches(logs.sources, own)
     shown = {match.source for match in logs.matches if not match.compared}
     numbers = sorted({*jobs.values()} - {""}, key=_in_order)
     if len(numbers) < 2 or any(not jobs.get(source) for source in shown):

@@ -21,11 +21,13 @@ _STREAM = re.compile(
 )
 
 
-def without_failure(logs: LogFacts) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job."""
+def without_failure(logs: LogFacts, past: Collection[Match] = ()) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job.
+    ``past``: what proves nothing of it."""
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     names = {source.name for source in read_ones}
-    told = {match.source for match in logs.matches if match.shows not in ("noise", "hint")}
+    over = {match.order for match in past}
+    told = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
     jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
     ended = [f"no failure in {source.name}; {_end_of(source)}" for source in last if not source.done]
@@ -69,7 +71,7 @@ def silent(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
         quiet += [one for one in ranks if _process(one.name) in named]
     said = "says nothing of a failure"
     notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
-    return _first_of(notes) if len(quiet) <= max(MOST, len(told)) else []
+    return _first_of(notes) if len({_process(one.name) for one in quiet}) <= max(MOST, len(told)) else []
 
 
 def absent(logs: LogFacts) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from distdoctor.judge.survived import last_line
 from distdoctor.model.facts.logs import LogFacts, Match
 
 _ATTEMPT = re.compile(r"(?P<run>.*?)(?:^|/)attempt_(?P<number>\d{1,6})/\d{1,6}/[^/]+$", re.S)
@@ -35,6 +36,7 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
     counts = {name: "launched" if _of_several(own, of_file.get(name)) else "try" for name, own in by_source.items()}
     tries = {name: _last_of(own, counts[name]) for name, own in by_source.items()}
     restarted = {source.name: source.restarted for source in logs.sources}
+    queued_again = _queued_again(logs.matches)
     earlier = tuple(
         match
         for match in logs.matches
@@ -43,6 +45,7 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
             match.source in over
             or match.line <= restarted.get(match.source, 0)
             or _number(match, counts[match.source]) < tries[match.source]
+            or match.line < queued_again.get((match.source, _job_of_row(match)), 0)
         )
     )
     if not earlier and not over:
@@ -53,6 +56,26 @@ def last_try(logs: LogFacts) -> tuple[LogFacts, tuple[Match, ...]]:
         sources=tuple(source for source in logs.sources if source.name not in over),
         matches=tuple(match for match in logs.matches if match.order not in gone),
     ), earlier
+
+
+_ROW = re.compile(r"(?P<job>\d{1,12}(?:_\d{1,9})?)(?:[.+]\w{1,20})? ")
+"""How the rows of a job and of its steps begin in sacct's tables."""
+
+
+def _queued_again(matches: Iterable[Match]) -> dict[tuple[str, str], int]:
+    """Where the last row of a job stands in each table: with --duplicates it has one for each time that it was
+    queued."""
+    last: dict[tuple[str, str], int] = {}
+    for match in matches:
+        if match.values.keys() & {"well", "of_table"} and match.text.startswith(f"{(job := _job_of_row(match))} "):
+            last[match.source, job] = max(last.get((match.source, job), 0), last_line(match))
+    return last
+
+
+def _job_of_row(match: Match) -> str:
+    """Of which job it is a row; empty where it is none."""
+    row = _ROW.match(match.text)
+    return row["job"] if row is not None else ""
 
 
 STALE = (

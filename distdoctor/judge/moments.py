@@ -29,6 +29,11 @@ def earliest(matches: Sequence[Match], began: Mapping[str, float | None]) -> Mat
     return min(zip(there, matches, strict=True), key=lambda pair: (pair[0], pair[1].order))[1]
 
 
+def is_of_other_zone(time: float | None, other: float | None) -> bool:
+    """Whether two such times may be one, told by the clocks of two zones."""
+    return time is not None and other is not None and _hours(time - other) != 0
+
+
 def _hours(apart: float) -> int:
     """``apart`` as whole hours, in seconds; 0 where it is not that."""
     hours = round(apart / HOUR)

@@ -153,7 +153,11 @@ def by_scheduler(match: Match) -> bool:
 
 def cleared(matches: Sequence[Match]) -> list[Match]:
     """What is no cause, where the same check knows further on, in the same log, that it went on."""
-    over = {(match.check, match.source): last_line(match) for match in matches if match.shows == "noise"}
+    over = {
+        (match.check, match.source): last_line(match)
+        for match in matches
+        if match.shows == "noise" and "well" not in match.values
+    }
     return [
         match
         for match in matches
@@ -175,7 +179,13 @@ def entailed(matches: Sequence[Match]) -> list[Match]:
             because = of.shows == "symptom" and of.check != match.check and " Caught " not in of.text
             found += [match] if because or of in found else []
         before[whose] = match
-    return found
+    # What others raise, too, where a peer ended, is what the program does at its end, whatever ends it.
+    alike = {(match.exception, match.values.get("message")) for match in found}
+    return [
+        match
+        for match in matches
+        if match in found or (match.chained and (match.exception, match.values.get("message")) in alike)
+    ]
 
 
 def _is_above(of: Match, match: Match) -> bool:

@@ -51,6 +51,12 @@ def making(rank: LiveRank) -> Given | None:
     return next((frame.given for frame in main.frames if frame.given and len(frame.given.ranks) > 1), None)
 
 
+def whole_in_making(job: LiveJob) -> bool:
+    """Whether all ranks of a group make it: what keeps them is no other rank, but the store, or the links."""
+    made = Counter((given.group, given.ranks) for rank in job.ranks if rank.waits and (given := making(rank)))
+    return any(count == len(ranks) for (_, ranks), count in made.items())
+
+
 def to_blame(job: LiveJob) -> Blame | None:
     """Who does not make the same groups as others, or names another root; None where nothing shows that."""
     pairs = [*_by_stacks(job), *_by_store(job)]

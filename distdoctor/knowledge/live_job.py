@@ -13,6 +13,8 @@ from distdoctor.model.addresses import is_loopback
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import JobFacts, JobProcess, Member, StoreView, WorkerServer
 
+BUSY = 0.05
+"""How much of a processor shows that a program works: servers that wait use some thousandths for their clocks."""
 YOUNG = 10.0
 """Seconds after the start of the ranks that are here before which others may just be late."""
 
@@ -29,6 +31,12 @@ class LiveJob:
     def agents(self) -> Iterator[tuple[Node, JobProcess]]:
         """torchrun's agents that are here."""
         return ((node, one) for node, job in self.facts for one in job.processes if one.role == "agent")
+
+    def answered(self, rank: LiveRank) -> bool:
+        """Whether a process of its host that works is to answer this rank; of another rank its place tells more."""
+        asks = rank.answerer
+        ranks = {one.process.pid for one in self.ranks if one.node is rank.node}
+        return asks is not None and asks.pid not in ranks and asks.busy >= BUSY
 
     @property
     def agents_meet(self) -> bool:
@@ -211,7 +219,7 @@ def _ranks(node: Node, job: JobFacts, store: StoreView | None) -> Iterator[LiveR
 
 def _behind(rank: LiveRank, ranks: Iterable[LiveRank]) -> LiveRank:
     """The rank, which waits for another where that one, or a process below it, has the lock on a file it waits for."""
-    lock = rank.process.main.lock if rank.process.main is not None else None
+    lock = rank.lock
     if lock is None or rank.place.kind not in job_places.OWN:
         return rank
     for other in ranks:

@@ -8,7 +8,7 @@ from functools import cached_property
 from distdoctor.knowledge import job_movement, job_places, job_threads
 from distdoctor.knowledge.job_places import Place
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import JobProcess
+from distdoctor.model.facts import Answerer, FileLock, JobProcess
 
 PAUSE, DEVICE_PAUSE = 5.0, 20.0
 """Seconds for which a rank may stand still and be called slow: it waits for data, or for a service; for a disk, which
@@ -104,6 +104,19 @@ class LiveRank:
         # the name of a worker does not tell that it is one.
 
         return [one for one in self.below if one.role == "loader"] or list(self.below)
+
+    @property
+    def lock(self) -> FileLock | None:
+        """The lock on a file that it waits for, or that a program of its own does, for which it waits."""
+        waiting = (self.process, *self._watched)
+        return next((one.main.lock for one in waiting if one.main is not None and one.main.lock is not None), None)
+
+    @property
+    def answerer(self) -> Answerer | None:
+        """Who of its host is to answer it, or a process below it for which it waits."""
+        ends = self.process.main.other_ends if self.process.main is not None else ()
+        waiting = (self.process, *self._watched, *(one for one in self.below if one.pid in ends))
+        return next((one.main.asks for one in waiting if one.main is not None and one.main.asks is not None), None)
 
     @property
     def asleep(self) -> float | None:

@@ -108,9 +108,14 @@ def whole_groups(job: LiveJob) -> list[list[LiveRank]]:
     return [those for path, those in _inside(members, job.ranks).items() if len(those) == len(members[path])]
 
 
-def may_differ(job: LiveJob) -> bool:
-    """Whether there are several groups, and its ranks are not known to be in a collective of the same: who is alone at
-    its line may then only wait for one that is not."""
+def may_differ(job: LiveJob, odd: Sequence[LiveRank], others: Sequence[LiveRank]) -> bool:
+    """Whether those that do something else than the others may only wait for one of them: what runs in them is of
+    another group, or all are in the same call, there are several groups, and they are not known to be in one."""
+    theirs, those = ([_numbers(rank.process)[1] for rank in ranks] for ranks in (odd, others))
+    if all(len(running) == 1 for running in (*theirs, *those)) and set().union(*theirs).isdisjoint(set().union(*those)):
+        return True
+    if len({rank.place.call for rank in (*odd, *others)}) > 1:
+        return False
     several = job.store is not None and len({group.path for group in job.store.groups}) > 1
     return several and not any(len(those) == len(job.ranks) for those in whole_groups(job))
 

@@ -23,6 +23,12 @@ MOST_RULES = 300
 WAYS: tuple[Direction, ...] = ("dport", "sport")
 _PORTS = {way: re.compile(rf"\b{way}s?\s+(!=\s*)?(\{{[^}}]*\}}|[\d:,-]+)") for way in WAYS}
 _ONE_OF_OTHER = {"dport": re.compile(r"\bsports?\s+\d"), "sport": re.compile(r"\bdports?\s+\d")}
+_NEW_ALONE = re.compile(
+    r"\bct state (?:new|invalid|\{?[a-z, ]*\bnew\b)|--ctstate \S*(?:NEW|INVALID)|\bsyn\b", re.IGNORECASE
+)
+"""A rule for what begins a connection: no answer is met by it."""
+_WIDE = 128
+"""Ports: a narrower range is shut for something else, and hardly ever met."""
 _RANGE = re.compile(r"(\d+)(?:\s*[-:]\s*(\d+))?")
 
 
@@ -54,6 +60,22 @@ def blocks(firewall: Firewall | None, hook: FilterHook, port: int | None, way: D
     if firewall is None or not firewall.readable:
         return None
     return any(chain.hook == hook and concerns(chain, port, way) for chain in firewall.chains)
+
+
+def shuts_answers(firewall: Firewall | None, picked: tuple[int, int]) -> list[tuple[FirewallChain, str]]:
+    """The rules on the way in that shut a range of the ports that this host's own connections come from (``picked``,
+    ip_local_port_range): what answers those that get such a port is shut out, unless an earlier rule knows it for a
+    part of a connection."""
+    found = []
+    for chain in firewall.chains if firewall is not None else ():
+        for rule in chain.blocking_rules if chain.hook == "input" else ():
+            ports = _PORTS["dport"].search(rule)
+            if ports is None or ports[1] or "! --" in rule or _NEW_ALONE.search(rule):
+                continue
+            parts = [(int(low), int(high or low)) for low, high in _RANGE.findall(ports[2])]
+            if any(min(high, picked[1]) - max(low, picked[0]) >= _WIDE for low, high in parts):
+                found.append((chain, rule))
+    return found
 
 
 def lets_through(firewall: Firewall | None, hook: FilterHook, others: Sequence[str], port: int | None) -> bool:

@@ -98,15 +98,26 @@ OF_BACKENDS = KNOWN - {*_LAUNCH}
 """Those that say how a backend is to work, not who a process is."""
 SIMILAR = 0.86
 """difflib's ratio from which a name counts as another one misspelled."""
+_OF_OTHERS = {"NCCL_IBEXT_DISABLE", "NCCL_SHARP_DISABLE"}
+"""What NVIDIA's plugin for InfiniBand and SHARP (nccl-rdma-sharp-plugins) reads."""
+_FORGOTTEN = {"", "TORCH", "PET"}
+"""Words that a name may lack, or have for nothing, and be meant all the same; the first is a line alone."""
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "MASTER_", "WORLD_", "LOCAL_", "PET_")
 
 
 def variable_meant(name: str) -> str | None:
     """The known variable that ``name`` most probably stands for, or None where it is known itself or like none."""
-    if name in KNOWN or len(name) < 5:
+    if name in KNOWN or name in _OF_OTHERS or len(name) < 5:
         return None
     close = difflib.get_close_matches(name, KNOWN, 1, SIMILAR)
-    return close[0] if close else None
+    return close[0] if close and not _has_other_words(name, close[0]) else None
+
+
+def _has_other_words(name: str, known: str) -> bool:
+    """Whether the two are spelled alike, and one has a word more: that is another name (NCCL_TIMEOUT, which scripts
+    read themselves, and NCCL_IB_TIMEOUT), and no letter too few or too many."""
+    words, its = {*name.split("_")}, {*known.split("_")}
+    return (words < its or its < words) and not words ^ its <= _FORGOTTEN
 
 
 def near_misses(names: Iterable[str]) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ _OBJECT = re.compile(r"[\s,]*(?=\{)")
 _TIMED = re.compile(rb'"(?:timestamp|@timestamp|receiveTimestamp|time|ts|asctime|__REALTIME_TIMESTAMP)"\s*:')
 _HOST = re.compile(r"(?:[\w.-]{1,200}/)?([A-Za-z0-9][\w.-]{0,63})")
 """Of a log stream, what is behind the job's name."""
+_TASK = re.compile(r"workerpool\d{1,3}-\d{1,5}")
+"""Vertex AI's name of one of a job's machines (of other things a task may be anything)."""
 _EPOCH = re.compile(r"(\d{10})(?:(\d{3})(?:\d{3}){0,2})?(?:\.(\d{1,3})\d*)?")
 """Seconds since 1970, also as that many milliseconds, microseconds, nanoseconds."""
 COLOURS = r"\x1b(?:\[[0-9;?]{0,24}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\-_])"
@@ -146,7 +148,8 @@ def said_by(value: Any, wrapped: bool = False) -> str | None:
 def _before(value: Mapping[str, Any]) -> str:
     """In the words that the readers of prefixes know."""
     found = {kind: _first(value, names, (str, int, float)) for kind, names in WHO.items()}
-    time, host = _time(found["time"] or ""), _HOST.fullmatch(found["host"] or "")
+    task = _TASK.fullmatch(_first(value, ("task_name",), (str,)) or "") if found["host"] is None else None
+    time, host = _time(found["time"] or ""), _HOST.fullmatch(found["host"] or (task[0] if task is not None else ""))
     parts = [
         f"[{time}] " if time else "",
         f"[host={host[1]}] " if host else "",

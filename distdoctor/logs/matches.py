@@ -39,6 +39,7 @@ class Matches:
             match.values.get("try"),
             match.values.get("after"),
             match.values.get("pid"),
+            match.values.get("well"),
             match.values.get("launched"),
         )
         known = self._known.get(key)

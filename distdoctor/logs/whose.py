@@ -35,6 +35,11 @@ _SECTION, _SECTION_END = b"----------Begin global rank ", b"----------End global
 """What Composer's launcher puts around all that a rank wrote (composer/cli/launcher.py)."""
 _POD = re.compile(rb"^Name: {1,20}([a-z0-9][a-z0-9.-]{0,252})\r?$", re.M)
 """How the account of a pod begins (kubectl describe)."""
+_EVENT = re.compile(
+    r"\s*(?:\S{1,63} +)?(?:\d{1,4}[smhdy]\S{0,8}(?: \(x\d{1,6} over \S{1,12}\))?|<\w+>) +(?:Normal|Warning) +\w{1,60} +"
+    r"pod/(?P<pod>[\w.-]{1,253}) "
+)
+"""A row of kubectl get events, also of those of all namespaces, about a pod."""
 _RESTARTED = re.compile(
     rb"State: +Terminated\s{1,40}Reason: +Completed\s{1,40}Exit Code: +0\s(?:(?!\n\S).){0,400}"
     rb"Last State: +Terminated\s{1,40}(?:Reason: +\S{1,40}\s{1,40})?\Z",
@@ -85,6 +90,8 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     if who.host is None and text.lstrip().startswith("Reason: "):
         pods = _POD.findall(context, max(at - ACCOUNT, 0), at)
         who = replace(who, host=pods[-1].decode() if pods else None)
+    if who.host is None and (event := _EVENT.match(text)) is not None:
+        who = replace(who, host=event["pod"])
     if text.lstrip().startswith(("Reason: ", "Exit Code: ")) and _RESTARTED.search(context, max(at - ROW, 0), at):
         marks["restarted"] = "yes"
     if who.rank is None and who.local_rank is None:

@@ -8,7 +8,9 @@ import resource
 from distdoctor.model.facts import Limits, SharedMemory
 from distdoctor.probes import memory, process_room, processor
 
-CAP_NET_BIND_SERVICE = 10
+CAP_NET_BIND_SERVICE, CAP_IPC_LOCK = 10, 14
+FIRST_NAMESPACE = ["0", "0", "4294967295"]
+"""What /proc/self/uid_map has in the machine's own user namespace (user_namespaces(7))."""
 
 
 def probe() -> Limits:
@@ -22,6 +24,7 @@ def probe() -> Limits:
         open_files_hard=files_hard,
         open_files_inherited=_inherited(),
         locked_memory=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        may_lock_memory=_has_capability(CAP_IPC_LOCK) and _text("/proc/self/uid_map").split() == FIRST_NAMESPACE,
         file_size=resource.getrlimit(resource.RLIMIT_FSIZE)[0],
         address_space=resource.getrlimit(resource.RLIMIT_AS)[0],
         data_segment=resource.getrlimit(resource.RLIMIT_DATA)[0],

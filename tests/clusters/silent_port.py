@@ -115,6 +115,14 @@ def odd_source(*back: TableRoute, **control: str) -> Facts:
     return routed(a, route(LAN), *back), with_network(b, route=Route("10.77.0.10", "10.99.9.9", "lo"))
 
 
+def by_unknown_rule() -> Facts:
+    """host1 sends to node 0 from the address of a tunnel, though its routing table sends that by eth0."""
+    a, b = two(control="refused")
+    assert b.host is not None
+    b = with_host(b, interfaces=(*b.host.interfaces, Interface("wg0", ("10.14.0.2",), (32,), mtu=1420)))
+    return routed(a, route(LAN)), with_network(b, route=Route("10.77.0.10", "10.14.0.2", "wg0"))
+
+
 def vpn(*networks: str, outcome: str = "no-answer") -> Facts:
     """host1's VPN client sends part of the LAN into its tunnel, beside eth0's own entry."""
     a, b = two(outcome)

@@ -146,6 +146,14 @@ def test_a_barrier_inside_of_a_lock(how: dict[str, object]) -> None:
     )
 
 
+def test_a_program_that_waits_for_a_lock_of_a_rank() -> None:
+    """``flock FILE COMMAND`` of rank 1, while rank 0 has the lock in a barrier."""
+    program = with_lock(process(1, CODE, role="child", pid=901, parent=101, call="flock"), HELD_BY_0)
+    report = judged(local(call("barrier"), process(1, CODE, call="wait4"), REDUCE, REDUCE, program))
+    assert roots(report) == [("process/waiting-in-user-code", (0, 1), ("host0",))]
+    assert "Rank 0 on host0 has the lock on /c/x.lock" in report.findings[0].summary
+
+
 def test_who_has_the_lock_and_works_is_waited_for() -> None:
     waits = [with_lock(process(n, FILE_LOCK, **POLLS), HELD_BY_0) for n in (1, 2, 3)]
     works = process(0, CODE, moved=replace(process(0, CODE).moved, cpu=1.2, stack=True, read=1 << 20))  # type: ignore[type-var]

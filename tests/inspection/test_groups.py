@@ -72,6 +72,13 @@ def test_who_is_late_for_a_group_is_no_other() -> None:
     assert roots(judged(whole(makes(0, "1", 0, 1), *map(reduces, (1, 2, 3))))) == [(MISMATCH, (0,), ("host0",))]
 
 
+def test_whose_members_all_make_a_group_wait_for_none_of_the_others() -> None:
+    """The store was stopped when they came to it; rank 2 is not of that group, and went on."""
+    silent = StoreView("localhost", 29500, state="silent")
+    pair = makes(0, "1", 0, 1), makes(1, "1", 0, 1)
+    assert not roots(judged(whole(*pair, reduces(2), reduces(3), store=silent)))
+
+
 def test_it_is_said_whom_a_rank_names() -> None:
     frame = Frame("recv", "torch/distributed/distributed_c10d.py", 1, given=Given(peer=2))
     report = judged(whole(process(0, (frame, *REDUCE[1:])), *map(reduces, (1, 2, 3))))

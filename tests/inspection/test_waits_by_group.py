@@ -129,6 +129,16 @@ def test_without_knowing_the_groups_any_of_them_may_be_wrong(facts: NodeFacts) -
     assert not any("default group" in line for line in finding.evidence)
 
 
+@pytest.mark.parametrize("line", [EARLIER, call("barrier", 8)], ids=["the same call", "another call"])
+def test_who_is_in_another_group_may_wait_for_one_of_the_others(line: tuple[Frame, ...]) -> None:
+    """The store was not read, and the threads tell that rank 2 is in a collective of a further group."""
+    ranks = [rank(number, 2, 1, line) if number == 2 else rank(number, 2, 0, LATER) for number in range(4)]
+    facts = job(PAIRS, *ranks)
+    unread = replace(ALL, state="unreached", groups=())
+    finding = judged(replace(facts, jobs=(replace(facts.jobs[0], stores=(unread,)),))).findings[0]
+    assert (finding.check, finding.ranks, finding.blame) == (MISMATCH, (0, 1, 2, 3), "one-of")
+
+
 def test_in_one_group_who_is_alone_is_at_the_wrong_line() -> None:
     ranks = [rank(number, 2, 0, LATER if number == 3 else EARLIER) for number in range(4)]
     assert [(finding.ranks, finding.blame) for finding in judged(job(PAIRS, *ranks)).findings] == [((3,), "all")]

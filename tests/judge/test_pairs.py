@@ -9,6 +9,7 @@ from itertools import combinations
 import pytest
 
 from distdoctor.model.facts import Link, MeshFacts, NodeFacts
+from tests.clusters.links import cut, into, out_of
 from tests.facts_builder import (
     PORT,
     alone,
@@ -110,4 +111,18 @@ def test_who_knows_no_way_to_node_0_lacks_it_whatever_else_node_0_lacks() -> Non
     assert {(one.check, one.nodes) for one in found} == {
         ("environment/torch-missing", ("host0",)),
         ("network/no-route", ("host1",)),
+    }
+
+
+def test_that_one_node_is_cut_off_is_no_reason_why_two_others_lose_large_packets() -> None:
+    """Nor where it cannot be told which of the two it is."""
+    facts = list(cut(into(1, 5) | out_of(1, 5), 5))
+    for here, there in ((2, 3), (3, 2)):
+        mesh = facts[here].mesh
+        assert mesh is not None
+        stalled = Link(facts[there].key, f"10.77.0.1{there}", 40000, ("gloo", "primary"), "stalled")
+        facts[here] = replace(facts[here], mesh=replace(mesh, bad=(*mesh.bad, stalled)))
+    assert {(one.check, one.nodes) for one in judged(*facts).roots} == {
+        ("mesh/node-isolated", ("host1",)),
+        ("mesh/mtu-blackhole", ("host2", "host3")),
     }

@@ -22,6 +22,7 @@ from distdoctor.knowledge.variables import DEPRECATED_VARIABLES, KNOWN, near_mis
         ("WORLDSIZE", "WORLD_SIZE"),
         ("LOCALRANK", "LOCAL_RANK"),
         ("NCCL_IB_HCAS", "NCCL_IB_HCA"),
+        ("NCCL_HEARTBEAT_TIMEOUT_SEC", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
     ],
 )
 def test_misspelled(name: str, expected: str) -> None:
@@ -49,6 +50,12 @@ def test_misspelled(name: str, expected: str) -> None:
         "NCCL_INCLUDE_DIRS",
         "LOCAL_RANK_FILE",
         "PETSC_DIR",
+        "NCCL_TIMEOUT",
+        "NCCL_SOCKET_IFNAME_ORIG",
+        "NCCL_IB_EXT_DISABLE",
+        "NCCL_IBEXT_DISABLE",
+        "NCCL_SHARP_DISABLE",
+        "MASTER_ADDR_IP",
     ],
 )
 def test_names_of_their_own_are_left_alone(name: str) -> None:

@@ -66,3 +66,19 @@ def test_an_exception_of_java_is_no_ranks(tmp_path: Path) -> None:
     text = "org.elasticsearch.transport.ConnectTransportException: [][192.168.1.1:9300] connect_timeout[10s]\n"
     assert roots(tmp_path, text) == []
     assert roots(tmp_path, "py4j.protocol.Py4JJavaError: An error occurred\n") == [("process/exception", ())]
+
+
+def test_what_python_raised_is_below_the_head_of_javas_account(tmp_path: Path) -> None:
+    head = "py4j.protocol.Py4JJavaError: An error occurred while calling z:o.apache.spark.api.python.PythonRDD.run.\n"
+    spark = ": org.apache.spark.SparkException: Job aborted due to stage failure: task ResultTask(1, 1) finished\n"
+    told = head + spark + raised("", "ValueError: no data")
+    (finding,) = judged(tmp_path, told).findings
+    assert (finding.check, any("ValueError: no data" in text for text in finding.evidence)) == (
+        "process/exception",
+        True,
+    )
+    found = judged(
+        tmp_path,
+        head + spark + raised("", "RuntimeError: NCCL_ERROR: b'remote process exited or there was a network error'"),
+    )
+    assert (found.findings, found.candidates[0].check) == ((), "process/peer-died")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from distdoctor.judge.log_findings import LogJudgement
 from tests.logs.judging import CLOSED, judged, judged_files, raised
 
@@ -40,6 +42,14 @@ def test_what_failed_while_the_end_of_a_peer_was_handled(tmp_path: Path) -> None
     found = judged(
         tmp_path, wrapped("[rank0]: ", GLOO, HANDLING, gone), raised("[rank2]: ", "KeyError: 'pixel_values'")
     )
+    assert found.findings[0].ranks == (2,)
+
+
+def test_what_all_raise_at_their_end_is_not_why_the_first_of_them_ended(tmp_path: Path) -> None:
+    gone = "RuntimeError: Parent directory /ckpt/emergency does not exist."
+    own = wrapped("[rank2]: ", "KeyError: 'pixel_values'", HANDLING, gone)
+    found = judged(tmp_path, own + "".join(wrapped(f"[rank{rank}]: ", GLOO, HANDLING, gone) for rank in (0, 1)))
+    assert found.findings[0].summary == "The process of rank 2 ended with KeyError: 'pixel_values'."
     assert found.findings[0].ranks == (2,)
 
 
@@ -92,3 +102,17 @@ def test_a_warning_that_was_raised_as_an_error(tmp_path: Path) -> None:
     warned = "step 1 loss 1\n/a/b.py:3: UserWarning: To copy construct from a tensor\nUserWarning: old\nstep 2 loss 1\n"
     (tmp_path / "other").mkdir()
     assert not judged(tmp_path / "other", warned).findings
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "root"),
+    [
+        ("/w/cache.py", "EOFError: Ran out of input", True),
+        ("/usr/lib/python3.11/multiprocessing/spawn.py", "EOFError: Ran out of input", False),
+        ("/usr/lib/python3.11/multiprocessing/connection.py", "EOFError", False),
+    ],
+)
+def test_the_end_of_a_file_is_not_that_of_a_process(tmp_path: Path, file: str, error: str, root: bool) -> None:
+    text = f'[rank0]: Traceback (most recent call last):\n[rank0]:   File "{file}", line 8, in load\n[rank0]: {error}\n'
+    found = judged(tmp_path, text + raised("[rank1]: ", GLOO))
+    assert [one.ranks for one in found.findings if one.because_of is None] == ([(0,)] if root else [])

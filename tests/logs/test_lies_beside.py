@@ -83,7 +83,7 @@ def test_a_job_that_ended_well_is_a_pass_beside_them(tmp_path: Path, name: str, 
 def test_what_shows_no_failure_of_a_job_that_ended_well(tmp_path: Path, day: str) -> None:
     """It may be another program's: it is told, and fails nothing."""
     found = judged_files(write(tmp_path, {"train.log": ENDED, "node1.dmesg": XID_13.format(day=day)}))
-    assert (found.verdict, found.candidates) == ("warn", ())
+    assert (found.verdict, found.candidates) == ("warn" if day.startswith("Fri") else "pass", ())
     assert any("beside a job that ended well" in note for note in found.notes) == day.startswith("Fri")
 
 
@@ -105,6 +105,53 @@ def test_whom_the_scheduler_has_as_failed_did_not_end_well(tmp_path: Path, row: 
     for log in (ENDED, STEPS):
         found = judged_files(write(tmp_path, {"train.log": log, "sacct.txt": table}))
         assert (found.verdict, [one.check for one in found.candidates]) == ("incomplete", [check])
+
+
+OOM = "[Fri Nov 20 {time} 2026] Out of memory: Killed process 31337 (python3) total-vm:8kB, anon-rss:6kB, UID:1001\n"
+
+
+@pytest.mark.parametrize(("log", "verdict"), [(ENDED, "pass"), (STEPS, "warn")])
+def test_a_process_that_the_kernel_killed_hours_before_was_another(tmp_path: Path, log: str, verdict: str) -> None:
+    found = judged_files(write(tmp_path, {"train.log": log, "node1.dmesg": OOM.format(time="05:10:00")}))
+    assert (found.verdict, found.findings) == (verdict, ())
+    during = write(tmp_path, {"train.log": log, "node1.dmesg": OOM.format(time="09:58:30")})
+    assert judged_files(during).verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("rows", "check"),
+    [
+        (("4711 train NODE_FAIL 0:0", "4711.0 train CANCELLED 0:15", "4711 train COMPLETED 0:0"), ""),
+        (("4711_2 train PREEMPTED 0:0", "4711_2 train RUNNING 0:0"), ""),
+        (("4711 train OUT_OF_ME+ 0:125", "4711 train COMPLETED 0:0"), ""),
+        (("4711 train COMPLETED 0:0", "4711 train NODE_FAIL 0:0"), "process/killed-by-scheduler"),
+        (("4711_1 train NODE_FAIL 0:0", "4711_2 train COMPLETED 0:0"), "process/killed-by-scheduler"),
+        (("4711 train NODE_FAIL 0:0", "4711.batch batch COMPLETED 0:0"), "process/killed-by-scheduler"),
+        (
+            ("4711 train COMPLETED 0:0", "4712 train COMPLETED 0:0", "4713 train TIMEOUT 0:0"),
+            "process/killed-by-scheduler",
+        ),
+        (("4711 train TIMEOUT 0:0", "4711 train FAILED 1:0"), "process/exception"),
+        (("4710 train CANCELLED 0:15", "4711 train COMPLETED 0:0"), "process/killed-by-scheduler"),
+    ],
+)
+def test_the_last_row_of_a_job_that_was_queued_again_tells_how_it_ended(
+    tmp_path: Path, rows: tuple[str, ...], check: str
+) -> None:
+    """sacct --duplicates has one for each time."""
+    table = "JobID JobName State ExitCode\n" + "".join(f"{row} \n" for row in rows)
+    found = judged_files(write(tmp_path, {"train.log": ENDED, "sacct.txt": table}))
+    told = [*(one.check for one in found.findings), *(one.check for one in found.candidates)]
+    assert told == ([check] if check else [])
+    assert (found.verdict == "pass") == (not check)
+
+
+@pytest.mark.parametrize("row", ["2m11s", "team  2m11s (x3 over 9m)", "<invalid>"])
+def test_whose_event_it_is(tmp_path: Path, row: str) -> None:
+    event = f"{row}   Normal   Preempted   pod/train-worker-2   Preempted by pod 6c8b61ee on node gke-a100-3\n"
+    files = {"train-worker-0.log": f"{STEPS}[rank0]: {CLOSED}\n", "events.txt": event}
+    found = judged_files(write(tmp_path, files)).findings[0]
+    assert (found.check, found.nodes) == ("process/killed-by-scheduler", ("train-worker-2",))
 
 
 def test_a_symptom_of_another_day_is_no_candidate(tmp_path: Path) -> None:

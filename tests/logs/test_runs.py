@@ -44,6 +44,38 @@ def test_what_one_run_shows_is_no_consequence_of_another(tmp_path: Path, first: 
     assert found.notes[0].startswith("logs of 2 jobs (")
 
 
+RUN = "logs/none_{}/attempt_0/{}/stderr.log"
+BEGAN = "[W102 {}.447392902 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "time", "apart"),
+    [
+        ("[rank0]: ", "10:00:31", True),  # no rank is in two folders of one run
+        ("[rank2]: ", "10:00:01", False),  # each node of one run makes one
+        ("[rank2]: ", "10:40:00", False),  # a node that joined later
+        ("", "10:00:31", False),
+        ("", "10:40:00", True),
+        ("", "11:00:00", False),  # by the clock of another zone
+    ],
+)
+def test_runs_of_torchrun_in_one_log_dir(tmp_path: Path, second: str, time: str, apart: bool) -> None:
+    key, value = (raised(who, error) for who, error in (("[rank1]: ", "KeyError: 'x'"), (second, "ValueError: 3")))
+    peer = raised("[rank0]: ", CLOSED)
+    for order in ("ab", "ba"):  # whatever their names are
+        (folder := tmp_path / order).mkdir()
+        files = {RUN.format(f"{order[0]}1b2c3d4", rank): BEGAN.format("10:00:00") for rank in (0, 1)}
+        files = {name: began + text for (name, began), text in zip(files.items(), (peer, key), strict=True)}
+        found = written(folder, {**files, RUN.format(f"{order[1]}1b2c3d4", 0): BEGAN.format(time) + value})
+        assert roots(found) == ["process/exception"] * (2 if apart else 1)
+        if apart:
+            assert found.notes[0].startswith(f"logs of 2 jobs (run 1 (none_{order[0]}1b2c3d4), run 2 (none_")
+            assert [one.summary.split("with ")[1] for one in found.findings if one.because_of is None] == [
+                "KeyError: 'x'.",
+                "ValueError: 3.",
+            ]
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

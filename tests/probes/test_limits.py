@@ -79,6 +79,18 @@ def test_numbers_of_processes() -> None:
     assert seen is not None and found.threads is not None and seen > 0
 
 
+def test_whether_the_limit_of_locked_memory_counts_is_what_the_kernel_says() -> None:
+    """mlock(2) of a page where none may be locked."""
+    tried = """
+import ctypes, mmap, resource
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+page = ctypes.c_char.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
+print(ctypes.CDLL(None).mlock(ctypes.byref(page), ctypes.c_size_t(mmap.PAGESIZE)) == 0)
+"""
+    done = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=True)
+    assert limits.probe().may_lock_memory is (done.stdout.strip() == "True")
+
+
 def test_another_port_range_and_a_small_shared_memory() -> None:
     prepare = """
 import subprocess
@@ -106,7 +118,8 @@ if os.getuid() == 0:
     if len(sys.argv) < 2:
         os.execv(sys.executable, [sys.executable, "-c", open("/proc/self/cmdline").read().split(chr(0))[2], "again"])
 """
-    assert json.loads(lines_of(drop + _SHOW)[0])["may_bind_privileged"] is False
+    found = json.loads(lines_of(drop + _SHOW)[0])
+    assert not found["may_bind_privileged"] and not found["may_lock_memory"]
 
 
 def test_a_shared_memory_that_is_read_only() -> None:

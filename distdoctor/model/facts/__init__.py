@@ -35,7 +35,17 @@ from distdoctor.model.facts.host import (
     SharedFolder,
     TemporaryFolder,
 )
-from distdoctor.model.facts.job import FileLock, Frame, Given, JobFacts, JobProcess, JobThread, Moved, Socket
+from distdoctor.model.facts.job import (
+    Answerer,
+    FileLock,
+    Frame,
+    Given,
+    JobFacts,
+    JobProcess,
+    JobThread,
+    Moved,
+    Socket,
+)
 from distdoctor.model.facts.job_debug import RasView, RecordedCall, RecorderView, WorkerServer
 from distdoctor.model.facts.job_store import AgentView, GroupView, Member, RendezvousView, StoreState, StoreView
 from distdoctor.model.facts.kernel import KernelLine
@@ -77,6 +87,7 @@ __all__ = [
     "AmdFacts",
     "Answer",
     "AnswerKind",
+    "Answerer",
     "BadFacts",
     "Bind",
     "BuildLock",

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+_PORTS = re.compile(r"(! --)?\bdports?\s+(!=\s*)?(\{[^}]*\}|[@\w:,-]+)")
 _BY_CHANCE = re.compile(r"numgen|statistic|random|limit rate|hashlimit")
 
 
@@ -27,8 +28,18 @@ class FirewallChain:
 
     @property
     def by_chance(self) -> tuple[str, ...]:
-        """Those of its rules that drop some packets and not others that are like them."""
-        return tuple(rule for rule in self.blocking_rules if _BY_CHANCE.search(rule))
+        """Those of its rules that drop some packets and not others that are like them, on whatever port."""
+        chance = (rule for rule in self.blocking_rules if _BY_CHANCE.search(rule))
+        return tuple(rule for rule in chance if not self.single_ports(rule))
+
+    @staticmethod
+    def single_ports(rule: str) -> list[str]:
+        """The ports that a rule is for, as it names them, where they are single ones (ssh's), and no range of them nor
+        all others."""
+        named = [ports for *but, ports in _PORTS.findall(rule) if not any(but)]
+        return [
+            port for ports in named if not re.search(r"\d\s*[-:]\s*\d", ports) for port in re.findall(r"[@\w-]+", ports)
+        ]
 
 
 @dataclass(frozen=True)

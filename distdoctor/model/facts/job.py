@@ -84,6 +84,16 @@ class FileLock:
 
 
 @dataclass(frozen=True)
+class Answerer:
+    """The process of this host that has the other end of a TCP connection by which somebody waits for an answer."""
+
+    pid: int
+    name: str
+    busy: float = 0.0
+    """How much of a processor it and what runs below it used, or waited for, while it was watched: 1.0 is one whole."""
+
+
+@dataclass(frozen=True)
 class JobThread:
     """One thread of a process."""
 
@@ -110,6 +120,9 @@ class JobThread:
     """Of a main thread: seconds that it sleeps yet (/proc/PID/mem); None where it does not, or that is not known."""
     other_ends: tuple[int, ...] = ()
     """Of a rank's main thread that waits at a pipe: the job's other processes on this host that have its other end."""
+    asks: Answerer | None = None
+    """Of the main thread of a rank, or of what runs below one: who is to answer it. None where it does not wait for an
+    answer, or no process of this host is seen to have the other end."""
 
 
 @dataclass(frozen=True)

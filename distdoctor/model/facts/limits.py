@@ -27,6 +27,8 @@ class Limits:
     """How many files were left open for this process by what started it, beside stdin, stdout and stderr."""
     locked_memory: int | None = None
     """Bytes."""
+    may_lock_memory: bool = False
+    """Whether this process has CAP_IPC_LOCK of the machine itself, to which that limit does not apply."""
     file_size: int | None = None
     """RLIMIT_FSIZE: how many bytes a file may have that this process writes."""
     address_space: int | None = None

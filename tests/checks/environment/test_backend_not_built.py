@@ -19,6 +19,12 @@ def cpu_builds(*which: int) -> Facts:
     return tuple(facts)
 
 
+def beside(version: str) -> Facts:
+    """A CPU build on host1, and this one on host0."""
+    zero, one = cpu_builds(1)
+    return with_identity(zero, torch=version), with_identity(one, executable="/opt/py/bin/python3")
+
+
 def mpi() -> Facts:
     return tuple(with_plan(with_identity(one, backends=("gloo",)), backend="mpi") for one in healthy(2))
 
@@ -35,7 +41,24 @@ LOOK_ALIKES = [
 
 CURES = [
     Cure("gloo for all", lambda: cpu_builds(0, 1), on_each(BOTH, {"flags": {"--backend": "gloo"}})),
-    Cure("the other's build", lambda: cpu_builds(1), {"host1": {"commands": ("pip install torch==2.13.0",)}}),
+    Cure(
+        "the other's build",
+        lambda: cpu_builds(1),
+        {"host1": {"commands": ("python3 -m pip install torch==2.13.0",)}},
+    ),
+    Cure(
+        "the other's build, into the Python of the node",
+        lambda: beside("2.13.0+cu126"),
+        {
+            "host1": {
+                "commands": (
+                    "/opt/py/bin/python3 -m pip install torch==2.13.0+cu126 --index-url "
+                    "https://download.pytorch.org/whl/cu126",
+                )
+            }
+        },
+    ),
+    Cure("the other's build is an image's", lambda: beside("2.7.0a0+ecf3bae40a.nv25.2"), {"host1": {}}),
 ]
 
 

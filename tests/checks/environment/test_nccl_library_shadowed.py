@@ -18,7 +18,9 @@ FAILURE = TorchFailure(
 )
 BY_PATH = NcclLibrary("/opt/nccl/lib/libnccl.so.2", "LD_LIBRARY_PATH", "/opt/hpcx/lib")
 CU12, CU13 = NcclLibrary("nvidia-nccl-cu12 2.21.5"), NcclLibrary("nvidia-nccl-cu13 2.28.3")
-INSTALL = "/opt/py/bin/python3 -m pip install --force-reinstall torch==2.9.0 --index-url https://download.pytorch.org/"
+INSTALL = (
+    "/opt/py/bin/python3 -m pip install --force-reinstall torch==2.9.0+cu126 --index-url https://download.pytorch.org/"
+)
 
 
 def with_libraries(*libraries: NcclLibrary) -> Facts:

@@ -50,6 +50,18 @@ TABLE = [
         "apt-get install libgomp1",
     ),
     (
+        failure_of("libcuda.so.1: cannot open shared object file: No such file or directory"),
+        "not found",
+        "comes with the driver",
+        "",
+    ),
+    (
+        failure_of("/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found", version="2.7.0a0+ecf3bae40a.nv25.2"),
+        "another version",
+        "take the image",
+        "",
+    ),
+    (
         failure_of("libfoo.so.3: cannot open shared object file: No such file or directory"),
         "not found",
         "LD_LIBRARY_PATH",

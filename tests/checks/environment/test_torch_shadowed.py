@@ -37,3 +37,13 @@ def test_nothing_is_renamed_in_another_python() -> None:
     shadow = replace(SHADOW, file=f"{entry}/ctypes", module="ctypes", entry=entry, by="PYTHONPATH", pythonpath="/rest")
     first = torch_root(replace(HIDDEN, shadows=(shadow,)), 1).fixes[0]
     assert (first.option, first.env, first.commands) == (1, {"PYTHONPATH": "/rest"}, ())
+
+
+def test_a_job_is_not_started_from_the_source_of_torch() -> None:
+    shadow = replace(SHADOW, file="/src/pytorch/torch", module="torch", hides="/site/torch", entry="/src/pytorch")
+    found = torch_root(replace(HIDDEN, module="torch.version", shadows=(shadow,)), 1)
+    assert [(fix.option, fix.commands) for fix in found.fixes] == [
+        (1, ()),
+        (2, ("mv /src/pytorch/torch /src/pytorch/my_torch",)),
+    ]
+    assert "another folder than /src/pytorch" in found.fixes[0].text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.gpus import gpus
 from tests.facts_builder import healthy, with_identity
 
@@ -43,5 +43,19 @@ LOOK_ALIKES = [
     LookAlike("a version that is not known on one", lambda: versions(torch="")),
 ]
 
+CURES = [
+    Cure(
+        "the torch of the others",
+        lambda: versions(torch="2.6.0", executable="/opt/py/bin/python3"),
+        {"host2": {"commands": ("/opt/py/bin/python3 -m pip install torch==2.13.0",)}},
+    ),
+    Cure(
+        "the torch of the others, which is an image's",
+        lambda: tuple(with_identity(one, torch="2.7.0a0+ecf3bae40a.nv25.2") for one in versions()[:2]) + versions()[2:],
+        {"host2": {}},
+    ),
+]
+
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)

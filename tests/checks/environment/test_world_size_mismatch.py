@@ -53,3 +53,7 @@ def test_the_number_of_nodes_that_came_is_the_first_option() -> None:
         (("host0",), {"--nnodes": "2"}, 1),
         (("host1",), {"--nnodes": "3"}, 2),
     ]
+
+
+def test_no_option_is_less_than_the_nodes_that_came() -> None:
+    assert [(f.nodes, f.flags, f.option) for f in fixes(*nnodes(3, 1, 3))] == [(("host1",), {"--nnodes": "3"}, 1)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import AddressChoice, Interface, Link, MeshFacts
+from distdoctor.model.facts import AddressChoice, Contact, Interface, Link, MeshFacts
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone
 from tests.clusters.interfaces import interfaces
-from tests.facts_builder import healthy, judged, with_host
+from tests.facts_builder import healthy, judged, with_host, with_network
 
 CHECK = "gloo/interface-unreachable"
 
@@ -30,7 +30,18 @@ def second_leads_nowhere() -> Facts:
     return replace(a, mesh=MeshFacts(good=1, bad=(there,))), replace(b, mesh=MeshFacts(good=1, bad=(back,)))
 
 
+def nobodys(nproc: int = 2) -> Facts:
+    """host1's own name means a floating address that it has not, at which gloo may listen all the same."""
+    a, b = healthy(2, nproc=nproc)
+    b = with_host(b, gloo=AddressChoice("10.77.0.250", None, "hostname"))
+    b = with_network(b, own_port=Contact("10.77.0.250", 40001, "no-answer", None, 1.0))
+    bad = Link(b.key, "10.77.0.250", 40001, ("gloo",), "no-answer")
+    return replace(a, mesh=MeshFacts(good=1, bad=(bad,))), b
+
+
 ROWS = [
+    Row("an address of no interface", nobodys, ("host1",), together=True),
+    Row("an address of no interface, one rank", lambda: nobodys(1), ("host1",), "warn", together=True),
     Row("second network", lambda: second_network("10.55.1.11"), ("host1",), together=True),
     Row(
         "second network that dials",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from distdoctor.model.facts import Gpu, GpuFacts, NodeFacts
 from tests.checks.row import LookAlike, Row, fixes, found, left_alone, root
 from tests.clusters.gpu_nodes import one, visible, with_node
@@ -50,6 +52,22 @@ test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 def test_fewer_gpus_means_fewer_ranks() -> None:
     (fix,) = fixes(*met(*(with_gpus(node(f"host{n}", n, nproc=8), 8 - n) for n in range(2))))
     assert (fix.nodes, fix.flags) == (("host1",), {"--nproc-per-node": "7"})
+
+
+@pytest.mark.parametrize(
+    ("launcher", "flags"),
+    [
+        ("torchrun", {"--nproc-per-node": "2"}),
+        ("SLURM", {"--ntasks-per-node": "2"}),
+        ("Open MPI", {"-N": "2"}),
+        ("Horovod", {}),
+    ],
+)
+def test_the_launcher_is_told_by_its_own_flag(launcher: str, flags: dict[str, str]) -> None:
+    two = GpuFacts((visible(0), visible(1)))
+    nodes = (with_plan(facts, backend="nccl", launcher=launcher) for facts in once_per_rank(4, 4))
+    told = fixes(*(replace(one, ranks=tuple(replace(rank, gpu=two) for rank in one.ranks)) for one in nodes))
+    assert [(fix.text, fix.flags) for fix in told] == [("Start 2 ranks on host0, one per visible GPU.", flags)]
 
 
 def test_what_the_container_was_given_is_said() -> None:

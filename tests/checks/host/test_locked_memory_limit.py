@@ -14,6 +14,7 @@ ROWS = [
 
 LOOK_ALIKES = [
     LookAlike("unlimited", lambda: on((0, 1), open_files=-1, locked_memory=-1, rdma_devices=("mlx5_0",))),
+    LookAlike("root, or a pod with IPC_LOCK", lambda: nccl_limits(rdma_devices=("mlx5_0",), may_lock_memory=True)),
 ]
 
 test_found = found(CHECK, ROWS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from distdoctor.model.facts import ConnectOutcome, Contact, Interface, Link, MeshFacts, Resolution, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import healthy, met, node, with_host, with_identity, with_network, with_plan
+from tests.facts_builder import healthy, judged, met, node, with_host, with_identity, with_network, with_plan
 
 CHECK = "host/rendezvous-name"
 
@@ -87,7 +87,14 @@ def tried(outcome: ConnectOutcome, at: str = SECOND, *, lost: bool = False) -> F
     return met(a, replace(b, mesh=MeshFacts(good=0 if lost else 1, bad=bad)))
 
 
+def called_loopback(given: str = "127.0.0.1") -> Facts:
+    """--local-addr of host0 means every node itself."""
+    a, b = looked_up("127.0.0.1", own=given)
+    return met(with_plan(a, local_addr=given, sources={"local_addr": "--local-addr"}), b)
+
+
 ROWS = [
+    Row("--local-addr is a loopback address", called_loopback, ("host0",), together=True),
     Row("another address in PET_LOCAL_ADDR", template_address, ("host0",), together=True),
     Row("the announced name is unknown on the other", looked_up, ("host1",), together=True),
     Row("it is localhost", lambda: looked_up("127.0.0.1", own="localhost"), ("host0",), together=True),
@@ -186,3 +193,9 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_a_local_addr_is_not_called_the_own_name() -> None:
+    (root,) = judged(*called_loopback()).roots
+    assert "127.0.0.1, --local-addr of host0" in root.summary
+    assert ("host0",) in {fix.nodes for fix in root.fixes if fix.flags == {"--local-addr": "10.77.0.10"}}

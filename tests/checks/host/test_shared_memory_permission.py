@@ -7,6 +7,7 @@ from dataclasses import replace
 from distdoctor.model.facts import SharedMemory
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import ROOMY, nccl_limits, on
+from tests.clusters.rdma_nodes import with_nccl
 
 CHECK = "host/shared-memory-permission"
 
@@ -18,6 +19,13 @@ def read_only() -> Facts:
 ROWS = [
     Row("closed", lambda: on((1,), shared_memory=replace(ROOMY, writable=False)), ("host1",), "warn", together=True),
     Row("closed, NCCL", lambda: nccl_limits(shared_memory=replace(ROOMY, writable=False)), ("host1",), together=True),
+    Row(
+        "closed, and NCCL did without",
+        lambda: with_nccl(nccl_limits(shared_memory=replace(ROOMY, writable=False))),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row(
         "missing",
         lambda: on((0,), shared_memory=SharedMemory(error="No such file or directory", writable=False)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from distdoctor.model.facts import SharedMemory
 from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import MIB, ROOMY, nccl_limits, on
+from tests.clusters.rdma_nodes import with_nccl
 
 CHECK = "host/shared-memory-small"
 
@@ -12,6 +13,13 @@ CHECK = "host/shared-memory-small"
 ROWS = [
     Row("64 MiB", lambda: on((1,), shared_memory=SharedMemory(64 * MIB, 64 * MIB)), ("host1",), "warn", together=True),
     Row("64 MiB, NCCL", lambda: nccl_limits(shared_memory=SharedMemory(64 * MIB, 64 * MIB)), ("host1",), together=True),
+    Row(
+        "64 MiB, and NCCL did without",
+        lambda: with_nccl(nccl_limits(shared_memory=SharedMemory(64 * MIB, 64 * MIB))),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("full", lambda: on((0, 1), shared_memory=SharedMemory(1 << 34, MIB)), BOTH, "warn", together=True),
 ]
 

@@ -12,6 +12,7 @@ from tests.facts_builder import (
     alone,
     failing,
     healthy,
+    judged,
     met,
     rank_node,
     waited_in_vain,
@@ -88,7 +89,17 @@ def ranks_died() -> Facts:
     return (failing(only, "store", "the process closed its channel", died=True),)
 
 
+def aborted(most: int, used: int) -> Facts:
+    """A thread that the ranks of node 1 start for gloo is refused where nobody catches that. On a busy machine the
+    check's own threads were not all there yet when it counted."""
+    zero, one = on((1,), pids_max=most, pids_used=used, **MACHINE)
+    return failing(zero, "gloo", KILLED, killed=True), failing(
+        one, "gloo", "the process was ended by signal 6", died=True
+    )
+
+
 ROWS = [
+    Row("a rank aborted where it had no thread", lambda: aborted(12, 4), ("host1",), together=True),
     Row("no thread for the look at the limits", none_at_all, ("host1",), together=True),
     Row("the store of one node ended", lambda: one_node(host_lost=True), ("host0",)),
     Row("one node lost itself", lambda: one_node(lost=(healthy(1)[0].key,)), ("host0",)),
@@ -146,3 +157,7 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_an_abort_where_there_is_room_is_no_limits_doing() -> None:
+    assert [finding.id for finding in judged(*aborted(24, 4)).roots] == ["barrier/rank-missing"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from distdoctor.model.facts import Firewall, FirewallChain
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone, on_each
-from tests.clusters.links import Pairs, cut, measured
+from tests.clusters.links import Pairs, cut, into, measured, out_of
 from tests.facts_builder import blocking, failing, healthy, judged, with_host, with_network
 
 CHECK = "mesh/mtu-blackhole"
@@ -51,6 +51,12 @@ ROWS = [
         together=True,
     ),
     Row("large packets, jumbo", lambda: stalled([(0, 1), (1, 0)], 3, (9000, 9000, 1500)), BOTH, together=True),
+    Row(
+        "jumbo frames, the way to one of 5",
+        lambda: stalled(into(3, 5) | out_of(3, 5), 5, (9000,) * 5),
+        ("host3",),
+        together=True,
+    ),
     Row("large packets, no rule", lambda: stalled([(1, 0)], 2, (1500, 1500)), BOTH, blame="one-of", together=True),
     Row("large packets to one of 3", lambda: stalled([(0, 2), (1, 2)], 3), ("host2",), together=True),
 ]
@@ -65,6 +71,11 @@ CURES = [
         "jumbo frames",
         lambda: stalled([(0, 1), (1, 0)], 3, (9000, 9000, 1500)),
         on_each(BOTH, {"commands": ("ip link set dev eth0 mtu 1500",)}),
+    ),
+    Cure(
+        "jumbo frames, the way to one",
+        lambda: stalled(into(3, 5), 5, (9000,) * 5),
+        {"host3": {"commands": ("ip link set dev eth0 mtu 1500",)}},
     ),
     Cure(
         "a tunnel somewhere",

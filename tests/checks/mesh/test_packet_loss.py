@@ -52,12 +52,23 @@ def one_of_four(*rules: str, outcome: ConnectOutcome = "no-answer") -> Facts:
     return a, b, with_network(c, firewall=blocking(*rules)) if rules else c, d
 
 
+def with_a_limit_of_ssh() -> Facts:
+    """The cable of one node; each has a rule that others may begin so many connections to ssh."""
+    facts = measured(4, lossy=into(2, 4) | out_of(2, 4))
+    rules = (
+        "tcp dport 22 ct state new limit rate over 10/minute drop",
+        "-p tcp -m multiport --dports 22,80 hashlimit DROP",
+    )
+    return tuple(with_network(one, firewall=blocking(*rules)) for one in facts)
+
+
 BY_CHANCE = "numgen random mod 100 < 30 drop"
 SHUT = "ip saddr 10.77.0.11 tcp dport != 29500 drop"
 
 ROWS = [
     Row("a third is lost, and a connection with it", one_of_four, ("host2",), "warn", together=True),
     Row("the same by rule", lambda: one_of_four(BY_CHANCE), ("host2",), "warn", together=True),
+    Row("a limit of ssh's connections is on all", with_a_limit_of_ssh, ("host2",), "warn", together=True),
     Row("payloads are lost", lambda: one_of_four(outcome="stalled"), ("host2",), "warn", together=True),
     Row("loss, two nodes", lambda: measured(2, lossy=[(0, 1), (1, 0)]), BOTH, "warn", "one-of", together=True),
     Row("loss, by rule", lossy_by_rule, ("host1",), "warn", together=True),

@@ -115,11 +115,25 @@ def to_itself(outcome: str = "no-answer", nproc: int = 2, **more: Any) -> Facts:
     return a, with_network(b, own_port=own, **more)
 
 
+def answers_shut(*rules: str, passing: tuple[int, ...] = (20000, 40000)) -> Facts:
+    """Of the connections of host1 to host0 some get no answer; these are rules of host1 on the way in."""
+    a, b = blocked((1, 0))
+    assert b.mesh is not None
+    b = replace(b, mesh=replace(b.mesh, bad=tuple(replace(k, passing=passing) for k in b.mesh.bad)))
+    return a, with_network(b, firewall=blocking(*rules))
+
+
 LAST = ("host1", "host2")
+RANGE = "tcp dport 30000-50000 reject with tcp reset"
 
 ROWS = [
     Row("what goes to random ports is marked, and goes astray", by_mark, ("host1",), together=True),
     Row("a rule for random ports leads astray", by_port, ("host1",), together=True),
+    Row("what answers host1 is shut out", lambda: answers_shut(RANGE), ("host1",), together=True),
+    Row("by iptables", lambda: answers_shut("-p tcp -m tcp --dport 30000:50000 -j DROP"), ("host1",), together=True),
+    Row("new ones alone", lambda: answers_shut(f"ct state new {RANGE}"), BOTH, blame="one-of", together=True),
+    Row("a narrow range", lambda: answers_shut("tcp dport 40000-40009 drop"), BOTH, blame="one-of", together=True),
+    Row("no other port", lambda: answers_shut(RANGE, passing=()), BOTH, blame="one-of", together=True),
     Row("node 0's filter lets host1 in", let_through, BOTH, blame="one-of", together=True),
     Row("a pair of 3, ARP unanswered", apart, ("host1", "host2"), blame="one-of", together=True),
     Row(
@@ -219,6 +233,13 @@ def test_where_a_range_is_open_the_kernel_may_pick_from_it() -> None:
     assert "lets in TCP ports 22 and 20000-30000; the kernel picks from 32768-60999" in root.evidence[-1]
 
 
+def test_the_rule_that_shuts_out_what_answers_is_shown_and_passed_by() -> None:
+    (root,) = judged(*answers_shut(RANGE)).roots
+    assert any("30000-50000" in line and "answers its own connections" in line for line in root.evidence)
+    (command,) = root.fixes[0].commands
+    assert command.startswith("nft insert rule inet filter input ip saddr '{ 10.77.0.10")
+
+
 @pytest.mark.parametrize(
     "facts",
     [
@@ -248,3 +269,17 @@ def test_where_nobody_answers_arp_no_firewall_is_accused() -> None:
     assert not any(word in told for word in ("irewall", "rule of", "random ports"))
     (other,) = judged(*apart(0.1)).roots
     assert "do not reach each other at all" not in other.title and "random ports" in other.summary
+
+
+def test_ipv6_asks_for_hosts_by_icmp_which_a_filter_may_drop() -> None:
+    six = {"10.77.0.11": "fd77::b", "10.77.0.12": "fd77::c"}
+    facts = tuple(
+        with_network(
+            replace(one, mesh=replace(one.mesh, bad=tuple(replace(b, address=six[b.address]) for b in one.mesh.bad))),
+            routes=(route("fd77::/64"),),
+        )
+        for one in apart()
+        if one.mesh is not None
+    )
+    (root,) = judged(*facts).roots
+    assert "not even to neighbour discovery" in root.summary and "ICMPv6" in root.fixes[0].text

@@ -84,6 +84,18 @@ ROWS = [
     Row(
         "by iptables' hashlimit", lambda: limited(REFUSED, "tcp flags syn hashlimit REJECT"), ("host0",), together=True
     ),
+    Row(
+        "on all ports but ssh's",
+        lambda: limited(REFUSED, "tcp dport != 22 ct count over 4 drop"),
+        ("host0",),
+        together=True,
+    ),
+    Row(
+        "the same by iptables",
+        lambda: limited(REFUSED, "-p tcp -m tcp ! --dport 22 -m connlimit --connlimit-above 4 -j DROP"),
+        ("host0",),
+        together=True,
+    ),
     Row("ranks at the store", ranks_at_the_store, ("host0",), together=True),
     Row("at the store", at_the_store, ("host0",), alone=("store/nodes-missing",)),
     Row("on random ports", on_random_ports, ("host0",), together=True),

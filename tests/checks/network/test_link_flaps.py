@@ -20,7 +20,25 @@ def lost(times: int, interface: str = "eth0", **more: str) -> Facts:
     return zero, with_host(one, kernel_log=lines)
 
 
+def each_once(*parts: str) -> Facts:
+    """What a bond is made of, each of which lost its link."""
+    text = "eth0: (slave {}): link status definitely down, disabling slave"
+    lines = tuple(
+        KernelLine(CHECK, "hint", text.format(part), 10.0 * n, {"interface": part, "bond": "eth0"})
+        for n, part in enumerate(parts)
+    )
+    zero, one = healthy(2)
+    return zero, with_host(one, kernel_log=lines)
+
+
 ROWS = [
+    Row(
+        "one part of a bond, and not the other",
+        lambda: each_once("ens1", "ens2", "ens1"),
+        ("host1",),
+        "warn",
+        together=True,
+    ),
     Row("a part of a bond", lambda: lost(2, "eth7", bond="eth0"), ("host1",), "warn", together=True),
     Row("three times", lambda: lost(3), ("host1",), "warn", together=True),
 ]
@@ -31,6 +49,7 @@ LOOK_ALIKES = [
         lambda: tuple(with_network(with_host(n, interfaces=(), gloo=None), primary=None) for n in lost(3)),
     ),
     LookAlike("once, as a cable is plugged in", lambda: lost(1)),
+    LookAlike("each part of a bond once, as their switch is started anew", lambda: each_once("ens1", "ens2")),
     LookAlike("another bond", lambda: lost(3, "eth7", bond="bond1")),
     LookAlike("another card", lambda: lost(3, "eth7")),
 ]

@@ -245,3 +245,21 @@ def test_with_the_facts_of_node_0_it_follows_from_what_is_wrong() -> None:
     result = judged(*nobody(zero=True))
     assert [one.check for one in result.roots] == ["environment/master-mismatch"]
     assert CHECK in {one.check for one in result.findings}
+
+
+def by_ipv6(facts: Facts) -> Facts:
+    """The same, with IPv6 at its last contact and at the master."""
+    six = [with_master(one, "fd77::a", own=one.node_rank == 0, resolved=["fd77::a"]) for one in facts]
+    return tuple(
+        with_network(one, contact=replace(contact, address="fd77::a"))
+        if one.network is not None and (contact := one.network.contact) is not None
+        else one
+        for one in six
+    )
+
+
+def test_hosts_of_ipv6_are_found_by_icmp_and_not_by_arp() -> None:
+    for facts in (none_gets_there(), shut_out_of_three(), nobody(at="fd77::a")):
+        (way,) = [f for f in judged(*by_ipv6(facts)).findings if f.check == CHECK]
+        (text,) = [fix.text for fix in way.fixes]
+        assert "ICMPv6" in text and "arp" not in text and "No host has" not in way.summary

@@ -51,6 +51,11 @@ LOOK_ALIKES = [
         lambda: on_one_machine(hardware_addresses=(HardwareAddress("10.77.0.12", "52:54:00:00:00:02", "eth0"),)),
         PORTS,
     ),
+    LookAlike(
+        "it was too long to be kept, and somebody is down",
+        lambda: on_one_machine(hardware_addresses=(), unanswered=(HardwareAddress("10.77.0.9", "", "eth0"),)),
+        PORTS,
+    ),
     LookAlike("the table was not read", lambda: on_one_machine(hardware_addresses=()), PORTS),
     LookAlike("it counts, and all links work", full_and_well),
 ]

@@ -15,6 +15,7 @@ from tests.clusters.silent_port import (
     back_by_mark,
     back_by_policy,
     back_into_a_hole,
+    by_unknown_rule,
     let_in,
     let_out,
     mask_of_node_0,
@@ -286,6 +287,15 @@ def test_one_node_alone_shows_the_address_that_its_packets_come_from() -> None:
     _, b = odd_source(control="refused")
     (shut,) = [f for f in judged(b).findings if f.check == CHECK]
     assert "comes from 10.99.9.9 (lo), not from 10.77.0.11" in " ".join(shut.evidence)
+
+
+def test_no_route_is_replaced_where_a_rule_that_is_not_known_leads_past_it() -> None:
+    """wg-quick's rules, inverted and passing over the default route, are not among those that the facts have."""
+    _, b = by_unknown_rule()
+    (shut,) = [f for f in judged(b).findings if f.check == CHECK]
+    assert "what it sends to 10.77.0.10 comes from 10.14.0.2 (wg0)" in " ".join(shut.evidence)
+    assert not any("route replace" in command for fix in shut.fixes for command in fix.commands)
+    assert any("ip rule" in fix.text for fix in shut.fixes)
 
 
 def test_a_tunnel_that_works_is_not_accused_of_what_a_rule_blocks() -> None:

@@ -64,8 +64,7 @@ def starved(on: int, *ranks: int, others: int = 15) -> Fault:
 
     Where much else runs, up to four times as many: the other ranks are kept waiting, too, and this is to be worse.
     """
-    core, busier = max(os.sched_getaffinity(0)), os.getloadavg()[0] / (os.cpu_count() or 1)
-    others = round(others * min(4.0, max(1.0, busier)))
+    core = max(os.sched_getaffinity(0))
 
     def act(host: Host) -> bool:
         wanted = {f"distdoctor:r{rank}" for rank in ranks}
@@ -79,7 +78,10 @@ def starved(on: int, *ranks: int, others: int = 15) -> Fault:
         return True
 
     def inject(launch: Launch) -> None:
-        launch.cluster[on].python(BUSY_WHEN_TOLD, str(core), str(others), wait_for="ready")
+        # Asked here, not where the table is read: what else runs then may not yet be there.
+        busier = os.getloadavg()[0] / (os.cpu_count() or 1)
+        busy = round(others * min(4.0, max(1.0, busier)))
+        launch.cluster[on].python(BUSY_WHEN_TOLD, str(core), str(busy), wait_for="ready")
         _watch(launch.cluster[on], act)
 
     return inject

@@ -160,4 +160,15 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("gpu/none-visible", "[   12.345678] NVRM: GPU 0000:01:00.0 is already bound to nouveau."),
     ("gpu/hardware", "[ 1234.567890] amdgpu 0000:01:00.0: ring sdma0 timeout, signaled seq=309, emitted seq=313"),
     ("gpu/hardware", "node1: Test CUDA failure common.cu:297 'an illegal memory access was encountered'"),
+    (
+        "gpu/hardware",
+        "cudaFreeAsync failed to free 0xc663e3400: INTERNAL: CUDA error: CUDA_ERROR_ILLEGAL_INSTRUCTION: an illegal "
+        "instruction was encountered",
+    ),
+    (
+        "gpu/hardware",
+        "E tensorflow/stream_executor/cuda/cuda_driver.cc:1011] could not synchronize on CUDA "
+        "context: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered ::",
+    ),
+    ("gpu/hardware", "    GPU Recovery Action                   : Drain and Reset"),
 )

@@ -203,4 +203,9 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "nccl/init-failed",
         "enqueue.cc:2119 NCCL WARN HIP failure 'the operation cannot be performed in the present state'",
     ),
+    (
+        "nccl/init-failed",
+        "[ERROR] HCCL(36035,python):2025-05-13-02:25:58.068.817 [op_base.cc:974][36818][Init][CommRootInfoConfig]"
+        "errNo[0x0000000005000002]HcclCommInitRootInfo failed.",
+    ),
 )

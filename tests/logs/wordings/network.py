@@ -31,6 +31,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     ("network/port-in-use", "RuntimeError: Address already in use"),
     (
+        "network/port-in-use",
+        "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is utilizing "
+        "it. Please specify a different port (such as using the `--main_process_port` flag or specifying a different "
+        "`main_process_port` in your config file) and rerun your script.",
+    ),
+    (
         "network/no-route",
         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:208] connect: "
         "Network is unreachable",
@@ -56,5 +62,10 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     (
         "network/port-refused",
         "[E socket.cpp:957] [c10d] The client socket has failed to connect to any network address of (node1, 29500).",
+    ),
+    (
+        "network/port-refused",
+        "ERROR:etcd.client:Failed to get list of machines from http://localhost:2379/v2: EtcdException('Bad response : "
+        "404 page not found')",
     ),
 )

@@ -196,6 +196,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (
+    (
+        "process/timer-expired",
+        "[WARNING] [RankMonitorServer:34] Did not get subsequent heartbeat. Waited 171.92 seconds.",
+    ),
+    ("process/timer-expired", "[WARNING] [RankMonitorServer:5] Section 'step' has been open for 61.20 seconds."),
     ("process/exception", "   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)"),
     ("process/exception", "State: FAILED (exit code 1)"),
     ("process/exception", "Slurm Job_id=812 Name=train Failed, Run time 00:01:10, FAILED, ExitCode 1"),
@@ -203,7 +208,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("process/killed-by-scheduler", "   JobState=CANCELLED Reason=None Dependency=(null)"),
     ("process/killed-by-scheduler", "State: CANCELLED (exit code 0)"),
     ("process/killed-by-scheduler", "812_3            train        gpu        acc         16 CANCELLED+      0:0 "),
-    ("process/killed-by-scheduler", "812          train        gpu        acc         16 CANCELLED by 1000      0:0 "),
+    ("process/killed-by-scheduler", "811          train        gpu        acc         16 CANCELLED by 1000      0:0 "),
     ("process/exception", "No components were able to be opened in the pml framework."),
     ("process/waiting-in-user-code", "stacks: rank 2 in read (data.py:18), the 3 others in all_reduce (train.py:4)"),
     ("process/crashed", "[gpu01:193313] Signal: Aborted (6)"),
@@ -411,5 +416,14 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "process/exception",
         "ERROR: Job 1 failed with return code list: [137, 1] (A worker failed with return code 1, SkyPilot cleaned up "
         "the processes on other nodes with return code 137)",
+    ),
+    (
+        "process/peer-died",
+        "[rank3] WatchTasksAsync failed for task 3: UNAVAILABLE: failed to connect to all addresses; last error: "
+        "UNKNOWN: ipv4:10.0.0.7:13305: Failed to connect to remote host: Connection refused",
+    ),
+    (
+        "process/peer-died",
+        "E xla/xla/pjrt/distributed/client.cc:96] Coordination service agent in error status: UNAVAILABLE: closed",
     ),
 )
