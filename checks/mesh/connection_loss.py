@@ -78,22 +78,26 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         ruled = tuple(node for node in ends if rules(node))
         yield finding(cluster, edges, ruled or common, unsure and not ruled)
     for node in cluster.nodes:
-        unmet = {one.to.partition(" ")[0]: one.dead_after for one in node.mesh.bad if one.to not in cluster.by_key}
-        dead = {name: after for name, after in unmet.items() if after is not None}
-        if node.meeting.host_lost and dead:
+        if node.meeting.host_lost and (dead := dead_to_unmet(cluster, node)):
             yield seen_alone(node, dead)
         elif node.meeting.store_there and unknown_to_store(cluster, node):
             yield cut_from_store(cluster, node)
 
 
+def dead_to_unmet(cluster: Cluster, node: Node) -> dict[str, int]:
+    """The bytes after which this node's links were dead, by the names of the nodes whose facts are not here."""
+    unmet = {one.to.partition(" ")[0]: one.dead_after for one in node.mesh.bad if one.to not in cluster.by_key}
+    return {name: after for name, after in unmet.items() if after is not None}
+
+
 def cut(cluster: Cluster) -> list[FailingLink]:
     """The links that were cut, those also to a node that went out of sight before it could tell of its own."""
     found = list(link_graph(cluster).cut)
-    for node in cluster.nodes:
+    gone = {key: node for key, node in cluster.by_key.items() if not node.saw("mesh")}
+    for node in cluster.nodes if gone else ():
         for link in node.mesh.bad:
-            target = cluster.by_key.get(link.to)
-            if link.dead_after is not None and target is not None and not target.saw("mesh"):
-                found.append(FailingLink(node, target, link))
+            if link.dead_after is not None and link.to in gone:
+                found.append(FailingLink(node, gone[link.to], link))
     return found
 
 

@@ -24,6 +24,7 @@ OWN_SHORTAGE = (23, 24)
 """ENFILE and EMFILE: who wanted to connect had no descriptor left for it."""
 WITHOUT_ZONE = 22
 """EINVAL: of a link-local address, which is none without an interface beside it (ipv6(7))."""
+NO_FAULT_OF_LINKS = (*OWN_SHORTAGE, WITHOUT_ZONE)
 MAX_COMPONENTS = 8
 """Beyond it, scattered bad links are one failure of the network and not each one of its own."""
 Shows = Literal["blocked", "no_route", "by_chance", "cut", "stalled", "doubled", "misled"]
@@ -119,15 +120,17 @@ def _built(cluster: Cluster) -> LinkGraph:
     bad: dict[int, dict[int, Link]] = {}
     for number, node in enumerate(nodes):
         lost = {link.to for link in node.mesh.bad if "primary" in link.use}
+        taken = node.reached_at in several
         mine: dict[int, Link] = {}
         for link in node.mesh.bad:
             target = number_of.get(link.to)
             if target is None or target == number:
                 continue
             other = nodes[target]
-            kind = _shows(node, other, link, losing, several, link.to in lost)
+            kind = _shows(node, other, link, losing, taken or link.address in several, link.to in lost)
             if kind == "blocked":
-                mine.setdefault(target, link)
+                if target not in mine:
+                    mine[target] = link
             elif kind is not None and not (kind == "no_route" and target in mine):
                 shown[kind].append(FailingLink(node, other, link))
         if mine:
@@ -145,14 +148,12 @@ def _built(cluster: Cluster) -> LinkGraph:
     )
 
 
-def _shows(
-    node: Node, other: Node, link: Link, losing: Collection[Node], several: Collection[str], lost: bool
-) -> Shows | None:
+def _shows(node: Node, other: Node, link: Link, losing: Collection[Node], doubled: bool, lost: bool) -> Shows | None:
     """What a failing link shows; None where it is no matter of the link. ``losing``: the nodes that lose packets;
-    ``several``: the addresses that nodes on different hosts have; ``lost``: the other's first address fails, too."""
-    if link.accepted or link.errno in (*OWN_SHORTAGE, WITHOUT_ZONE):
+    ``doubled``: an address of its ends is another host's, too; ``lost``: the other's first address fails, too."""
+    if link.accepted or link.errno in NO_FAULT_OF_LINKS:
         return None  # whether its process answers, or the own one can ask
-    if (node in losing or other in losing) and lost_by_chance(node, other, link):
+    if losing and (node in losing or other in losing) and lost_by_chance(node, other, link):
         return "by_chance"
     if link.dead_after is not None:
         return "cut"
@@ -160,7 +161,7 @@ def _shows(
         return "stalled"
     if is_loopback(link.address):
         return None
-    if link.address in several or node.reached_at in several:
+    if doubled:
         return "doubled"
     if not lost and other.reached_at not in (None, link.address):
         return "misled"

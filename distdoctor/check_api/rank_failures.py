@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -144,9 +145,12 @@ def accused_by_errors(cluster: Cluster, ended: Sequence[FailedRank]) -> Accused:
 
 def ranks_to_blame(ended: Sequence[FailedRank], blamed: Accused) -> tuple[int, ...]:
     """The ranks to blame: those that failed on the blamed nodes; of a node that others name, all of its ranks."""
+    failed: defaultdict[Node, list[FailedRank]] = defaultdict(list)
+    for one in ended:
+        failed[one.node].append(one)
     found: list[int] = []
     for node in blamed.nodes:
-        found += ranks_of_failed([one for one in ended if one.node is node]) or node.ranks
+        found += ranks_of_failed(failed[node]) or node.ranks
     return tuple(sorted(found))
 
 

@@ -156,7 +156,7 @@ class Node:
         """Whether any rank here sees a device."""
         return any(rank.gpu is not None and bool(rank.gpu.visible) for rank in self.facts.ranks)
 
-    @property
+    @cached_property
     def reached_at(self) -> str | None:
         """The address by which other hosts reach this node, as far as this node's routes say."""
         return self.network.primary.address if self.network.primary else None
