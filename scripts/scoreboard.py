@@ -24,7 +24,7 @@ from tests.lab.harness.case import Case, matches
 from tests.lab.harness.examine import Result, examine, unfit
 from tests.lab.harness.namespaces import LabUnavailable, why_not
 from tests.lab.harness.recording import RECORDED, record
-from tests.lab.harness.speed import load
+from tests.lab.harness.speed import load, slowness
 from tests.lab.harness.torch_times import torch_time
 
 NAME, NAMED, BLAMED, TORCH = 64, 40, 26, 27
@@ -97,9 +97,9 @@ def run_all(cases: list[Case], where: str, folder: Path | None = None) -> list[t
     """Run the cases in turn, print a line for each and the tally. Gives the results of those that were run.
 
     The facts of each are kept in ``folder``. A case waits for its nodes as much longer as others made the one before it
-    slower.
+    slower, and the first as much as the machine is slow when it begins.
     """
-    began, results, skipped, slow = time.monotonic(), list[tuple[Case, Result]](), 0, 1.0
+    began, results, skipped, slow = time.monotonic(), list[tuple[Case, Result]](), 0, slowness()
     for number, case in enumerate(cases, start=1):
         progress(f"{number} of {len(cases)}: {case.name}")
         try:

@@ -74,13 +74,16 @@ def missing_ranks(
         return short_of(cluster, zero, arrived), ranks
     per_node = zero.plan.nproc_per_node
     places = {rank // per_node for rank in claimed} if per_node else set()
+    # Who does not know its own rank has one of those that nobody has.
+    without = [node.name for node in strangers if not node.ranks and node.plan.rank is None]
     names = []
     for rank in ranks:
         owner = next((n for n in strangers if rank in n.ranks or n.plan.rank == rank), None)
         number = rank // per_node if per_node else rank
         others = (n for n in cluster.nodes if per_node and any(r // per_node == number for r in n.ranks))
         local = next(others, None) if number in places else None
-        names.append(owner.name if owner else local.name if local else f"node{number}")
+        known = owner or local
+        names.append(known.name if known else without.pop(0) if without else f"node{number}")
     return list(dict.fromkeys(names)), ranks
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from distdoctor.model.plan import PlanProblem
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, fixes, found, left_alone
 from tests.clusters.launch import near, no_rank, per_rank, problem, url_master
-from tests.facts_builder import alone, rank_node, waited_in_vain, with_meeting, with_network, with_plan
+from tests.facts_builder import alone, judged, outside, rank_node, waited_in_vain, with_meeting, with_network, with_plan
 
 CHECK = "environment/missing-variable"
 
@@ -27,9 +27,18 @@ def misspelled_master() -> Facts:
     return waited_in_vain(a), near(b, "MASTER_ADR")
 
 
+def no_rank_and_not_met(world: int = 2) -> Facts:
+    """It gave up before the other was there to be met, which then waited for a rank."""
+    a, b = no_rank()
+    per_node = None if world > 2 else 1
+    a, b = (with_plan(one, world_size=world, nproc_per_node=per_node) for one in (a, b))
+    return waited_in_vain(a, world), outside(b)
+
+
 ROWS = [
     Row("MASTER_ADDR not set", no_master_addr, ("host1",)),
     Row("RANK not set", no_rank, ("host1",), together=True),
+    Row("RANK not set, and each came when the other had gone", no_rank_and_not_met, ("host1",), together=True),
     Row("MASTER_ADR for MASTER_ADDR", misspelled_master, ("host1",)),
 ]
 
@@ -59,3 +68,9 @@ def test_a_stray_variable_can_be_unset_where_nobody_else_came() -> None:
     one = replace(one, variables={"MASTER_ADDR": "host0", "NCCL_DEBUG": "INFO"})
     assert [f.env for f in fixes(one) if f.option == 3] == [{"MASTER_ADDR": None}]
     assert [f for f in fixes(rank_node("host0", 0), one) if f.option == 3] == []
+
+
+def test_whose_rank_is_not_known_is_one_of_those_that_did_not_come() -> None:
+    found = judged(*no_rank_and_not_met(3)).findings
+    reasons = {f.nodes: f.because_of for f in found if f.check == "store/nodes-missing"}
+    assert reasons == {("host1",): CHECK, ("node2",): None}
