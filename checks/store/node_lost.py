@@ -56,9 +56,7 @@ NEXT = (
     "journalctl -k -b -1",
 )
 LOG = (
-    Line(
-        "Kernel panic - not syncing",
-    ),
+    Line("Kernel panic - not syncing"),
     Line(
         ("BUG: unable to handle", "Oops: ", "BUG: soft lockup", "hard LOCKUP"),
         r"BUG: unable to handle|\bOops: (?:general|[0-9a-f]{4})|BUG: soft lockup - CPU#\d|hard LOCKUP on cpu",
@@ -94,6 +92,7 @@ FOLLOWS = (
     "store hosted",
     "store reached",
     "mesh/*-loss",
+    "network/duplicate-address",
 )
 FOLLOWS_ANYWHERE = ("store/forged-message", "host/*-limit", "host/ports-exhaustible")
 

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from distdoctor.model.facts import AddressChoice, HardwareAddress, Interface, Link, NodeFacts, Resolution, TableRoute
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.facts_builder import blocking, healthy, node, outside, waited_in_vain, with_host, with_mesh, with_network
+from tests.facts_builder import (
+    blocking,
+    healthy,
+    node,
+    outside,
+    waited_in_vain,
+    with_host,
+    with_meeting,
+    with_mesh,
+    with_network,
+)
 
 CHECK = "network/duplicate-address"
 Answered = HardwareAddress
@@ -36,6 +46,13 @@ def cloned() -> Facts:
     a, b, _ = healthy(3)
     c = node("host2", 2, of=3, ip="10.77.0.11", master="10.77.0.10")
     return waited_in_vain(a), outside(b, "no-answer", control="no-answer"), c
+
+
+def cloned_later() -> Facts:
+    """All had met before the neighbours took host1's card for the address of host2, too."""
+    a, b, _ = healthy(3)
+    c = node("host2", 2, of=3, ip="10.77.0.11", master="10.77.0.10")
+    return with_meeting(a, lost=(c.key,)), b, with_meeting(c, host_lost=True)
 
 
 def stranger(
@@ -159,6 +176,13 @@ ROWS = [
     Row("an IPv6 address that the kernel does not use", not_used, ("host1",), together=True),
     Row("surplus", surplus, ("host2",), together=True),
     Row("cloned", cloned, ("host2", "host1"), blame="one-of", alone=("network/port-filtered",)),
+    Row(
+        "cloned, and lost when it had been met",
+        cloned_later,
+        ("host1", "host2"),
+        blame="one-of",
+        alone=("store/node-lost",),
+    ),
     Row(
         "a stranger",
         lambda: stranger(Answered("10.77.0.10", MACX, "eth0")),

@@ -130,7 +130,7 @@ CASES = [
         Case("a sidecar takes what node 1 sends", sidecar(1, "output"), "network/service-mesh", ["host1"], curable=True, by_hand=sidecar_off(1)),
         Case("a sidecar takes what comes to node 0", sidecar(0, "prerouting"), "network/service-mesh", ["host0"], curable=True, by_hand=sidecar_off(0)),
         Case("node 2 has node 1's address besides its own", plugged(2, "eth1", "10.77.0.11/24"), "network/duplicate-address", ["host2"], hosts=3, torch="refused, one side"),
-        Case("node 2 is a clone at node 1's address", CLONE, "network/duplicate-address", ["host1", "host2"], hosts=3, blame="one-of", curable=True, live=False, printed_too=True, by_hand=together(other_subnet(2, "10.77.0.12/24"), own_name_at("10.77.0.12", 2))),
+        Case("node 2 is a clone at node 1's address", CLONE, "network/duplicate-address", ["host1", "host2"], hosts=3, blame="one-of", curable=True, live=False, alone=["store/node-lost"], printed_too=True, by_hand=together(other_subnet(2, "10.77.0.12/24"), own_name_at("10.77.0.12", 2))),
         Case("another host has the master's address", bystander_at("10.77.0.10/24"), "network/duplicate-address", ["host0"], hosts=3, curable=True, live=False, printed_too=True, by_hand=inside(2, "ip address del 10.77.0.10/24 dev eth1")),
         Case("node 0's address is on lo of node 1, too", inside(1, "ip address add {host0}/32 dev lo"), "network/duplicate-address", ["host1"], curable=True, live=False),
         Case("node 1 has an ARP entry of node 0's former card", inside(1, "ip neighbour replace {host0} lladdr 02:00:00:00:00:99 dev eth0 nud permanent"), "network/duplicate-address", ["host1"], curable=True, live=False, alone=["network/port-filtered"]),
