@@ -69,7 +69,10 @@ MAX_LINKS = 64
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    yield from (used_up(cluster, node, its) for node, its in by_own_rule(cluster))
+    ruled_out = list(by_own_rule(cluster))
+    yield from (used_up(cluster, node, its) for node, its in ruled_out)
+    if not ruled_out and cluster.node0 is not None and (its := unheard(cluster, cluster.node0)):
+        yield used_up(cluster, cluster.node0, its, unsure=True)
     failed = silent_ranks(cluster)
     yield from (at_work(cluster, node, its, failed) for node, its in among_ranks(cluster, failed))
     yield from (forgotten(node, seconds, failed) for node, seconds in forgetful(cluster, failed))
@@ -112,12 +115,28 @@ def by_own_rule(cluster: Cluster) -> Iterator[tuple[Node, list[tuple[Node, str]]
     zero = cluster.node0
     if zero is None or cut(cluster):
         return
-    lost = {cluster.by_key[key] for key in zero.meeting.lost if key in cluster.by_key}
-    apart = [node for node in cluster.nodes if node is not zero and node in lost and node.meeting.host_lost]
+    apart = [node for node in lost_by(cluster, zero) if node.meeting.host_lost]
     for node in (zero, *apart):
         others = apart if node is zero else [zero]
         if its := [(other, rule) for other in others for rule in rules(node) if means(rule, other)]:
             yield node, its
+
+
+def unheard(cluster: Cluster, zero: Node) -> list[tuple[Node, str]]:
+    """The same of node 0 and those that it lost and that did not say that they lost it: they may as well have ended."""
+    if cut(cluster):
+        return []
+    gone = [node for node in lost_by(cluster, zero) if not node.meeting.host_lost]
+    return [(other, rule) for other in gone for rule in rules(zero) if means(rule, other) and within_reach(rule)]
+
+
+def lost_by(cluster: Cluster, zero: Node) -> list[Node]:
+    return [cluster.by_key[key] for key in zero.meeting.lost if cluster.by_key.get(key, zero) is not zero]
+
+
+def within_reach(rule: str) -> bool:
+    """Whether a check may send as much as the rule lets through."""
+    return not any(int(amount) > MOST for amount in AMOUNT.findall(rule))
 
 
 def silent_ranks(cluster: Cluster) -> list[FailedRank]:
@@ -132,8 +151,7 @@ def among_ranks(cluster: Cluster, failed: list[FailedRank]) -> Iterator[tuple[No
     """The nodes with a rule that drops by the amount what ranks of others send or are sent; each with its rules."""
     for node in cluster.nodes if failed else ():
         others = [peer for peer in cluster.peers(node) if peer.host != node.host]
-        its = [rule for rule in rules(node) if any(means(rule, other) for other in others)]
-        if its := [rule for rule in its if not any(int(amount) > MOST for amount in AMOUNT.findall(rule))]:
+        if its := [rule for rule in rules(node) if any(means(rule, other) for other in others) and within_reach(rule)]:
             yield node, its
 
 
@@ -195,16 +213,17 @@ def holds(address: str, length: str, own: str) -> bool:
     return int(network) >> rest == int(mine) >> rest
 
 
-def used_up(cluster: Cluster, node: Node, its: list[tuple[Node, str]]) -> Finding:
-    """The finding about a rule by whose amount nodes lost sight of each other."""
+def used_up(cluster: Cluster, node: Node, its: list[tuple[Node, str]], unsure: bool = False) -> Finding:
+    """The finding about a rule by whose amount nodes lost sight of each other; ``unsure`` whether both did."""
     others = list(dict.fromkeys(other for other, _ in its))
     names = together(other.name for other in others)
+    what = f"{node.name} no longer heard of {names}" if unsure else f"{node.name} and {names} lost sight of each other"
     return Finding.about(
-        (node.name,),
-        f"{node.name} and {names} lost sight of each other in the middle of the check, and a rule of {node.name} drops "
-        "by how much was sent.",
+        (node, *others) if unsure else (node,),
+        f"{what} in the middle of the check, and a rule of {node.name} drops by how much was sent.",
         ranks=(),
         links=((other.name, node.name) for other in others),
+        unsure=unsure,
         evidence=dict.fromkeys(f"{node.name}: {rule}" for _, rule in its),
         fixes=(fix(cluster, node, 1),),
     )

@@ -44,11 +44,11 @@ def never_reached() -> Facts:
     return one, with_network(other, firewall=blocking(RULE))
 
 
-def out_of_sight(rule: str) -> Facts:
-    """Node 0, with such a rule, and node 1 lost sight of each other, and no link was seen to be cut."""
+def out_of_sight(rule: str, told: bool = True) -> Facts:
+    """Node 0, with such a rule, and node 1 (if it ``told``) lost sight of each other; no link was seen to be cut."""
     a, b = healthy(2)
     a = with_network(a, firewall=blocking(rule))
-    return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True)
+    return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=told)
 
 
 def at_work(rule: str, error: str = "ended after 17.1 s: it did not return") -> Facts:
@@ -88,6 +88,13 @@ ROWS = [
     Row("cut from the store by its own rule, alone", lambda: cut_by_its_rule(True), ("host1",), together=True),
     Row("silent in the collectives, by a rule", lambda: at_work(LARGE), ("host0",), together=True),
     Row("a quota that was used up", lambda: out_of_sight(QUOTA), ("host0",), alone=("store/node-lost",)),
+    Row(
+        "a quota, and who is behind it can no longer tell",
+        lambda: out_of_sight(QUOTA, told=False),
+        BOTH,
+        blame="one-of",
+        alone=("store/node-lost",),
+    ),
     Row("reset, by a rule", lambda: dead([(0, 1)], 2, ruled=1), ("host1",), together=True),
     Row("reset, by what is between", lambda: dead([(0, 1)], 2), BOTH, blame="one-of", together=True),
     Row(
@@ -108,6 +115,11 @@ LOOK_ALIKES = [
     LookAlike("for others", lambda: at_work("ip daddr 10.9.0.0/16 ct bytes > 100000 drop"), "collective/failed"),
     LookAlike("an error of a rank's own", lambda: at_work(LARGE, "RuntimeError: out of memory"), "collective/failed"),
     LookAlike("a quota for another host", lambda: out_of_sight("ip saddr 10.9.9.9 quota drop"), "store/node-lost"),
+    LookAlike(
+        "more than was sent, by one that was lost",
+        lambda: out_of_sight("ct bytes > 99000000000 drop", told=False),
+        "store/node-lost",
+    ),
     LookAlike("the store is gone", lambda: cut_from_the_store(there=False), "store/node-lost"),
     LookAlike("a limit that is not reached", never_reached),
     LookAlike("large payloads only", lambda: cut([(0, 1)], 2, outcome="stalled"), "mesh/mtu-blackhole"),
