@@ -57,7 +57,9 @@ class AgentOptions:
 
     @property
     def endpoint(self) -> tuple[str, int] | None:
-        """Where the agents meet; None where that is not said."""
+        """Where the agents meet; None where that is not said, or where the kernel picks the port."""
+        if self.standalone:
+            return None
         if self.rdzv_backend == "static":
             port = number_of(self.master_port)
             if self.rdzv_endpoint:
@@ -67,7 +69,16 @@ class AgentOptions:
         if not self.rdzv_endpoint:
             return None
         host, number = split_endpoint(self.rdzv_endpoint)
-        return host, number if number is not None else 29400
+        return (host, 29400 if number is None else number) if number != 0 else None
+
+    @property
+    def may_pick_port(self) -> bool:
+        """Whether the kernel may have picked the port of its rendezvous, so that no other agent has the same: with
+        --standalone, and since torch 2.13 on one node for which no port was told (run.py: ``localhost:0``)."""
+        if self.standalone or self.rdzv_backend != "static":
+            return self.endpoint is None
+        told = self.master_port or self.rdzv_endpoint
+        return not told and self.nodes is not None and self.nodes[1] == 1
 
     @property
     def static_node_rank(self) -> int | None:

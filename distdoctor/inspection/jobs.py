@@ -237,7 +237,8 @@ def _job_id(one: Candidate, roles: dict[int, Role], scan: Scan) -> str:
     if agent is not None:
         found = scan.candidates[agent]
         options = of_agent(found.command, found.variables)
-        where = endpoint(*options.endpoint) if options.endpoint else f"pid {agent}"
+        meets = None if options.may_pick_port else options.endpoint
+        where = endpoint(*meets) if meets else f"{_UNNAMED}{agent}"
         return f"{options.rdzv_id} at {where}" if options.rdzv_id != "none" else where
     started = (scan.candidates[pid] for pid in reversed(chain) if roles[pid] in ("rank", "launcher"))
     rank = next((first for first in started if roles[first.pid] == "rank" or _is_rank(first)), one)

@@ -181,3 +181,25 @@ def test_facts_of_more_ranks_than_were_planned_can_be_read_again(told: int, clai
     facts = NodeFacts(Identity("host0", "boot", "net", 1, "0.1.0", "3.11"), hang._plan(job), ranks=seen, jobs=(job,))
     check_facts(facts)
     assert facts.plan.nproc_per_node == max(told, len(claimed))
+
+
+@pytest.mark.parametrize(
+    ("words", "several"),
+    [
+        (("--standalone", "--nproc-per-node", "2"), True),
+        (("--nproc-per-node", "2"), True),
+        (("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"), True),
+        (("--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", "29511"), False),
+    ],
+    ids=["standalone", "one node, since torch 2.13", "any port", "two nodes of one job on one machine"],
+)
+def test_agents_whose_port_the_kernel_picks_have_a_job_each(words: tuple[str, ...], several: bool) -> None:
+    """Two jobs on the GPUs of one machine were told as one whose ranks are there twice."""
+    found = []
+    for agent in (1, 11):
+        command = ("python", "-m", "torch.distributed.run", *words, "train.py")
+        found.append(replace(candidate(agent, 0, {}, "2.13.0", False), command=command, name="pt_elastic"))
+        port = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(40000 + agent)}
+        found += [candidate(agent + 1 + rank, agent, told(rank) | port, "2.13.0", True) for rank in (0, 1)]
+    there = jobs.find(scan(*found))
+    assert [len(job.ranks) for job in there] == ([2, 2] if several else [4])

@@ -160,7 +160,8 @@ def test_stacks_of_a_process_that_is_gone_are_an_error_in_words() -> None:
     [
         ("torchrun --nnodes 2 --master-addr a --master_port=5 t.py --nnodes 9", {}, ("a", 5), (2, 2), "none"),
         ("torchrun --rdzv-backend=c10d --rdzv_endpoint h:7 --rdzv-id r --nnodes 1:4 t.py", {}, ("h", 7), (1, 4), "r"),
-        ("python -m torch.distributed.run --standalone -m mod", {}, ("127.0.0.1", 29500), (1, 1), "none"),
+        ("python -m torch.distributed.run --standalone -m mod", {}, None, (1, 1), "none"),  # run.py: localhost:0
+        ("torchrun --rdzv-backend c10d --rdzv-endpoint localhost:0 --rdzv-id r t.py", {}, None, (1, 1), "r"),
         ("torchrun t.py", {"PET_NNODES": "3", "PET_MASTER_ADDR": "m"}, ("m", 29500), (3, 3), "none"),
         ("torchrun --rdzv-backend c10d --rdzv-endpoint h t.py", {}, ("h", 29400), (1, 1), "none"),
         ("torchrun --rdzv-b c10d --rdzv-end h:7 --rdzv-i r --nno 2 t.py", {}, ("h", 7), (2, 2), "r"),  # cut short
