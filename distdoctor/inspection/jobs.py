@@ -95,7 +95,7 @@ def of_one_world(jobs: Iterable[Found]) -> list[Found]:
         by_variables = job.options is None and all(_is_rank(one) for one in job.ranks)
         key = (job.netns, *map(job.variable, names)) if by_variables and job.variable(names[0]) else (job.id, job.netns)
         alike.setdefault(key, []).append(job)
-    for those in alike.values():
+    for those in (part for jobs_alike in alike.values() for part in _by_program(jobs_alike)):
         ranks = [one for job in those for one in job.ranks]
         if len(those) > 1 and all(_one_program(ranks[0], one) for one in ranks[1:]) and _are_all(ranks):
             those.sort(key=lambda job: min(number_of(one.variables[RANK.variables[0]]) or 0 for one in job.ranks))
@@ -105,6 +105,19 @@ def of_one_world(jobs: Iterable[Found]) -> list[Found]:
         else:
             told += those
     return told
+
+
+def _by_program(jobs: Sequence[Found]) -> list[list[Found]]:
+    """The jobs whose first ranks run the same program, each beside the others."""
+    parts: list[list[Found]] = []
+    for job in jobs:
+        mine = (those for those in parts if those[0].ranks and job.ranks)
+        part = next((those for those in mine if _one_program(those[0].ranks[0], job.ranks[0])), None)
+        if part is None:
+            parts.append([job])
+        else:
+            part.append(job)
+    return parts
 
 
 def _are_all(ranks: Sequence[Candidate]) -> bool:

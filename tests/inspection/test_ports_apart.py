@@ -34,6 +34,8 @@ FIRST_OF_TWO, SECOND_OF_TWO = LOCAL | {"LOCAL_RANK": "0"}, LOCAL | {"LOCAL_RANK"
         ([rank(0, 1, 2), rank(1, 1, 2), rank(0, 2, 2), rank(1, 2, 2)], [[0, 1], [0, 1]]),
         ([rank(0, 1, 2, MASTER_ADDR="host0"), rank(1, 2, 2, MASTER_ADDR="host1")], [[0], [1]]),
         ([rank(2, 1, 8, **FIRST_OF_TWO), rank(2, 2, 8, **FIRST_OF_TWO)], [[2], [2]]),
+        # Beside another program of as many ranks.
+        ([rank(0, 1), rank(1, 1), rank(2, 2), *(rank(n, 3, script="b.py") for n in range(3))], [[0, 1, 2], [0, 1, 2]]),
     ],
 )
 def test_ranks_that_are_a_job_only_together(ranks: list[Candidate], found: list[list[int]]) -> None:
