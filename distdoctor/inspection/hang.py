@@ -100,9 +100,9 @@ def _chosen(found: Sequence[Found], wanted: Wanted, scan: candidates.Scan) -> Fo
     if found:
         listed = [*(f"{_named(job)}--pid {min(job.members)} ({_said(job)})" for job in here), *there]
         raise NoJob(f"{len(found)} jobs run here; say which: {'; '.join(listed[:8])}")
-    if scan.unreadable:
-        users = ", ".join(sorted({one.user for one in scan.unreadable}))
-        pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
+    if hidden := _of_others(scan):
+        users = ", ".join(sorted({one.user for one in hidden}))
+        pids = ", ".join(str(one.pid) for one in hidden[:8])
         raise NoJob(f"what looks like a job here belongs to {users} (pid {pids}): run this as that user or as root")
     more = f"; {_HIDDEN}" if _hides() else ""
     raise NoJob(f"no process of a PyTorch job is here; run this on one of its nodes, or give --pid{more}")
@@ -116,9 +116,17 @@ def _hides() -> bool:
     return not os.path.exists("/proc/1")
 
 
+def _of_others(scan: candidates.Scan) -> list[candidates.Candidate]:
+    """What looks like a job and may not be read; of a process that has ended nobody may read anything."""
+    return [one for one in scan.unreadable if one.state != "Z"]
+
+
 def _no_such_process(pid: int, scan: candidates.Scan) -> str:
     if pid not in scan.parents:
         return f"no such process is to be seen here; {_HIDDEN}" if _hides() else "there is no such process here"
+    stat = proc_files.stat(pid)
+    if stat is None or stat.state == "Z":
+        return "it has ended"
     if proc_files.environ(pid) is None:
         return "it belongs to another user: run this as that user or as root"
     return "it has not loaded torch, and belongs to no job"
@@ -141,8 +149,8 @@ def _looked_at(found: Found, wanted: Wanted, scan: candidates.Scan, meanwhile: C
         seen = two_looks.at(found, scan, wanted.apart, wanted.stacks, meanwhile)
         views, found_notes = asked.result()
     notes = [*seen.notes, *([f"not looked at: {found.beside}"] if found.beside else [])]
-    if scan.unreadable:
-        pids = ", ".join(str(one.pid) for one in scan.unreadable[:8])
+    if hidden := _of_others(scan):
+        pids = ", ".join(str(one.pid) for one in hidden[:8])
         notes.append(f"not looked at: processes of other users ({pids}); run this as root")
     if not found.members:
         notes.append("no process of the job was looked at: only what its store holds is known here")

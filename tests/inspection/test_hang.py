@@ -236,3 +236,17 @@ def test_z_it_goes_on_as_if_nobody_had_looked(job: Job) -> None:
     with open(job.folder / "pipe", "w") as pipe:
         pipe.write("go on")
     assert [rank.wait(60) for rank in job.ranks] == [0] * RANKS
+
+
+def test_who_has_ended_is_nobody_elses(job: Job) -> None:
+    """An agent that failed, and whose parent has taken no notice of it, was told as another user's, also to root."""
+    code = "import ctypes; ctypes.CDLL(None).prctl(15, b'pt_elastic'); print(1, flush=True)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as ended:
+        assert ended.stdout is not None and ended.stdout.read() == b"1\n"
+        while Path(f"/proc/{ended.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.05)
+        said = doctor("hang", "--pid", str(ended.pid), "--stacks", "off").stderr
+        assert "it has ended" in said and "user" not in said
+        is_no_pause(job)
+        report = report_in(doctor("hang", "--pid", str(job.ranks[0].pid), "--stacks", "off", "--json").stdout)
+        assert report["verdict"] == "fail" and not any("users" in note for note in report["notes"])
