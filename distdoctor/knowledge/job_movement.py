@@ -71,7 +71,7 @@ def polls(one: JobProcess) -> bool:
     """Whether it sleeps for a moment again and again, and reads and writes nothing meanwhile: it does no step of its
     work between, for a collective of the smallest size writes to its peers."""
     asleep = one.moved is not None and one.main is not None and sleeps(one.main)
-    return asleep and switches_of(one) > 1 and one.moved is not None and one.moved.read + one.moved.written == 0
+    return asleep and switches_of(one) > 1 and _reads_nothing(one)
 
 
 def _only_looks_again(one: JobProcess) -> bool:
@@ -80,4 +80,13 @@ def _only_looks_again(one: JobProcess) -> bool:
     moved, main = one.moved, one.main
     if moved is None or main is None or moved.stack or not sleeps(main):
         return False
-    return moved.read + moved.written == 0 and moved.cpu < 0.02 * moved.seconds
+    return _reads_nothing(one) and moved.cpu < 0.02 * moved.seconds
+
+
+def _reads_nothing(one: JobProcess) -> bool:
+    """Whether it reads and writes nothing, but for who has the lock for which it waits: filelock reads that in the file
+    each time it looks (SoftFileLock, filelock/_soft.py)."""
+    moved, main = one.moved, one.main
+    if moved is None or moved.written:
+        return False
+    return moved.read == 0 or (main is not None and main.lock is not None and moved.read <= MUCH)

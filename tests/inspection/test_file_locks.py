@@ -183,3 +183,15 @@ def test_the_process_that_has_the_lock_is_named() -> None:
     left = FileLock("/c/x.lock", age=300.0)
     report = judged(local(REDUCE, with_lock(process(1, FILE_LOCK, **POLLS), left), REDUCE, REDUCE))
     assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
+
+
+def test_who_reads_who_has_the_lock_does_not_get_on() -> None:
+    """filelock reads the file of a SoftFileLock each time it looks: the job was told as one that moves."""
+    left = FileLock("/c/x.lock", age=300.0)
+    moved = replace(process(0, CODE).moved, switches=40, read=40 * 18, cpu=0.02, seconds=2.0)  # type: ignore[type-var]
+    waits = with_lock(process(1, FILE_LOCK, call="clock_nanosleep", moved=moved), left)
+    report = judged(local(REDUCE, waits, REDUCE, REDUCE))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert any("a file that was made 5 minutes ago): it looks" in n and "delete it" in n for n in report.notes)
+    loads = replace(waits, moved=replace(moved, read=1 << 20))  # type: ignore[type-var]
+    assert judged(local(REDUCE, loads, REDUCE, REDUCE)).verdict == "pass"
