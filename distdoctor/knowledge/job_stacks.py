@@ -88,6 +88,14 @@ def awaits_process(thread: JobThread | None) -> bool:
     return thread is not None and bool(thread.frames) and thread.frames[0].file.endswith(_SHARED)
 
 
+def awaits_index(thread: JobThread | None) -> bool:
+    """Whether it is a worker of a data loader that has nothing to do: it waits for the number of a next sample, and
+    looks every 5 s whether its rank lives (torch/utils/data/_utils/worker.py)."""
+    frames = thread.frames if thread is not None else ()
+    loop = next((i for i, frame in enumerate(frames) if frame.function == "_worker_loop"), 0)
+    return loop > 0 and frames[loop - 1].file.endswith("multiprocessing/queues.py")
+
+
 def _is_c10d(frame: Frame) -> bool:
     return frame.file.endswith(("torch/distributed/distributed_c10d.py", "torch/distributed/nn/functional.py"))
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from distdoctor.knowledge import job_movement, job_places, job_threads
 from distdoctor.knowledge.job_places import Place
+from distdoctor.knowledge.job_stacks import awaits_index
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Answerer, FileLock, JobProcess
 
@@ -102,8 +103,8 @@ class LiveRank:
             return []
         # Who waits for a worker looks every 5 s whether it lives (torch/utils/data/_utils/__init__.py). Up to torch 2.5
         # the name of a worker does not tell that it is one.
-
-        return [one for one in self.below if one.role == "loader"] or list(self.below)
+        workers = [one for one in self.below if one.role == "loader"] or list(self.below)
+        return [one for one in workers if not awaits_index(one.main)] or workers
 
     @property
     def lock(self) -> FileLock | None:

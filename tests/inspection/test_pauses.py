@@ -163,6 +163,27 @@ def test_a_worker_that_is_stopped_is_told_with_how_it_goes_on() -> None:
     assert any("stopped: kill -CONT 300 lets it go on" in line for line in report.findings[0].evidence)
 
 
+WORKER = "torch/utils/data/_utils/worker.py:_worker_loop"
+IDLE_WORKER = frames(
+    "selectors.py:select", "multiprocessing/connection.py:wait", "multiprocessing/queues.py:get", WORKER
+)
+
+
+@pytest.mark.parametrize("still", [90.0, 2.0])
+def test_workers_without_work_do_not_hide_the_one_that_stands_still(still: float) -> None:
+    """They look every 5 s whether their rank lives, so that with two workers no data loader was ever held."""
+    loading = process(3, frames("torch/utils/data/dataloader.py:_get_data"), call="poll", idle=0.6)
+    stack = (Frame("__getitem__", "train.py", 14, own=True), *frames(WORKER))
+    at_work = process(None, stack, pid=300, parent=103, role="loader", idle=still, call="openat", threads=())
+    idle = process(None, IDLE_WORKER, pid=301, parent=103, role="loader", idle=0.6, call="poll", threads=())
+    report = judged(local(REDUCE, REDUCE, REDUCE, loading, at_work, idle))
+    found = [(f.check, f.ranks) for f in report.findings if f.because_of is None]
+    assert found == ([(USER_CODE, (3,))] if still > 5 else [])
+    assert report.verdict == ("fail" if still > 5 else "warn")
+    all_idle = replace(at_work, threads=idle.threads, idle=0.6)
+    assert judged(local(REDUCE, REDUCE, REDUCE, loading, all_idle, idle)).verdict == "warn"
+
+
 def in_pass(rank: int, stack: tuple[Frame, ...]) -> Any:
     return process(rank, stack, threads=RUNS)
 
