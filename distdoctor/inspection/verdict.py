@@ -50,7 +50,8 @@ def state_of(job: LiveJob, judgement: Judgement) -> tuple[str, Verdict, list[str
         ended = f"{said} {'has' if len(lost) == 1 else 'have'} ended, and nobody has taken notice of it yet"
         return "unknown", "incomplete", [f"{ended}: what was written last says why", *_ask(job)]
     if lost and all(rank.pauses for rank in lost):
-        return _pauses(lost, job.waited, busy)
+        together = not still and not busy and len(job.numbers) >= (job.world or 0)
+        return _pauses(lost, job.waited, busy, "no rank waits for another" if together else "the others wait")
     if lost:
         unseen = any(rank.place.kind == UNSEEN for rank in lost)
         alone = not still and not busy and len(job.numbers) >= (job.world or 0)
@@ -94,6 +95,9 @@ def _does_there(lost: Sequence[LiveRank], job: LiveJob) -> str:
     if all(map(job.answered, lost)):
         who = " and ".join(dict.fromkeys(f"pid {one.pid} ({one.name})" for rank in lost[:4] if (one := rank.answerer)))
         return f"it waits there for an answer of {who} on its host, which works: whether on that is not to be seen"
+    idle = {f"pid {one.pid} ({one.name})" for rank in lost if (one := rank.answerer) is not None}
+    if len(idle) == 1 and all(rank.answerer is not None for rank in lost):
+        return f"it waits there for an answer of {idle.pop()} on its host, which does nothing: look what that waits for"
     locks = [rank.process.main.lock for rank in lost if rank.process.main is not None and rank.process.main.lock]
     if locks and len(locks) == len(lost):
         left = "; where who made it runs no more, delete it" if any(lock.age is not None for lock in locks) else ""
@@ -138,7 +142,9 @@ def _others_wait(busy: Sequence[LiveRank], since: float | None) -> tuple[str, Ve
     ]  # fmt: skip
 
 
-def _pauses(lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveRank]) -> tuple[str, Verdict, list[str]]:
+def _pauses(
+    lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveRank], rest: str
+) -> tuple[str, Verdict, list[str]]:
     """The same, where these stand still for a moment and the others wait for them, and for those that are ``busy``."""
     others = _beside(busy)
     still, asleep = max(rank.still or 0.0 for rank in lost), [rank.asleep for rank in lost]
@@ -157,7 +163,7 @@ def _pauses(lost: Sequence[LiveRank], waited: float | None, busy: Sequence[LiveR
             *others,
         ]  # fmt: skip
     return "pauses", "warn", [
-        f"it is slow so far: {_said(lost)}{now}; the others wait",
+        f"it is slow so far: {_said(lost)}{now}; {rest}",
         "whether that is a pause or the end cannot be known yet: look again in some seconds (--watch 10)",
         *others,
     ]  # fmt: skip

@@ -92,6 +92,15 @@ def test_one_that_does_nothing_is_named() -> None:
     assert found.fixes[0].text.startswith("Look what pid 7 does")
 
 
+def test_one_that_does_nothing_is_named_also_where_all_ranks_wait_for_it() -> None:
+    """They may be workers without orders: no failure, and still it is said where to look."""
+    report = judged(local(*(asks(process(rank, CODE, **RECEIVES), 0.0) for rank in range(4))))
+    assert (roots(report), report.verdict) == ([], "incomplete")
+    assert "for an answer of pid 7 (vllm) on its host, which does nothing" in report.notes[0]
+    several = (asks(process(rank, CODE, **RECEIVES), 0.0, pid=7 + rank) for rank in range(4))
+    assert "which does nothing" not in judged(local(*several)).notes[0]
+
+
 def test_another_rank_that_waits_is_no_program_that_works() -> None:
     """Rank 1 is in a collective, for which it polls: that says nothing of what a thread of it is to answer."""
     asking = asks(process(0, CODE, **RECEIVES), 0.9, pid=101)

@@ -59,6 +59,11 @@ LEFT = {
         "warn",
         "slow so far: rank 3 is in its own code at train.py:8 (sleeps) for 2 s yet; the others wait",
     ),
+    "all sleep between two steps": (
+        local(*(sleeps(rank, 2.0, 8.0) for rank in range(4))),
+        "warn",
+        "(sleeps) for 2 s yet; no rank waits for another",
+    ),
     "a program of its own that sleeps": (
         local(REDUCE, REDUCE, REDUCE, process(3, CODE, call="wait4", idle=9.0), children=[child(3, 11.0)]),
         "warn",
