@@ -199,7 +199,9 @@ def _thread(pid: int, tid: int, name: str, tables: SocketTables) -> JobThread:
             reads = f"{reads} ({_OUTPUT[words[1]]})"
     if tid == pid and call in _SERVES and (port := thread_names.port_served(pid, (call, *words[1:]), tables)):
         reads = f"{SERVES}{port}"
-    asleep = left(pid, words, idle(pid)) if (call == SLEEP or call in EVENTS) and tid == pid else None
+    # Since when it sleeps is known of the main thread alone; Python's sleep says when it ends.
+    main = tid == pid
+    asleep = left(pid, words, idle(pid) if main else None) if call == SLEEP or (call in EVENTS and main) else None
     state = stat.state if stat else ""
     return JobThread(tid, name, state, waits_in.removeprefix("0"), call, timed, reads[:300], left=asleep)
 

@@ -61,6 +61,8 @@ TOGETHER = (MASTER, HOSTING, STORE, KEY, PEERS, GROUP, COLLECTIVE, REMOTE, BEHIN
 _POLLS = 10.0
 """Times a second that the main thread gives up the processor from which it counts as polling: the host of the store
 looks every 10 ms who has come (TCPStore::waitForWorkers)."""
+_LONG_SLEEP = 60.0
+"""Seconds of sleep that are left from which it does not look again and again for something."""
 _PIECES: dict[str, tuple[str, ...]] = {
     LOCK: ("utils/file_baton.py",),
     FILE_LOCK: ("filelock/_", "utils/filelock.py"),
@@ -145,7 +147,8 @@ def _by_stack(one: JobProcess, main: JobThread, below: list[JobProcess], ports: 
         called = next((thread for thread in one.threads[1:] if called_here(thread) and not calls_on(thread)), None)
         if called is not None:  # it may wait for what other ranks are to call, but not where it reads a pipe
             why = "in what another rank has called"
-            return Place(CODE, frame=called_here(called), why=why, sure=_of_its_own(called))
+            sure = _of_its_own(called) or (sleeps(called) and (called.left or 0.0) >= _LONG_SLEEP)
+            return Place(CODE, frame=called_here(called), why=why, sure=sure)
         return Place(REMOTE, frame=own, why=remote)
     # What is imported does nothing yet: importing DistributedDataParallel comes through torch/_dynamo.
     imports = max((i for i, frame in enumerate(frames) if frame.file.startswith("<frozen importlib")), default=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -278,3 +279,18 @@ def test_who_was_woken_on_another_processor_has_not_slept_since_the_start(monkey
     """The kernel forgets there when it ran last: a rank once seemed to have waited since the machine was started."""
     monkeypatch.setattr(proc_files, "last_run", lambda pid: 0.0)
     assert looks.idle(os.getpid()) == 0.0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python's sleep tells how long, not until when")
+def test_how_long_a_thread_beside_the_main_one_sleeps() -> None:
+    """What another rank has called runs in one (torch.distributed.rpc)."""
+    code = "import threading, time; threading.Thread(target=time.sleep, args=(500,)).start(); print(1, flush=True)"
+    with python(f"{code}; input()") as process:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            _, other = looks.threads(process.pid, SocketTables())
+            if other.left is not None:
+                break
+            time.sleep(0.05)
+        process.kill()
+    assert other.left is not None and 400 < other.left <= 500

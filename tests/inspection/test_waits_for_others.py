@@ -99,10 +99,22 @@ def test_a_data_worker_that_waits_for_a_disk_for_some_seconds_is_slow() -> None:
     assert (roots(report), report.verdict) == ([], "warn")
 
 
-@pytest.mark.parametrize(("system", "held"), [("openat", True), ("futex", False)])
-def test_what_another_rank_has_called_waits_for_something_of_its_own(system: str, held: bool) -> None:
-    """For a pipe, which no other rank is seen to have; in a lock it may wait for what other ranks are to call."""
+@pytest.mark.parametrize(
+    ("system", "left", "held"),
+    [
+        ("openat", None, True),
+        ("futex", None, False),
+        ("clock_nanosleep", 90_000.0, True),
+        ("clock_nanosleep", 5.0, False),
+        ("clock_nanosleep", None, False),
+    ],
+)
+def test_what_another_rank_has_called_waits_for_something_of_its_own(
+    system: str, left: float | None, held: bool
+) -> None:
+    """For a pipe, which no other rank is seen to have, or it sleeps for long; in a lock it may wait for what other
+    ranks are to call, and in a short sleep, too."""
     *threads, called = CALLS_BACK.threads
-    rank = replace(CALLS_BACK, threads=(*threads, replace(called, call=system)))
+    rank = replace(CALLS_BACK, threads=(*threads, replace(called, call=system, left=left)))
     report = judged(local(frames(f"{RPC}api.py:rpc_sync"), ENDS_CALLS, ENDS_CALLS, rank))
     assert roots(report) == ([("process/waiting-in-user-code", (3,), ("host0",))] if held else [])
