@@ -231,13 +231,6 @@ def test_another_users_job_is_said_to_be_one(job: Job) -> None:
     assert ("hidepid" if seen else "looks like a job") in second, done.stderr
 
 
-def test_z_it_goes_on_as_if_nobody_had_looked(job: Job) -> None:
-    """Last: the job is completed, after all these looks, with the right result."""
-    with open(job.folder / "pipe", "w") as pipe:
-        pipe.write("go on")
-    assert [rank.wait(60) for rank in job.ranks] == [0] * RANKS
-
-
 def test_who_has_ended_is_nobody_elses(job: Job) -> None:
     """An agent that failed, and whose parent has taken no notice of it, was told as another user's, also to root."""
     code = "import ctypes; ctypes.CDLL(None).prctl(15, b'pt_elastic'); print(1, flush=True)"
@@ -250,3 +243,10 @@ def test_who_has_ended_is_nobody_elses(job: Job) -> None:
         is_no_pause(job)
         report = report_in(doctor("hang", "--pid", str(job.ranks[0].pid), "--stacks", "off", "--json").stdout)
         assert report["verdict"] == "fail" and not any("users" in note for note in report["notes"])
+
+
+def test_z_it_goes_on_as_if_nobody_had_looked(job: Job) -> None:
+    """Last: the job is completed, after all these looks, with the right result."""
+    with open(job.folder / "pipe", "w") as pipe:
+        pipe.write("go on")
+    assert [rank.wait(60) for rank in job.ranks] == [0] * RANKS
