@@ -46,6 +46,7 @@ LOG = (
         r"(?:kex|ssh)_exchange_identification: \S|timed out during banner exchange",
         shows="symptom",
         why="git and rsync speak ssh, too; a sshd to which too many log in at once (MaxStartups) ends connections so",
+        unless=r"\berror: (?:kex|ssh)_exchange",  # as sshd logs it, of whoever knocked there
     ),
     Line(
         ("UNPROTECTED PRIVATE KEY FILE", "Bad owner or permissions on"),

@@ -53,7 +53,7 @@ LOG = (
     ),
     Line(
         "ddress already in use",
-        r"(?:OSError|ZMQError|attempting to bind on address).{0,200}ddress already in use",
+        r"(?:OSError|ZMQError|BindException|attempting to bind on address).{0,200}ddress already in use",
         unless="NCCL WARN|c10d|TCPStore",
         told="A port that the program listens on is in use",
         fix="Give it another port, or end what holds that one: `ss -ltnp` on that host names the process.",
@@ -62,7 +62,7 @@ LOG = (
         "ddress already in use",
         r"(?:errno: 98|Errno (?:98|48)\]|code: -98|RuntimeError: |error: |failed to bind|bind\(\)"
         r"|SocketException|OSError).{0,200}ddress already in use|ddress already in use",
-        unless="NCCL WARN|OSError|ZMQError|attempting to bind on address|gloo/transport/tcp",
+        unless="NCCL WARN|OSError|ZMQError|BindException|attempting to bind on address|gloo/transport/tcp",
     ),
     Line(
         "errno: 98",

@@ -33,6 +33,8 @@ _OVER = re.compile(
 _DONE = re.compile(
     r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
     r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
+    r"|^OK(?: \((?:skipped|expected failures)=[\w ,=]{1,60}\))?$"  # unittest's last word, and pytest's
+    r"|^=+ (?:\d{1,7} (?:passed|skipped|deselected|xfailed|xpassed|warnings?),? )+in \d[\w.:() ]{1,40}=+$"
     r"|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
     r"|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
     re.I,
@@ -98,7 +100,7 @@ def judge(tail: bytes) -> Ending:
         close = seen < CLOSE
         hints = open_ones if close else _hints(piece, open_ones)
         text = split(readable(piece))[1].strip() if hints or close else ""
-        if len(text or piece.strip()) <= 2:
+        if len(text or piece.strip()) <= 2 and text != "OK":
             continue
         seen += 1
         if seen > LAST or not (open_ones or close):
