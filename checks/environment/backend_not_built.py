@@ -42,6 +42,11 @@ from distdoctor.check_api import (
 )
 
 SEVERITY = "fail"
+NONE_BUILT = "This torch is built without torch.distributed"
+ONE_THAT_HAS_IT = (
+    "Install a build of torch that has it, the same on every node: PyTorch's own for Linux do; one from source needs "
+    "USE_DISTRIBUTED=1."
+)
 LOG = (
     Line(
         "Distributed package doesn",
@@ -50,6 +55,24 @@ LOG = (
     Line(
         "backend is not available",
         r"(?P<backend>\w+) backend is not available. Check '?\w*if",
+    ),
+    Line(
+        "Unknown c10d backend type",
+        r"Unknown c10d backend type (?P<backend>\w+)",
+        told="torch knows no backend of this name",
+        fix="Import the package that brings it before init_process_group(), or install a build of torch that has it.",
+    ),
+    Line(
+        ("PyTorch built without distributed support", "Requires distributed package to be available"),
+        told=NONE_BUILT,
+        fix=ONE_THAT_HAS_IT,
+    ),
+    Line(
+        "'torch.distributed' has no attribute",  # of what every build with it has
+        r"has no attribute '(?:init_process_group|is_initialized|get_rank|get_world_size|ReduceOp|all_reduce|barrier)'",
+        unless="partially initialized",
+        told=NONE_BUILT,
+        fix=ONE_THAT_HAS_IT,
     ),
 )
 PREVENTS = "all met"

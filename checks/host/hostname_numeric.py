@@ -46,6 +46,12 @@ LOG = (
         ("client socket has", "server socket has", "network addresses of"),
         r"\((?P<name>\d{1,10}), ?\d{1,5}\)",
     ),
+    Line(
+        "Unable to find interface for: [0.",  # gloo/transport/tcp/device.cc: 3090 is 0.0.12.18
+        r"Unable to find interface for: \[0\.(?!0\.0\.0\])\d{1,3}\.\d{1,3}\.\d{1,3}\]",
+        fix="Give the host (a container: --hostname) a name with a letter in it, or name the interface that reaches "
+        "the other nodes: `export GLOO_SOCKET_IFNAME=eth0`, on each node its own.",
+    ),
 )
 MATTERS = "whatever looks up the host's own name, as gloo does, would find an address that is not its own"
 PREVENTS = "store hosted"

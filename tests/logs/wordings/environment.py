@@ -11,6 +11,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "RANK expected, but not set",
     ),
     ("environment/missing-variable", "KeyError: 'LOCAL_RANK'"),
+    ("environment/backend-not-built", "AssertionError: Unknown c10d backend type MPI"),
+    ("environment/backend-not-built", "RuntimeError: Requires distributed package to be available"),
+    ("environment/backend-not-built", "RuntimeError: PyTorch built without distributed support"),
+    ("environment/backend-not-built", "AttributeError: module 'torch.distributed' has no attribute 'ReduceOp'"),
     (
         "environment/invalid-variable",
         'n1:79:79 [0] graph/tuning.cc:109 NCCL WARN Unrecognized element token "rings" when parsing "rings"',

@@ -5,6 +5,11 @@ from __future__ import annotations
 CAUSES: tuple[tuple[str, str], ...] = (
     (
         "host/hostname-numeric",
+        "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:212] ifa != nullptr. "
+        "Unable to find interface for: [0.0.0.189]",
+    ),
+    (
+        "host/hostname-numeric",
         "[W socket.cpp:601] [c10d] The client socket has failed to connect to [0.104.99.143]:29500 (6841231, 29500).",
     ),
     (
