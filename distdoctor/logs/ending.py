@@ -33,7 +33,6 @@ _OVER = re.compile(
 _DONE = re.compile(
     r"\b(?:training|job|run|fine-?tuning|everything|all)\b.{0,30}\b(?<! to )"
     r"(?:complete[d]?|finished|done(?! waiting)|succe\w+|ended)\b"
-    r"|^OK(?: \((?:skipped|expected failures)=[\w ,=]{1,60}\))?$"  # unittest's last word, and pytest's
     r"|^=+ (?:\d{1,7} (?:passed|skipped|deselected|xfailed|xpassed|warnings?),? )+in \d[\w.:() ]{1,40}=+$"
     r"|^(?:all )?(?:done|finished|success)[.!]?$|\bsaved? (?:the )?final (?:model|checkpoint)"
     r"|\bdestroy(?:ed|ing)? (?:the )?process group|finished successfully|exit(?:ed)?(?: with)? code:? 0\b",
@@ -46,6 +45,8 @@ _PART = re.compile(
     re.I,
 )
 """A part of it is."""
+_TESTED = re.compile(rb"^Ran \d{1,7} tests? in [\d.]{1,12}s\s{1,4}OK(?: \(.{1,80}\))?\s*\Z", re.M)
+"""The last words of unittest, where all was as it should be."""
 CLOSE = 15
 """Lines of the end in which less clear words count."""
 _BAR = re.compile(r"\b\d+/\d+(?= \[)")
@@ -93,14 +94,16 @@ class Ending:
 def judge(tail: bytes) -> Ending:
     """How a log ends whose last bytes are ``tail``: looked at from its end on, until all is known."""
     last, steps, drawn, seen = "", list[int](), "", 0
-    done = part = ahead = record = None
+    part = ahead = record = None
+    tested = _TESTED.search(tail)
+    done = tail.count(b"\n", 0, tested.start()) if tested else None
     low = tail.lower()
     open_ones = {kind: [word for word in words if word in low] for kind, words in _WORDS.items()}
     for number, piece in _pieces(tail):
         close = seen < CLOSE
         hints = open_ones if close else _hints(piece, open_ones)
         text = split(readable(piece))[1].strip() if hints or close else ""
-        if len(text or piece.strip()) <= 2 and text != "OK":
+        if len(text or piece.strip()) <= 2:
             continue
         seen += 1
         if seen > LAST or not (open_ones or close):
