@@ -57,7 +57,8 @@ def test_ranks_that_fail_after_the_end_have_failed(tmp_path: Path, said: str) ->
 
 
 def test_a_word_of_a_script_is_not_that_of_its_tests(tmp_path: Path) -> None:
-    assert judged(tmp_path, f"{STEPS}{TABLE}unmounting scratch\nOK\n").verdict == "incomplete"
+    found = judged(tmp_path, f"{STEPS}{HANDLED}unmounting scratch\nOK\n")
+    assert [one.check for one in found.findings] == ["process/exception"]
 
 
 def test_a_part_of_the_job_counts_only_at_its_end() -> None:
