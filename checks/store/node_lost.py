@@ -25,7 +25,7 @@ See also
 store/nodes-missing, barrier/rank-missing, process/stopped
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from distdoctor.check_api import (
@@ -35,6 +35,7 @@ from distdoctor.check_api import (
     Line,
     Node,
     contact_text,
+    duplicate_addresses,
     link_graph,
     links_to,
     live,
@@ -86,14 +87,7 @@ LOG = (
         why="why the node went is in its own log, and in its kernel's",
     ),
 )
-FOLLOWS = (
-    "barrier/rank-stopped",
-    "environment/torch-*",
-    "store hosted",
-    "store reached",
-    "mesh/*-loss",
-    "network/duplicate-address",
-)
+FOLLOWS = ("barrier/rank-stopped", "environment/torch-*", "store hosted", "store reached", "mesh/*-loss")
 FOLLOWS_ANYWHERE = ("store/forged-message", "host/*-limit", "host/ports-exhaustible")
 
 
@@ -114,7 +108,8 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
     if apart and zero is not None:
         finding = sight(zero, apart, silent)
         # Who is cut off from all the others, too, is told of so.
-        yield replace(finding, because_of="*") if {*apart} <= {*link_graph(cluster).isolated} else finding
+        why = "*" if {*apart} <= {*link_graph(cluster).isolated} else at_one_address(cluster, finding.nodes)
+        yield replace(finding, because_of=why)
     explained = {node.name for node in (*apart, *broke_off)}
     gone = {name: text for name, text in silent.items() if name not in explained}
     if broke_off:
@@ -124,13 +119,19 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         finding = went(cluster, {name: gone[name] for name in group})
         # Who was stopped itself was not heard by the others, who then left.
         why = "barrier/rank-stopped" if any(one.node is zero for one in stopped_ranks(cluster)) else None
-        yield replace(finding, of_its_own=len(groups) > 1, because_of=why)
+        yield replace(finding, of_its_own=len(groups) > 1, because_of=why or at_one_address(cluster, group))
     own = [node for node in left if vanished_ways(node)]  # network/no-route says more of these
     alone = [node for node in left if node not in (*apart, *own) and not node.meeting.store_there and not late(node)]
     if alone:
         yield host(cluster, zero, alone)
     if still := standing(cluster):
         yield stood_still(still)
+
+
+def at_one_address(cluster: Cluster, names: Sequence[str]) -> str | None:
+    """What explains that these went, where one has an address that another has, too: the neighbours take both cards."""
+    shared = any(node.name in names for one in duplicate_addresses(cluster) for node in one.owners)
+    return "network/duplicate-address" if shared else None
 
 
 def interrupted(cluster: Cluster) -> list[Node]:
