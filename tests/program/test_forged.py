@@ -23,7 +23,7 @@ async def forge(intruder: Intruder) -> None:
 def test_a_report_that_others_write_is_printed_by_nobody(libuv: str, token: str | None) -> None:
     port = unused_port()
     variables = {"USE_LIBUV": libuv, **({"DISTDOCTOR_TOKEN": token} if token else {})}
-    limits = ("--wait", "10", "--timeout", "8")
+    limits = ("--wait", "40", "--timeout", "8")
     with (
         started(*node(0, port, *limits), **variables) as first,
         intruding(port, forge),

@@ -31,6 +31,8 @@ from tests.helpers.servers import unused_port
 
 TWO: dict[str, tuple[int, ...]] = {"0": (0,), "1": (1,)}
 LIMITS = ("--wait", "8", "--timeout", "12")
+PATIENT = ("--wait", "40", "--timeout", "12")
+"""Where all come: a busy machine takes its time to start them."""
 
 
 def opening(stage: str, **changes: Any) -> Command:
@@ -199,9 +201,9 @@ def test_a_value_larger_than_any_message_is_not_read() -> None:
         await intruder.client.add(intruder.key("tick"), 1)
 
     with (
-        started(*node(0, port, *LIMITS), USE_LIBUV="0") as zero,
+        started(*node(0, port, *PATIENT), USE_LIBUV="0") as zero,
         intruding(port, fill),
-        started(*node(1, port, *LIMITS), USE_LIBUV="0") as one,
+        started(*node(1, port, *PATIENT), USE_LIBUV="0") as one,
     ):
         results = [ended(zero), ended(one)]
     assert FORGED in roots(results[0][1]), results[0][1]
