@@ -18,6 +18,10 @@ from distdoctor.model.facts.logs import LogFacts, Match
 BECAUSE = "it was raised because of what stands above it"
 NEAR = 600
 """Lines within which exceptions belong to one death."""
+TIDIES = re.compile(
+    r" in (?:destroy_process_group|__exit__|__del__|_?(?:shut_?down|close|clean_?up|tear_?down|finali[sz]e|finish)\w*)$"
+)
+"""The frame of an error that was raised while a program that had failed put its things away: it says nothing of why."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def _exception(raised: Sequence[Match], rows: Sequence[Match], began: Mapping[st
     same = [match for match in cluster if _speaker(match) == _speaker(first) and match.source == first.source]
     root = first
     for match in same[same.index(first) + 1 :]:
-        if not match.chained:
+        if not match.chained or TIDIES.search(match.frame):
             break
         root = match
     return root

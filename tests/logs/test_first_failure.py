@@ -30,6 +30,28 @@ def test_of_chained_exceptions_the_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("frame", "first"),
+    [
+        ("/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", True),
+        ("/home/u/train.py", False),
+    ],
+)
+def test_an_error_of_tidying_up_does_not_hide_why_it_was_done(tmp_path: Path, frame: str, first: bool) -> None:
+    above = raised("[rank2]: ", "ValueError: loss is nan at step 100")
+    function = "destroy_process_group" if first else "step"
+    text = (
+        f"{above}\n[rank2]: During handling of the above exception, another exception occurred:\n\n"
+        "[rank2]: Traceback (most recent call last):\n"
+        f'[rank2]:   File "{frame}", line 2146, in {function}\n'
+        "[rank2]:     assert pg is not None\n"
+        "[rank2]: AssertionError\n"
+    )
+    (finding,) = judged(tmp_path, text).findings
+    assert ("loss is nan" in finding.summary) is first and finding.ranks == (2,)
+    assert ("AssertionError" in finding.summary) is not first
+
+
+@pytest.mark.parametrize(
     ("code", "told", "check"),
     [
         (-9, "Signal 9 (SIGKILL) received by PID 101", "process/killed-by-oom"),
