@@ -65,16 +65,16 @@ from distdoctor.check_api import (
 SEVERITY = "fail"
 MATTERS = "the process groups are made all the same: a script or a call that goes by it may end, or do otherwise"
 MEETS = (
-    r"\A(?![\s\S]*File \"[^\n]{1,400}(?:\n[^\n]{0,400}){0,3}\Z)"
-    r"|/(?:torch/distributed|accelerate|deepspeed|\w*lightning\w*|megatron|colossalai|vllm|sglang)/"
+    r"/(?:torch/distributed|accelerate|deepspeed|\w*lightning\w*|megatron|colossalai|vllm|sglang)/"
     r"|init_process_group|rendezvous|dist_init|init_method|MASTER_|[Ll]aunch"
 )
-"""What the frames of an error hold, where there are any, that is about the port where the job meets: other programs
+"""What the frames of an error hold that is about the port where the job meets: other programs
 say the same of their own addresses."""
 LOG = (
     Line(
         "Port could not be cast to integer value",
         stack=MEETS,
+        unframed=True,
     ),
     Line(
         "port number missing",
@@ -111,6 +111,7 @@ LOG = (
     Line(
         "port must be 0-65535",
         stack=MEETS,
+        unframed=True,
     ),
     Line(
         "port must have value from 0 to 65535",

@@ -66,7 +66,8 @@ LOG = (
         r"KeyError: ['\x22](?P<variable>(?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)"
         r"|SLURM_PROCID)(?:['\x22]|$)",
         # A column or a key may be called so, too: then the frame right above it is another's.
-        stack=r"\A(?![\s\S]*File \"[^\n]{1,400}(?:\n[^\n]{0,400}){0,3}\Z)|environ|\bos\.py\"|<frozen os>",
+        stack=r"environ|\bos\.py\"|<frozen os>",
+        unframed=True,
     ),
     Line(
         "KeyError: ",

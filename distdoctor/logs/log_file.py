@@ -164,7 +164,10 @@ class LogFile:
             values = one.values(text)
             if one.line.shows == "cause" and _ADVICE.match(text):
                 continue
-            if values is None or (one.line.stack and not re.search(one.line.stack, tracebacks.frames(context, at))):
+            if values is None or (
+                one.line.stack
+                and not tracebacks.fits(tracebacks.frames(context, at), one.line.stack, one.line.unframed)
+            ):
                 continue
             found = True
             who, marks = whose.about(line.who, text, values, context, at)

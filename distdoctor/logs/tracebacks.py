@@ -60,6 +60,8 @@ _SOURCE = re.compile(
     r"|(?:(?:raise|return|assert|except)\b|logger?\.\w+\(|warnings\.warn\(|print\() ?[\w(\"'].*)$"
 )
 """A frame of a traceback, or a line of the program that it quotes: what stands there was not said, but might be."""
+_ABOVE = re.compile(r"File \"[^\n]{1,400}(?:\n[^\n]{0,400}){0,3}\Z")
+"""A frame, with the line of source and the marks below it, at the end of what stands before a line."""
 _SPAWNED = re.compile(rb"-- Process (\d{1,4}) terminated with the following error:")
 _WARNED = re.compile(r"(?:[\w.]{1,60}[ :|-]{1,4})?(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
 _TRACKER = re.compile(r"/multiprocessing/(?:resource|semaphore)_tracker\.py:\d+ in main$")
@@ -166,6 +168,11 @@ def frames(block: bytes, start: int) -> str:
     """The traceback before the line of an exception that begins at ``start``; what there is of it where it is cut."""
     before = block[max(start - BACK, 0) : start]
     return readable(before[max(before.rfind(b"Traceback (most recent call last)"), 0) :])
+
+
+def fits(frames: str, stack: str, unframed: bool) -> bool:
+    """Whether the frames before a line hold ``stack``; ``unframed``: or none of them stands right above it."""
+    return bool(re.search(stack, frames)) or (unframed and not _ABOVE.search(frames))
 
 
 def spawned(block: bytes, start: int) -> int | None:

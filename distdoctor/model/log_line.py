@@ -44,6 +44,9 @@ class Line:
     """It is also looked for in the frames of a traceback."""
     stack: str = ""
     """An expression that must be found in the frames of the traceback that stands before the line."""
+    unframed: bool = False
+    """``stack`` is asked for only where a frame stands right above the line: others' programs say the same, and who
+    cuts off the frames may mean the job."""
     head: bool = False
     """The beginning of an account: it counts only where no line is known that may be its end."""
     several: bool = False
