@@ -100,7 +100,7 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
             silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
-        if meeting.host_lost and not meeting.store_silent and not met_other_run(node):
+        if meeting.joined and meeting.host_lost and not meeting.store_silent and not met_other_run(node):
             left.append(node)
     zero = cluster.node0
     # Each says of the other that it went: the one is where it was, and so may be the other.

@@ -35,7 +35,6 @@ from distdoctor.check_api import (
     Node,
     absent_nodes,
     claims_node0,
-    contact_text,
     node0_name,
     some_of,
 )
@@ -154,7 +153,7 @@ def finding(
         severity="info" if needless else "fail",
         ranks=ranks,
         links=() if zero is not None else tuple((node.name, absent[0]) for node in outside),
-        evidence=(*roll, *(f"{node.name}: {outside_text(node)}" for node in outside)),
+        evidence=(*roll, *(f"{node.name}: {absent_nodes.seen_last(node)}" for node in outside)),
         fixes=(
             *(first := absent_nodes.given_too_few(zero)),
             Fix(fix, () if zero and zero.plan.everywhere else tuple(absent), 1 + len(first)),
@@ -217,33 +216,14 @@ def roll_call(cluster: Cluster, zero: Node, meeting: MeetingFacts) -> Iterator[s
     )
 
 
-def outside_text(node: Node) -> str:
-    """What a node that never got in saw last."""
-    meeting, network, plan = node.meeting, node.network, node.plan
-    if plan.master_addr is None:
-        return "nothing says here where node 0 is"
-    waited = f"waited {meeting.waited:.0f} s for {plan.master_addr}:{plan.master_port}" if node.saw("meeting") else ""
-    if meeting.late is not None:
-        return f"came when the check was over, with {meeting.late} of {plan.nnodes} there"
-    if network.contact is None:
-        return waited
-    if network.contact.outcome == "open" and network.answer is not None and network.answer.kind == "distdoctor":
-        return f"{waited}; the store there is that of a check in which this node takes no part"
-    if network.contact.outcome == "open":
-        return f"{waited}; the port is open, but nothing there answers as a store does"
-    silent = network.answer is not None and network.answer.kind == "silent"
-    taken = "the port was open, but what listens there said nothing, and takes no more connections now"
-    return f"{waited}; {taken if silent else f'at last {contact_text(network.contact)}'}"
-
-
 def summary(cluster: Cluster, zero: Node | None, outside: list[Node], absent: list[str], ranks: tuple[int, ...]) -> str:
     if zero is None:
-        return f"{some_of(absent)} (node 0) was not reached: {outside_text(outside[0])}."
+        return f"{some_of(absent)} (node 0) was not reached: {absent_nodes.seen_last(outside[0])}."
     if zero in outside and zero.plan.started == "rank":
-        return f"Rank 0 was not met on {zero.name}: {outside_text(zero)}."
+        return f"Rank 0 was not met on {zero.name}: {absent_nodes.seen_last(zero)}."
     waited = f" within {zero.meeting.waited:.0f} s" if zero.meeting.waited else ""
     if all_elsewhere(cluster, zero, absent):  # their own facts are here: they did come
-        seen = outside_text(outside[0]) if outside else ""
+        seen = absent_nodes.seen_last(outside[0]) if outside else ""
         return f"{some_of(absent)} did not meet {zero.name}{f': {seen}' if seen else waited}."
     if ranks:
         arrived = set(zero.meeting.arrived)

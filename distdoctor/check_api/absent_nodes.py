@@ -8,6 +8,7 @@ from shlex import quote
 
 from distdoctor.check_api.fixes import set_master_fixes
 from distdoctor.check_api.node_addresses import master_means_itself, reachable_address
+from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.launch.nodes import expand
 from distdoctor.model.addresses import endpoint
 from distdoctor.model.cluster import Cluster, Node
@@ -153,3 +154,24 @@ def first_of_job(node: Node) -> str | None:
     listed = node.variables.get(JOB_LIST, "")
     match = re.match(r"([\w.-]+)(?:\[(\d+)([^\]]*)\])?", listed)
     return match[1] + (match[2] or "") if match and (match[3] or match.end() < len(listed)) else None
+
+
+def seen_last(node: Node) -> str:
+    """What a node that never got in saw last of node 0, in words."""
+    meeting, network, plan = node.meeting, node.network, node.plan
+    if plan.master_addr is None:
+        return "nothing says here where node 0 is"
+    waited = f"waited {meeting.waited:.0f} s for {plan.master_addr}:{plan.master_port}" if node.saw("meeting") else ""
+    if meeting.late is not None:
+        return f"came when the check was over, with {meeting.late} of {plan.nnodes} there"
+    if network.contact is None:
+        return waited
+    if meeting.host_lost:
+        return f"{waited}; the check there ended before this node was counted"
+    answer = network.answer.kind if network.answer is not None else ""
+    if network.contact.outcome == "open" and answer == "distdoctor":
+        return f"{waited}; the store there is that of a check in which this node takes no part"
+    if network.contact.outcome == "open":
+        return f"{waited}; the port is open, but nothing there answers as a store does"
+    taken = "the port was open, but what listens there said nothing, and takes no more connections now"
+    return f"{waited}; {taken if answer == 'silent' else f'at last {contact_text(network.contact)}'}"

@@ -91,6 +91,8 @@ class Meeting:
                 self._store.host.note_files()
             now = "gone" if self.leads else await self._store_now()
             self._recorder.update_meeting(host_lost=True, store_there=now == "there", store_silent=now == "silent")
+            if now == "gone" and not self._follower.enrolled:  # node 0 knew of nobody here whom it could wait for
+                self._recorder.update_meeting(joined=False, ended=True)
         except TooLate as err:
             self._recorder.update_meeting(joined=False, late=err.met)
         except Untrusted as err:

@@ -38,7 +38,7 @@ class MeetingFacts:
     lost: tuple[str, ...] = ()
     """Keys of processes that came and then went silent before the end."""
     host_lost: bool = False
-    """Node 0's store went away before the report."""
+    """Node 0's store went away before the report; where this process has not ``joined``, before it was counted."""
     left: str = ""
     """The signal that interrupted this process after it had come (``SIGTERM``), of which it told the others. Empty: it
     was not, or that is not known."""

@@ -10,7 +10,7 @@ from distdoctor.model.findings import Finding
 from distdoctor.model.stages import position
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
-from tests.checks.store.test_nodes_missing import missing
+from tests.checks.store.test_nodes_missing import missing, uncounted
 from tests.clusters.limits import on
 from tests.clusters.links import across, cut
 from tests.facts_builder import alone, failing, healthy, judged, with_host, with_meeting, with_network
@@ -93,6 +93,7 @@ LOOK_ALIKES = [
     LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
     LookAlike("it got no processor, and came after node 0's end", late, "host/processor-starved"),
     LookAlike("node 0 is slow", lambda: unled(20.0), "gloo/init-failed"),
+    LookAlike("node 0's check ended before this node was counted", uncounted, "store/nodes-missing"),
     LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
 ]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from distdoctor.model.facts import Bind, MeetingFacts, NodeFacts
+from distdoctor.model.facts import Answer, Bind, MeetingFacts, NodeFacts
 from distdoctor.model.findings import Fix
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.clusters.master import held
@@ -107,6 +107,13 @@ def missing_text(*facts: NodeFacts) -> str:
     return " ".join((found.title, found.summary, *(fix.text for fix in found.fixes)))
 
 
+def uncounted() -> Facts:
+    """Node 0 ended its check, for a reason that it knows, after this one had reached its store and before it counted
+    it: its torch was still being imported."""
+    own = with_network(outside(node("host1", 1), "open"), master_name="host0", answer=Answer("distdoctor"))
+    return (with_meeting(own, ours=True, host_lost=True),)
+
+
 ROWS = [
     Row("one of 2:3, which start without it", lambda: elastic(2), ("node2",), severity="info", together=True),
     Row("one of 3:3", lambda: elastic(3), ("node2",), together=True),
@@ -122,6 +129,7 @@ ROWS = [
     Row("in a batch script, one of those that somebody starts", lambda: batch("sn2"), ("sn1",), together=True),
     Row("in a batch script, one under another name", lambda: batch("other"), ("node2",), together=True),
     Row("nobody is node 0: counted from 1", counted_from_one, ("node0",), together=True),
+    Row("node 0's check ended before it was counted", uncounted, ("host0",)),
     Row("node 0 late", late, ("host1",)),
     Row("node 0 slow to host", slow_import, ("host1",)),
 ]

@@ -14,6 +14,7 @@ from tests.lab.faults.installed import (
     other_version,
     torch_installed,
     torch_removed,
+    torch_slow,
     usual_installation,
 )
 from tests.lab.faults.launch import (
@@ -80,6 +81,7 @@ CASES = [
         Case("the id of node 1 of 3 differs", c10d("a", "b", "a"), "environment/rendezvous-id-mismatch", ["host1"], hosts=3, torch="600 s, no cause"),
         Case("PET_STANDALONE on node 1 of 3", variable("PET_STANDALONE", "1", 1), "environment/invalid-variable", ["host1"], hosts=3),
         Case("--backend mpi on a build without", flag("--backend", "mpi", 0, 1), "environment/backend-not-built", BOTH, torch="at once"),
+        Case("--backend mpi on a build without, where node 1 is slow", together(flag("--backend", "mpi", 0, 1), torch_slow(5, 1)), "environment/backend-not-built", BOTH, torch="at once"),
         Case("--backend nccl on a build without", flag("--backend", "nccl", 0, 1), "environment/backend-not-built", BOTH),
         Case("a setting of gloo on one of 3", variable("TORCH_GLOO_LAZY_INIT", "1", 2), "environment/setting-mismatch", ["host2"], hosts=3),
         Case("a setting of gloo on one of 2", variable("TORCH_GLOO_LAZY_INIT", "1", 1), "environment/setting-mismatch", BOTH, blame="one-of", options=(1, 2)),

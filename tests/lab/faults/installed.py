@@ -36,6 +36,18 @@ def torch_installed(launch: Launch) -> None:
         host.inside(f"[ -e {SITE}/torch ] || umount {SITE}")
 
 
+def torch_slow(seconds: float, *hosts: int) -> Fault:
+    """On the named hosts the import of torch takes so much longer, as from a file system that others use, too."""
+    init, slow = f"{SITE}/torch/__init__.py", f"{PRIVATE}/lab/slow-torch.py"
+    build = f"set -e; (cat {init}; echo 'import time; time.sleep({seconds})') > {slow}; mount --bind {slow} {init}"
+
+    def inject(launch: Launch) -> None:
+        for index in hosts:
+            launch.cluster[index].inside(build)
+
+    return inject
+
+
 def on_pythonpath(package: str, text: str, *hosts: int) -> Fault:
     """On the named hosts, the first folder of PYTHONPATH has a package of this name."""
 
