@@ -38,6 +38,7 @@ from distdoctor.check_api import (
     by_luck,
     gloo_dials,
     gloo_errors_name,
+    is_loopback,
     link_graph,
     primary_interface,
     rank_count,
@@ -123,11 +124,25 @@ def fix(node: Node, lost: list[str]) -> Fix:
     if interface is None:
         return Fix.on(node, f"On {node.name}, set GLOO_SOCKET_IFNAME to the interface that reaches the others.")
     if any(node.interface_of(address) == interface for address in lost):
-        # gloo takes an interface's first address: naming the interface would lead to the same one.
-        text = f"On {node.name}, let its own name mean {node.reached_at}, by which {interface} is reached (/etc/hosts)."
-        return Fix.on(node, text)
+        return by_name(node, interface)
     text = f"On {node.name}, tell gloo the interface that reaches the other nodes."
     return Fix.on(node, text, env={"GLOO_SOCKET_IFNAME": interface})
+
+
+def by_name(node: Node, interface: str) -> Fix:
+    """Its own name leads to the right address of an interface, of which gloo takes the first where it is told to take
+    the interface; then the variable must go, and that is all where the name means that address already."""
+    picked, own = node.system.gloo, node.system.own_name
+    told = picked is not None and picked.reason == "variable"
+    env: dict[str, str | None] = {"GLOO_SOCKET_IFNAME": None} if told else {}
+    means = next((address for address in own.addresses if address in node.addresses or is_loopback(address)), None)
+    if told and means is not None and means == node.reached_at:
+        text = f"On {node.name}, unset GLOO_SOCKET_IFNAME: gloo then takes {means}, which its own name means."
+        return Fix.on(node, text, env=env)
+    text = f"let its own name mean {node.reached_at}, by which {interface} is reached (/etc/hosts)."
+    if told:
+        text = f"unset GLOO_SOCKET_IFNAME, which leads to the first address of {interface}, and {text}"
+    return Fix.on(node, f"On {node.name}, {text}", env=env)
 
 
 def _interface(node: Node, address: str) -> str:

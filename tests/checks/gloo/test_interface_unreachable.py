@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from distdoctor.model.facts import AddressChoice, Contact, Interface, Link, MeshFacts
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import BOTH, Facts, LookAlike, Row, found, left_alone
@@ -71,3 +73,22 @@ def test_an_interface_whose_first_address_is_the_wrong_one_is_not_named() -> Non
     (root,) = judged(replace(a, mesh=MeshFacts(good=1, bad=(bad,))), b).roots
     assert root.check == CHECK
     assert [(fix.env, "10.77.0.11" in fix.text) for fix in root.fixes] == [({}, True)]
+
+
+@pytest.mark.parametrize(
+    ("meant", "said"), [("10.77.0.11", "gloo then takes 10.77.0.11"), ("10.55.0.11", "/etc/hosts")]
+)
+def test_a_variable_that_leads_to_the_first_address_is_unset(meant: str, said: str) -> None:
+    """Whatever the own name means, gloo does not ask for it while GLOO_SOCKET_IFNAME is set."""
+    a, b = healthy(2)
+    assert b.host is not None
+    eth0 = replace(b.host.interfaces[1], addresses=("10.55.0.11", "10.77.0.11"), prefix_lengths=(24, 24))
+    b = with_host(
+        b, interfaces=(b.host.interfaces[0], eth0), gloo=AddressChoice("10.55.0.11", "eth0", "variable", "eth0")
+    )
+    b = with_host(b, own_name=replace(b.host.own_name, addresses=(meant,)) if b.host else None)
+    bad = Link(b.key, "10.55.0.11", 40001, ("gloo",), "unreachable", 101)
+    (root,) = judged(replace(a, mesh=MeshFacts(good=1, bad=(bad,))), b).roots
+    assert root.check == CHECK
+    assert [fix.env for fix in root.fixes] == [{"GLOO_SOCKET_IFNAME": None}]
+    assert said in root.fixes[0].text
