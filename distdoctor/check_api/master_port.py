@@ -86,15 +86,20 @@ def misrouted_finding(cluster: Cluster, shut: list[FailedContact], found: Mappin
 
 def _unproven(cluster: Cluster, shut: list[FailedContact], told: str) -> Finding:
     name = node0_name(cluster, shut[0].node)
-    names = tuple(one.node.name for one in shut) if asked_itself(shut[0]) else (name,)
+    itself = asked_itself(shut[0])
+    names = tuple(one.node.name for one in shut) if itself else (name,)
     return Finding.about(
         names,
-        _summary(shut, name, told),
-        links=links_to((one.node for one in shut), name),
+        _summary(shut, _itself(shut) if itself else name, told),
+        links=() if itself else links_to((one.node for one in shut), name),
         evidence=(*map(_line, shut), *(text for one in shut for text in _seen_alone(one))),
         fixes=[Fix.on(names, starting(cluster, shut, name))],
         because_of="all met",
     )
+
+
+def _itself(shut: list[FailedContact]) -> str:
+    return "its own address" if len(shut) == 1 else "their own addresses"
 
 
 def starting(cluster: Cluster, shut: list[FailedContact], name: str) -> str:
@@ -177,8 +182,8 @@ def _rejects(one: FailedContact, zero: Node | None) -> Suspect | None:
 
 
 def _summary(shut: list[FailedContact], name: str, told: str) -> str:
-    contact = shut[0].contact
-    return f"From {names_of(one.node for one in shut)}, port {contact.port} of {name} ({contact.address}) {told}."
+    at = together(dict.fromkeys(one.contact.address for one in shut))
+    return f"From {names_of(one.node for one in shut)}, port {shut[0].contact.port} of {name} ({at}) {told}."
 
 
 def _seen_alone(one: FailedContact) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import Bind, Route
+from distdoctor.model.facts import Bind, Contact, Route
 from distdoctor.model.plan import PlanProblem
 from tests.checks.network.test_master_resolves_differently import on_every_node
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
@@ -59,6 +59,17 @@ def test_one_node_alone_says_that_it_asked_itself() -> None:
     (refused,) = [f for f in judged(b).findings if f.check == CHECK]
     assert "10.96.0.77 is its own address (kube-ipvs0)" in " ".join(refused.evidence)
     assert [fix.text for fix in refused.fixes] == ["Name node 0 by an address that host1 has not, on every node."]
+
+
+def test_who_asked_itself_says_nothing_of_node_0() -> None:
+    """The refusal was said to be node 0's, at another host's address."""
+    a, b = healthy(2)
+    b = with_plan(outside(b), master_addr="host1")
+    b = with_network(b, contact=Contact("10.77.0.11", PORT, "refused", 111))
+    found = judged(replace(waited_in_vain(a), network=a.network), b).findings
+    (refused,) = [f for f in found if f.check == CHECK]
+    assert refused.summary == f"From host1, port {PORT} of its own address (10.77.0.11) refuses connections."
+    assert (refused.nodes, refused.links) == (("host1",), ())
 
 
 def test_a_node_0_that_was_there_is_not_to_be_started() -> None:
