@@ -152,6 +152,11 @@ def source(one: FailedContact) -> str:
     lines = [line for line in network.master_lines if line.text.split()[0] in one.node.master_addresses]
     if lines:
         return f"{plan.master_addr} is {one.contact.address} by line {lines[0].number} of /etc/hosts"
+    parts = (plan.master_addr or "").split(".")
+    if all(part.isdecimal() for part in parts):  # inet_aton(3); getaddrinfo(3) asks nobody for such a one
+        octal = any(len(part) > 1 and part.startswith("0") for part in parts)
+        why = "a part that begins with 0 is octal" if octal else "the last part of fewer than four is the rest"
+        return f"{plan.master_addr} is {one.contact.address} as a number ({why})"
     return f"{plan.master_addr} is {one.contact.address} by the name service"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from distdoctor.model.facts import Contact, HostsLine, Interface, Neighbour, OtherWay, Route
 from distdoctor.model.facts.network import ConnectOutcome
 from tests.checks.network.test_no_route import no_way
@@ -239,6 +241,18 @@ def test_it_says_where_an_address_comes_from_that_nobody_has() -> None:
     (root,) = judged(*nobody()).roots
     assert root.check == CHECK and "nobody answers for 10.77.0.200 (ARP on eth0)" in " ".join(root.evidence)
     assert root.evidence[1] == "host1: host0 is 10.77.0.200 by line 3 of /etc/hosts"
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "why"),
+    [("10.77.0.010", "10.77.0.8", "a part that begins with 0 is octal"),
+     ("10.77.200", "10.77.0.200", "the last part of fewer than four is the rest")],
+)  # fmt: skip
+def test_a_number_in_another_notation_is_not_from_the_name_service(written: str, read: str, why: str) -> None:
+    (b,) = nobody(at=read)
+    b = with_network(with_master(b, written, own=False, resolved=[read]), master_lines=())
+    (root,) = judged(b).roots
+    assert f"host1: {written} is {read} as a number ({why})" in root.evidence
 
 
 def test_with_the_facts_of_node_0_it_follows_from_what_is_wrong() -> None:
