@@ -108,13 +108,16 @@ def nearer(node: Node, address: str) -> Own | None:
 
 
 def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
-    """What is wrong by the node's own word alone: one of several next hops that nobody answers for; or a narrower entry
-    (a VPN client's), where by the interface that has ``address`` in its network it was answered from there."""
+    """What is wrong by the node's own word alone: an entry that rejects (but for one of all addresses, which says only
+    that there is no other); one of several next hops that nobody answers for; or a narrower entry (a VPN client's),
+    where by the interface that has ``address`` in its network it was answered from there."""
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
     if entry is not None and dead_hops(node, entry):
         return RouteObstacle(node, None, address, "next-hop", entry)
+    if entry is not None and entry.reject and _length(entry) > 0:
+        return RouteObstacle(node, None, address, "reject", entry)
     for way in node.network.other_ways:
         answered = way.contact.address == address and way.contact.answered
         if near is not None and entry is not None and answered and way.interface == near.interface:

@@ -184,6 +184,18 @@ def test_one_node_alone_names_its_interface_that_is_down() -> None:
     assert commands == [("ip link set dev admin0 up",)]
 
 
+def test_one_node_alone_names_what_rejects_in_its_own_routing_table() -> None:
+    """It gave the advice to add a route to the address, which the kernel refuses while that entry is there."""
+    _, b = two("error", errno=22)
+    b = with_network(b, route=Route("10.77.0.10", error="Invalid argument"))
+    shut = routed(b, route(LAN), route("10.77.0.10/32", interface=None, reject=True))
+    (root,) = judged(shut).roots
+    assert root.check == CHECK and "host1: its routing table rejects 10.77.0.10/32" in " ".join(root.evidence)
+    assert [fix.commands for fix in root.fixes] == [("ip route del 10.77.0.10/32",)]
+    without = routed(b, route("0.0.0.0/0", interface=None, reject=True))
+    assert ["ip route add 10.77.0.10" in fix.text for root in judged(without).roots for fix in root.fixes] == [True]
+
+
 def test_a_node_without_any_address_has_only_loopback_to_offer() -> None:
     """IPv6 is switched off there: no way to the others, and nothing that gloo could take."""
     a, b = no_way()
