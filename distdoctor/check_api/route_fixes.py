@@ -55,6 +55,8 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
     asleep, near = sleeping(one.node, one.address), nearer(one.node, one.address)
     if one.kind == "down" and asleep is not None:
         return f"{who}: {asleep.interface} is down, whose network {asleep.address}/{asleep.length} has {where} in it"
+    if one.kind == "cable":
+        return f"{who}: {one.route.interface}, by which it sends to {where}, has no carrier"
     if one.kind == "detour" and near is not None:
         return (
             f"{who}: it sends to {where} by {one.route.interface} ({one.route.network}), though "
@@ -129,6 +131,10 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
     if one.kind == "local":
         text = f"On {who}, take the route of type local away that has {one.address} in it."
         return Fix(text, names, option, commands=(f"ip {family}route show table local",))
+    if one.kind == "cable":
+        card = one.route.interface or ""
+        text = f"On {who}, see to the link of {card} (ip link show {shlex.quote(card)}): its cable, the port of the "
+        return Fix(f"{text}switch, what is at the other end of a tunnel or of a virtual card.", names, option)
     own = better_source(one.node, one.address)
     if one.kind == "source" and own is not None:
         text = f"On {who}, send by {own.interface} from its own address, {own.address}."

@@ -18,8 +18,9 @@ from distdoctor.model.cluster import Node
 from distdoctor.model.facts import Interface, PacketMark, PolicyRule, TableRoute
 
 Kind = Literal[
-    "none", "down", "reject", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source", "local"
-]
+    "none", "down", "reject", "cable", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source",
+    "local",
+]  # fmt: skip
 NO_ENTRY = TableRoute("", None, None)
 
 
@@ -76,10 +77,8 @@ def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle
         return RouteObstacle(node, other, address, "down", entry)
     if entry is NO_ENTRY:
         return RouteObstacle(node, other, address, "none")
-    if entry.reject:
-        return RouteObstacle(node, other, address, "reject", entry)
-    if entry.next_hops:
-        return RouteObstacle(node, other, address, "next-hop", entry) if dead_hops(node, entry) else None
+    if (kind := _by_itself(node, entry)) is not None or entry.next_hops:
+        return RouteObstacle(node, other, address, kind, entry) if kind is not None else None
     # Sent to a gateway though it is a neighbour: by an entry that is narrower than the network both are in.
     if entry.gateway not in (None, address) and any(_holds(i, n, address) for i, _, n in networks(node)):
         return RouteObstacle(node, other, address, "gateway", entry)
@@ -108,21 +107,28 @@ def nearer(node: Node, address: str) -> Own | None:
 
 
 def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
-    """What is wrong by the node's own word alone: an entry that rejects (but for one of all addresses, which says only
-    that there is no other); one of several next hops that nobody answers for; or a narrower entry (a VPN client's),
-    where by the interface that has ``address`` in its network it was answered from there."""
+    """What is wrong by the node's own word alone: what an entry shows (to reject all means that there is no other); or
+    a narrower one (a VPN client's), where by the interface with ``address`` in its network it was answered."""
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
-    if entry is not None and dead_hops(node, entry):
-        return RouteObstacle(node, None, address, "next-hop", entry)
-    if entry is not None and entry.reject and _length(entry) > 0:
-        return RouteObstacle(node, None, address, "reject", entry)
+    kind = _by_itself(node, entry) if entry is not None else None
+    if entry is not None and kind is not None and (kind != "reject" or _length(entry) > 0):
+        return RouteObstacle(node, None, address, kind, entry)
     for way in node.network.other_ways:
         answered = way.contact.address == address and way.contact.answered
         if near is not None and entry is not None and answered and way.interface == near.interface:
             return RouteObstacle(node, None, address, "detour", entry)
     return None
+
+
+def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
+    """What shows by the entry that it leads nowhere. An interface without a carrier keeps its entries."""
+    if entry.reject:
+        return "reject"
+    if any(one.name == entry.interface and not one.up for one in node.interfaces):
+        return "cable"
+    return "next-hop" if dead_hops(node, entry) else None
 
 
 def keeps_for_itself(node: Node, address: str) -> bool:

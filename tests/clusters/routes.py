@@ -89,5 +89,14 @@ def asleep(*entries: TableRoute, **how: object) -> Facts:
     return a, routed(with_host(b, interfaces=(lo, eth0, down)), route("10.88.0.0/24"), *entries)
 
 
+def unplugged(on: int) -> Facts:
+    """The card of one of the two has an address and its network's route, and no carrier."""
+    facts = list(two("unreachable", errno=113))
+    host = facts[on].host
+    assert host is not None
+    facts[on] = with_host(facts[on], interfaces=(host.interfaces[0], replace(host.interfaces[1], up=False)))
+    return tuple(facts)
+
+
 NO_FILTER = ("firewall", "accept TCP")
 """What is not to be said where no packet filter is in the way."""

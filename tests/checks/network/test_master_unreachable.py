@@ -10,7 +10,7 @@ from distdoctor.model.facts import Contact, HostsLine, Interface, Neighbour, Oth
 from distdoctor.model.facts.network import ConnectOutcome
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.clusters.routes import LAN, NO_FILTER, by_hops, by_policy, reverse_path, route, routed, two
+from tests.clusters.routes import LAN, NO_FILTER, by_hops, by_policy, reverse_path, route, routed, two, unplugged
 from tests.facts_builder import (
     PORT,
     healthy,
@@ -154,6 +154,9 @@ ROWS = [
         ("host1", "node0"),
         blame="one-of",
     ),
+    Row("host1's cable is out", lambda: unplugged(1), ("host1",), together=True),
+    Row("host1's cable is out, by its own word", lambda: unplugged(1)[1:], ("host1",)),
+    Row("node 0's cable is out", lambda: unplugged(0), ("host0",), together=True),
     Row("a reverse path filter that drops ARP, too", lambda: reverse_path("unreachable"), ("host0",), together=True),
 ]
 
@@ -211,6 +214,13 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_a_card_without_a_carrier_is_told_of() -> None:
+    for facts in (unplugged(1), unplugged(1)[1:]):
+        (root,) = judged(*facts).roots
+        assert "host1: eth0, by which it sends to 10.77.0.10" in " ".join(root.evidence)
+        assert [("the link of eth0" in fix.text, fix.commands) for fix in root.fixes] == [(True, ())]
 
 
 def test_a_host_that_others_reach_is_not_to_be_brought_up() -> None:
