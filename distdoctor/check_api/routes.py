@@ -112,8 +112,7 @@ def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
-    kind = _by_itself(node, entry) if entry is not None else None
-    if entry is not None and kind is not None and (kind != "reject" or _length(entry) > 0):
+    if entry is not None and (kind := _by_itself(node, entry)) and (kind != "reject" or _length(entry) > 0):
         return RouteObstacle(node, None, address, kind, entry)
     for way in node.network.other_ways:
         answered = way.contact.address == address and way.contact.answered

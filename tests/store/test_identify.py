@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 import threading
@@ -28,7 +29,10 @@ def test_a_store_is_known_and_goes_on_serving(store: RealStore) -> None:
     assert store.get("after") == "2"
 
 
-def test_a_web_server() -> None:
+@pytest.mark.parametrize("nonce", [b"abcd", b"\nbcd", b"abc\n"])
+def test_a_web_server(nonce: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "urandom", lambda count: nonce[:count])
+
     class Quiet(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -11,6 +11,7 @@ from tests.lab.faults.launch import as_user, c10d, flag, variable
 from tests.lab.faults.links import (
     behind_nat,
     bystander_at,
+    cable,
     docker0,
     narrow_mask,
     other_card,
@@ -115,6 +116,8 @@ CASES = [
         Case("two: unknown name on one, a web server on the port", together(name_removed(1, "host0"), port_held(0, HTTP_SERVER)), "network/foreign-service", ["host0"], also=[Root("network/master-unresolvable", ["host1"])]),
         Case("two: the port is dropped, a rank of an earlier run", together(master_port(0, "drop"), leftover(1)), "network/port-filtered", ["host0"], also=[Root("host/leftover-processes", ["host1"], "warn")]),
         Case("a VPN of node 1 takes part of the LAN", VPN, "network/master-unreachable", ["host1"], curable=True),
+        Case("the cable of node 2 of 3 is out", cable(2, "down"), UNREACHABLE, ["host2"], hosts=3, curable=True, by_hand=cable(2, "up")),
+        Case("node 1's route to the master is a blackhole", inside(1, "ip route add blackhole {host0}/32"), "network/no-route", ["host1"], curable=True),
         Case("the interface to the master is down", DOWN, "network/no-route", ["host1"], master="10.99.0.10", curable=True),
         Case("node 1 is behind NAT, and dials", behind_nat("172.28.0"), "network/no-route", ["host0"], "warn", hosts=3, by_hand=inside(0, "ip route add 172.28.0.0/24 via {host2}"), torch="never (trains)"),
         Case("node 1 is behind NAT, and is dialled", behind_nat("10.5.0"), "network/no-route", ["host0"], hosts=3, by_hand=inside(0, "ip route add 10.5.0.0/24 via {host2}")),

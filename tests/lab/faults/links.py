@@ -106,6 +106,11 @@ def switch_repaired(launch: Launch) -> None:
     launch.cluster.in_switch("nft delete table bridge switch")
 
 
+def cable(on: int, state: str, bridge: str = "lan") -> Fault:
+    """The cable between host ``on`` and this bridge of the switch is out ("down") or in ("up")."""
+    return lambda launch: launch.cluster.in_switch(f"ip link set {bridge}-p{on + 1} {state}") and None
+
+
 def kept_apart(*hosts: int) -> Fault:
     """The switch lets nothing through between the named hosts' own ports, as private VLANs and isolated ports do."""
 
