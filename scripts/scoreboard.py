@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -74,7 +75,7 @@ def run(case: Case, slow: float) -> Result:
     """The case, run to its end whatever happens to the lab, on a machine that others make ``slow`` times slower."""
     try:
         return examine(case, slow)
-    except (RuntimeError, OSError) as err:
+    except (RuntimeError, OSError, subprocess.SubprocessError) as err:
         return Result([f"{type(err).__name__}: {err}"], [], None, False, slowness=slow)
 
 

@@ -112,12 +112,16 @@ def run(launch: Launch, diagnose: bool = True) -> Run:
 
 
 def diagnosed(files: Sequence[Path]) -> JSON:
-    """What ``distdoctor diagnose`` says of these files. Raises RuntimeError where it says nothing."""
+    """What ``distdoctor diagnose`` says of these files. Raises RuntimeError where it says nothing, or nothing in time."""
     command = [sys.executable, "-m", "distdoctor", "diagnose", "--json", *map(str, files)]
     env = {**clean_environment(), "TMPDIR": tempfile.gettempdir()}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=30)
     try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=RUN_LIMIT
+        )
         document: JSON = report_in(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"diagnose: nothing within {RUN_LIMIT} s") from None
     except ValueError:
         raise RuntimeError(f"diagnose: status {done.returncode}: {done.stderr or done.stdout}") from None
     return document
