@@ -14,7 +14,7 @@ from distdoctor.model.facts import BadFacts, decode, encode
 from distdoctor.model.findings import Finding
 
 SECONDS = 5.0
-"""How long a site's folder may take to load, and one of its checks to judge. Ours take milliseconds."""
+"""How long a file of a site's may take to load, and its check to judge. Ours take milliseconds."""
 AGAIN_SECONDS = 0.1
 
 
@@ -27,8 +27,9 @@ class _Late(BaseException):
 
 
 @contextlib.contextmanager
-def bounded(seconds: float = SECONDS) -> Iterator[None]:
-    """Run the body for at most ``seconds``. Raises Failed where it takes longer, or raises whatever it raises.
+def bounded(seconds: float | None = SECONDS) -> Iterator[None]:
+    """Run the body for at most ``seconds`` (None: to its end). Raises Failed where it takes longer, or raises whatever
+    it raises.
 
     What it prints goes to stderr: stdout belongs to the report.
     """
@@ -72,8 +73,8 @@ def _checked(finding: object) -> Finding:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
+def _alarm(seconds: float | None) -> Iterator[None]:
+    if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     running = True
