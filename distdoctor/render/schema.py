@@ -68,7 +68,7 @@ MEANING: dict[type, tuple[str, dict[str, str]]] = {
         {
             "id": "The check's id, with #2, #3 where it repeats.",
             "check": "The check's id: distdoctor explain tells all about it.",
-            "severity": "fail: the job would fail or hang as planned; warn: it would run, see matters; info: to know.",
+            "severity": "fail: as planned, the job would fail or hang; warn: it would run, see matters; info: to know.",
             "title": "The failure in words.",
             "summary": "What is so here, with names and values.",
             "nodes": "The nodes that are to blame.",

@@ -110,10 +110,10 @@ class _Writer:
         report = self.report
         failures = sum(root.severity == "fail" for root in self.roots)
         if report.verdict == "fail":
-            said = "the job would fail or hang as planned"
+            said = "as planned, the job would fail or hang"
             said += f"; {count(failures, 'root cause')}" if failures > 1 else ""
         elif report.verdict == "warn":
-            said = "the job would run as planned"
+            said = "as planned, the job would run"
         elif report.verdict == "pass":
             said = "nothing keeps the job from starting as planned" if self._whole() else "nothing is wrong so far"
             if _taken_for_alone(report):
