@@ -173,5 +173,7 @@ def fix(node: Node, folder: Folder) -> Fix:
         return Fix.on(node, "Have temporary files elsewhere, or free space there.", env={"TMPDIR": other})
     if folder.error == READ_ONLY:
         return Fix.on(node, f"Name a folder that can be written in {folder.use}.")
-    looks = "df -i" if folder.free_files == 0 else "df -h"
-    return Fix.on(node, "Free space there, or have it elsewhere.", commands=(f"{looks} {quote(folder.path)}",))
+    looks = f"{'df -i' if folder.free_files == 0 else 'df -h'} {quote(folder.path)}"
+    if folder.error == "EDQUOT":
+        looks = "quota -s"  # the disk itself may have room
+    return Fix.on(node, "Free space there, or have it elsewhere.", commands=(looks,))

@@ -162,7 +162,11 @@ def words(bad: list[Node]) -> str:
     sizes = [shm.size for node in bad if (shm := memory(node)) and shm.size is not None]
     if all(size > SMALL for size in sizes):
         return "is full"
-    return f"is {together(dict.fromkeys(f'{size / MIB:.0f} MiB' for size in sizes))} large"
+    return f"is {together(dict.fromkeys(map(amount, sizes)))} large"
+
+
+def amount(size: int) -> str:
+    return f"{size / MIB:.0f} MiB" if size >= MIB or not size else f"{size / 1024:.0f} KiB"
 
 
 def line(node: Node) -> str:
@@ -170,7 +174,7 @@ def line(node: Node) -> str:
     assert shm is not None and shm.size is not None and shm.free is not None
     backend = "with NCCL" if plans_nccl_group(node) else "without NCCL"
     return (
-        f"{node.name}: /dev/shm has {shm.size / MIB:.0f} MiB, {shm.free / MIB:.0f} MiB of it free, for "
+        f"{node.name}: /dev/shm has {amount(shm.size)}, {amount(shm.free)} of it free, for "
         f"{rank_count(node)} ranks {backend}"
     )
 

@@ -68,7 +68,7 @@ LOOK_ALIKES = [
 CURES = [
     Cure("temporary files go elsewhere", lambda: folders(SPACE), {"host1": {"env": {"TMPDIR": "/var/tmp"}}}),
     Cure("no inodes", lambda: folders(INODES), {"host1": {"commands": ("df -i /data/hf",)}}),
-    Cure("no quota", lambda: folders(QUOTA), {"host1": {"commands": ("df -h /home/ann",)}}),
+    Cure("no quota", lambda: folders(QUOTA), {"host1": {"commands": ("quota -s",)}}),
 ]
 
 test_found = found(CHECK, ROWS)

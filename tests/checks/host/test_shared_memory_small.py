@@ -6,6 +6,7 @@ from distdoctor.model.facts import SharedMemory
 from tests.checks.row import BOTH, Cure, LookAlike, Row, cured, found, left_alone
 from tests.clusters.limits import MIB, ROOMY, nccl_limits, on
 from tests.clusters.rdma_nodes import with_nccl
+from tests.facts_builder import judged
 
 CHECK = "host/shared-memory-small"
 
@@ -38,3 +39,9 @@ CURES = [
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
 test_cured = cured(CHECK, CURES)
+
+
+def test_less_than_a_mebibyte_is_not_told_as_none() -> None:
+    (finding,) = judged(*on((1,), shared_memory=SharedMemory(1 << 16, 1 << 16))).roots
+    assert finding.summary == "/dev/shm on host1 is 64 KiB large."
+    assert "has 64 KiB, 64 KiB of it free" in finding.evidence[0]
