@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from distdoctor.logs import alive, attribution, ending, flushed, tracebacks, whose
+from distdoctor.logs import alive, attribution, ending, flushed, program_text, tracebacks, whose
 from distdoctor.logs.scanner import Known, Scanner
 from distdoctor.logs.tries import Tries
 from distdoctor.model.facts.logs import LogSource, Match, Who
@@ -143,9 +143,9 @@ class LogFile:
 
     def _line(self, line: Match, known: Sequence[Known], context: bytes, at: int) -> None:
         text, found = line.text, False
+        quoted = tracebacks.is_source(text) or program_text.is_program(text, context, at)
         if self._place is not None:
             self._place(line.who, text)
-        quoted = tracebacks.is_source(text)
         if quoted:
             known = [one for one in known if one.line.source]
         else:

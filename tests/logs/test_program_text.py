@@ -1,0 +1,96 @@
+"""An error that a program's text quotes was said by nobody: in source, in what grep found there, in a patch."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from distdoctor.logs.program_text import is_program
+from tests.logs.judging import judged, roots
+
+IN_USE = "RuntimeError: Address already in use"
+OOM = "CUDA error: out of memory"
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+LOADER = "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed."
+QUOTED = {
+    "an item of a list": f'PATTERNS = [\n    "{IN_USE}",\n    "{OOM}",\n]\n',
+    "one of expressions": f'FATAL = re.compile(\n    r"{OOM}|Killed",\n    r"{IN_USE}",\n)\n',
+    "a pair": f'    (r"{OOM}", "memory"),\n',
+    "an argument": f'    assert_found(folder, log="{XID}")\n',
+    "an argument on its own line": f'    found = look(\n        folder,\n        text="{XID}",\n    )\n',
+    "a test": f'        if "{IN_USE}" in str(error):\n            continue\n',
+    "what a test expects": f"    with self.assertRaisesRegex(RuntimeError, '{IN_USE}'):\n",
+    "a decorator": f"@again(SomeError, match='{IN_USE}')\n",
+    "a name": f'text = head + "\\n{LOADER}\\n"\n',
+    "a macro of C": f'      WARN("{IN_USE} %d", port);\n',
+    "a code of C": "    ret = ncclInvalidUsage;\n    goto fail;\n",
+    "strings of C that go on": f'    CHECK(\n        !fixed,\n        "{IN_USE} "\n        "once more. ");\n',
+    "a value of printf": '  fmt = "Duplicate GPU detected : rank %d and rank %d both on CUDA device %lx";\n',
+    "a shell's test": f'if grep -q "{OOM}" "$LOG"; then\n    exit 1\nfi\n',
+    "a shell's count": f'LOST=$(grep -c "{XID}" messages)\n',
+    "a shell's case": '    *"No space left on device"*|*"Disk quota exceeded"*)\n        why=full ;;\n',
+    "a comment": f"    # {LOADER}\n    loader = make(workers=0)\n",
+    "a comment above an import": f"# without it: {LOADER}\nimport resource\n",
+    "a comment of several lines": f"# The pool is made first.\n# Else: {IN_USE}\nPOOL = 4\n",
+    "a comment of C": f"// {OOM}\n",
+    "a rule of YAML": f'  - name: port\n    pattern: "{IN_USE}"\n',
+    "grep in Python": f'lib/net.py:44:            raise RuntimeError("{IN_USE}")\n',
+    "grep in C": 'src/shm.cc:132:    WARN("Error while creating shared memory segment %s", path);\n',
+    "grep in one file": f'132:    if "{IN_USE}" in text:\n',
+    "grep in a page": f"docs/faq.md:12:{LOADER}\n",
+    "a patch": f"--- a/doc.rst\n+++ b/doc.rst\n@@ -80,4 +80,6 @@ More\n text\n+\n+  {LOADER}\n more\n",
+    "what a patch takes out": f"@@ -1,3 +1,2 @@\n text\n-{IN_USE}\n more\n",
+    "a table of errors": f"| error | remedy |\n|---|---|\n| {OOM} | less |\n| {IN_USE} | another port |\n",
+    "a history": f'3f2a9c1 Fix "{IN_USE}" of two jobs\n- Avoid `{LOADER}`\n',
+}
+SAID = {
+    "behind a time": f"2026-01-31 12:00:00,123 - {IN_USE}",
+    "of a rank": f"[rank3]: {IN_USE}",
+    "grep in a log": f"logs/rank0.log:1812:{IN_USE}",
+    "grep in one log": f"1812:{IN_USE}",
+    "quoted in a mail": f"> {IN_USE}",
+    "a heading": f"### {IN_USE}",
+    "a title": f"# {IN_USE}\n\nI started it twice.",
+    "in quotes": f'"{IN_USE}"',
+    "a list of JSON": f'[\n  "start",\n  "{IN_USE}",\n  "end"\n]',
+    "a list of JSON with a name": f'{{\n"lines": [\n  "{IN_USE}",\n  "end"\n]}}',
+    "behind what another rank did not end": f'    net(**batch["input"]){IN_USE}',
+    "traced by a shell": f"+ torchrun train.py\n{IN_USE}",
+    "below a patch": f"@@ -1,3 +1,3 @@\n text\n-one\n+two\n text\n$ torchrun train.py\n{IN_USE}",
+    "a part of a box": f"| {IN_USE} |",
+    "with a remark on code": f'{IN_USE} (in "rendezvous")',
+}
+
+
+@pytest.mark.parametrize("text", QUOTED.values(), ids=QUOTED)
+def test_what_a_program_quotes_was_not_said(tmp_path: Path, text: str) -> None:
+    found = judged(tmp_path, f"{text}")
+    assert (found.findings, found.candidates) == ((), ())
+
+
+@pytest.mark.parametrize("text", SAID.values(), ids=SAID)
+def test_what_was_said_is_known_whatever_is_around_it(tmp_path: Path, text: str) -> None:
+    assert [check for check, _ in roots(tmp_path, f"{text}\n")] == ["network/port-in-use"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'shm_open("/dev/shm/nccl-1") failed: No space left on device',
+        'OSError: [Errno 28] No space left on device: "/tmp/a"',
+        "RuntimeError('CUDA error: out of memory')",
+    ],
+)
+def test_how_a_call_went_was_said(tmp_path: Path, line: str) -> None:
+    assert roots(tmp_path, f"{line}\n")
+
+
+@pytest.mark.parametrize("part", ['"a", ', "f(", "a=", "| ", "# ", "'\\", 'if "', "x = ", '%d"', "-" * 20])
+def test_no_line_takes_long(part: str) -> None:
+    line = f"{part * 600}{IN_USE}"[:2000]
+    context, began = f"{line}\n".encode() * 5, time.process_time()
+    for _ in range(20):
+        is_program(line, context, 2 * len(line) + 2)
+    assert time.process_time() - began < 1
