@@ -52,8 +52,9 @@ _CHANGE = re.compile(
     r"(?:[-*] )?(?:[0-9a-f]{7,40} )?(?:Fix|Avoid|Prevent|Handle|Explain|Document|Resolve)(?:e?s|d|ed)?\b.{0,200}[\"'`]"
 )
 """What somebody changed, as a history of changes has it."""
-_COMMENT = re.compile(r"(?:\s{4,}|\t+)# ?\S|\s*/\*")
-_NUMBER_SIGN = re.compile(r"\s*#+!?(?:\s|$)")
+_COMMENT = re.compile(r"(?:\s{4,}|\t+)#(?: \S|[^\s\d#])|\s*/\*")
+_NUMBER_SIGN = re.compile(r"\s*#{1,6}!?(?:\s|$)")
+_BANNER = re.compile(r"\s*#{7,}\s*$")
 _STATEMENT = re.compile(
     r"\s*(?:(?:def|class|import|from|return|export|for|if|elif|while|with|raise|try|except)\b.*[:\w)]$"
     rf"|{_NAME} \+?= ?\S|@?{_NAME}\(.*\),?$|#SBATCH|fi$|done$|else:?$)"
@@ -112,5 +113,7 @@ def _is_comment(context: bytes, at: int) -> bool:
     """Whether a line that begins with a number sign is a comment of a program, and no heading: by the lines around."""
     before = context[max(at - NEAR, 0) : at].decode("utf-8", "replace").splitlines()[-BESIDE:]
     after = context[at : at + NEAR].decode("utf-8", "replace").splitlines()[1 : BESIDE + 1]
-    near = [line for line in (*before[-1:], *after[:1]) if _NUMBER_SIGN.match(line)]
-    return bool(near) or any(_STATEMENT.match(line.rstrip()) for line in (*before, *after))
+    if any(_BANNER.match(line) for line in (*before, *after)):
+        return False
+    beside = (*before[-1:], *after[:1])
+    return any(map(_NUMBER_SIGN.match, beside)) or any(_STATEMENT.match(line.rstrip()) for line in (*before, *after))

@@ -53,6 +53,7 @@ SAID = {
     "quoted in a mail": f"> {IN_USE}",
     "a heading": f"### {IN_USE}",
     "a title": f"# {IN_USE}\n\nI started it twice.",
+    "a banner": f"{'#' * 40}\n# Job 4242 on gpu3\n# {IN_USE}\n{'#' * 40}",
     "in quotes": f'"{IN_USE}"',
     "a list of JSON": f'[\n  "start",\n  "{IN_USE}",\n  "end"\n]',
     "a list of JSON with a name": f'{{\n"lines": [\n  "{IN_USE}",\n  "end"\n]}}',
