@@ -85,6 +85,7 @@ LOG = (
     Line(
         "is all-gathering",  # FSDP's, with TORCH_DISTRIBUTED_DEBUG set: torch/distributed/fsdp/_exec_order_utils.py
         r"rank (?P<ranks>\d{1,6}) is all-gathering .{1,1500} while rank (?P<and_rank>\d{1,6}) is all-gathering",
+        unless=r"is all-gathering (?:0|-\d{1,12}|\d{7,12}) parameters",  # none, or too many: nobody sent that number
     ),
 )
 

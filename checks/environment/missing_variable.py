@@ -71,10 +71,11 @@ LOG = (
     ),
     Line(
         "KeyError: ",
-        r"KeyError: ['\x22](?P<variable>NODE_RANK|(?:(?:OMPI|MV2)_COMM_WORLD|PMI)_(?:LOCAL_)?(?:RANK|SIZE))['\x22]",
+        r"KeyError: ['\x22](?P<variable>NODE_RANK|SLURM_(?:NODEID|LOCALID|NTASKS|NPROCS|N?NODES|(?:JOB_)?NODELIST)"
+        r"|(?:(?:OMPI|MV2)_COMM_WORLD|PMI)_(?:LOCAL_)?(?:RANK|SIZE))['\x22]",
         told="A variable is missing that the program takes its place in the job from",
-        fix="Start it with the launcher that sets this variable (OMPI_ and PMI_: mpirun or mpiexec; torchrun sets none "
-        "of them), or set it: NODE_RANK is the number of this node, from 0 on.",
+        fix="Start it with the launcher that sets this variable (OMPI_ and PMI_: mpirun or mpiexec; SLURM_: srun; "
+        "torchrun sets none of them), or set it: NODE_RANK is the number of this node, from 0 on.",
     ),
     Line(
         ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),

@@ -42,7 +42,10 @@ LOG = (
         r"--ntasks.{0,120}not supported\. HINT",
     ),
     Line(
-        "There are not enough slots available",
+        ("There are not enough slots available", "but not enough node entries"),  # Open MPI's
         shows="end",
+        told="mpirun was to start more processes than it was given slots for",
+        fix="Give each host as many slots as it is to have processes (-H HOST:SLOTS, slots=SLOTS in a hostfile), or "
+        "ask the scheduler for as many tasks; of srun, one task starts it.",
     ),
 )

@@ -151,6 +151,12 @@ LOG = (
         why="a driver that does not fit the GPU, or its firmware, shows the same",
     ),
     Line(
+        "Fatal error during GPU init",
+        r"amdgpu.{0,60}Fatal error during GPU init",
+        shows="symptom",
+        why="a driver that does not fit the GPU, or its firmware, shows the same",
+    ),
+    Line(
         "uncorrectable hardware errors detected",  # amdgpu's
         r"amdgpu.{0,80}uncorrectable hardware errors detected",
     ),

@@ -55,6 +55,11 @@ LOG = (
         told="A node's own host name has no address that gloo can take there",
     ),
     Line(
+        "gethostbyname error on",  # MPICH's and Intel MPI's mpiexec, of a host that it was given or of its own
+        r"gethostbyname error on (?P<name>[\w.-]{1,253})",
+        told="mpiexec finds no address of a host's name",
+    ),
+    Line(
         "Unable to resolve hostname to a (local) address",
         shows="hint",
         why="harmless where all ranks are on one host",

@@ -51,6 +51,12 @@ LOG = (
         why="a GPU's memory that cannot be handed to another process, for whatever reason, shows the same",
     ),
     Line(
+        "is all-gathering",  # FSDP's comparison of numbers that each rank has sent: none of them can be so
+        r"is all-gathering (?:0|-\d{1,12}|\d{7,12}) parameters",
+        shows="symptom",
+        why="ranks that are at different places of the model may show 0 as well",
+    ),
+    Line(
         "P2P is disabled between NVLINK connected GPUs",
         shows="symptom",
         why="as a rule a fault of an NVLink, or a virtual machine without it",

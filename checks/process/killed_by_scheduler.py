@@ -96,6 +96,12 @@ LOG = (
         fix=ELSEWHERE,
     ),
     Line(
+        "job preempted (node failure)",  # Moab's and Torque's mails
+        final=True,
+        told=NODE_LOST,
+        fix=ELSEWHERE,
+    ),
+    Line(
         "Time limit exhausted for ",  # slurmctld's own log
         r"Time limit exhausted for (?:JobId|StepId|Job)[= ]",
         final=True,

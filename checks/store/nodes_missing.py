@@ -104,6 +104,13 @@ LOG = (
         shows="symptom",
         why="who is not placed, or has no image or volume, does not come: where it was tried again it may have",
     ),
+    Line(
+        "Waiting for creating a placement group",  # vLLM's, of Ray: after 10 seconds, 30, 70, 150, 310, ...
+        r"placement group of specs for (?P<seconds>\d{3,6}) seconds",
+        shows="symptom",
+        why="GPUs that Ray does not see or that others hold, and a VLLM_HOST_IP that is no address of its nodes, show "
+        "the same: `ray status` and `ray list nodes` say which",
+    ),
     Line(" Started container ", shows="noise", why="it came"),
 )
 PREVENTS = "all met"

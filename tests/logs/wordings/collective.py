@@ -49,6 +49,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "ValueError: Inconsistent compute device and `device_id` on rank 1: cuda:0 vs cuda:1",
     ),
     ("collective/backend-lacks-device", "RuntimeError: NCCL only supports CUDA tensors, but got a tensor on cpu"),
+    (
+        "collective/mismatch",
+        "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 2 parameters while rank 1 is "
+        "all-gathering 1 parameters",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

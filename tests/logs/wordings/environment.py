@@ -126,6 +126,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "environment/torch-broken",
         "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
     ),
+    ("environment/missing-variable", "KeyError: 'SLURM_NODEID'"),
+    ("environment/scheduler-mismatch", "A sequential map was requested, but not enough node entries"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = ()

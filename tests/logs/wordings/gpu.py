@@ -171,4 +171,5 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "context: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered ::",
     ),
     ("gpu/hardware", "    GPU Recovery Action                   : Drain and Reset"),
+    ("gpu/hardware", "[   15.147180] amdgpu 0000:1b:00.0: amdgpu: Fatal error during GPU init"),
 )

@@ -100,6 +100,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "containers 5Gi.",
     ),
     ("host/disk-full", 'Usage of EmptyDir volume "cache" exceeds the limit "10Gi".'),
+    (
+        "host/hostname-unresolvable",
+        "[mpiexec@gpu3] HYDU_sock_is_local (utils/sock/sock.c:532): gethostbyname error on gpu3: Host name lookup "
+        "failure",
+    ),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

@@ -208,4 +208,13 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "[ERROR] HCCL(36035,python):2025-05-13-02:25:58.068.817 [op_base.cc:974][36818][Init][CommRootInfoConfig]"
         "errNo[0x0000000005000002]HcclCommInitRootInfo failed.",
     ),
+    (
+        "nccl/p2p-broken",
+        "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 4 is "
+        "all-gathering -2142209024 parameters",
+    ),
+    (
+        "nccl/init-failed",
+        "RuntimeError: oneCCL: atl_ofi_comm.cpp:232 init_transport: EXCEPTION: failed to initialize ATL",
+    ),
 )

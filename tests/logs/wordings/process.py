@@ -193,6 +193,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "Memory access fault by GPU node-1 (Agent handle: 0x1e9a5a0) on address 0x7f2a3c000000. Reason: Page "
         "not present or supervisor privilege.",
     ),
+    ("process/killed-by-scheduler", "job preempted (node failure)"),
 )
 
 SYMPTOMS: tuple[tuple[str, str], ...] = (

@@ -42,4 +42,9 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     ("store/node-lost", "Warning  NodeNotReady  1m  node-controller  Node is not ready"),
     ("store/node-lost", "x4406c6s7b0n0: shepherd died from signal 9"),
     ("store/nodes-missing", "0/2 nodes are available: 1 Insufficient memory, 1 node(s) didn't match node selector."),
+    (
+        "store/nodes-missing",
+        "INFO 06-07 18:13:55 [ray_utils.py:464] Waiting for creating a placement group of specs for 150 seconds. "
+        "specs=[{'GPU': 1.0}, {'GPU': 1.0}].",
+    ),
 )
