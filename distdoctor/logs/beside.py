@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-NAMES: tuple[str, ...] = (".cfg", ".conf", ".csv", ".html", ".ini", ".ipynb", ".json", ".md", ".patch", ".py")
-NAMES += (".sbatch", ".sh", ".slurm", ".toml", ".tsv", ".yaml", ".yml", "requirements.txt")
+_QUOTES: tuple[str, ...] = (".csv", ".diff", ".md", ".patch", ".py", ".pyx", ".rst", ".tsv")
+_QUOTES += (".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".java", ".js")  # not those that a host's name may end in, too
+"""Data, texts and programs: what stands there was said by nobody of this job, however much it sounds so."""
+NAMES: tuple[str, ...] = (*_QUOTES, ".cfg", ".conf", ".html", ".ini", ".ipynb", ".json", ".sbatch", ".sh", ".slurm")
+NAMES += (".toml", ".yaml", ".yml", "requirements.txt")
 """How their names end."""
 _KEPT = re.compile(
     r"/mlruns/.{0,300}/(?:metrics|params|tags|inputs)/"  # MLflow's, a file for each value
@@ -19,11 +22,6 @@ _TABLE = re.compile(
     rb"|Name: +\S{1,253}\r?\nNamespace: |REASON +USER +TIMESTAMP +NODELIST)"
 )
 """How what a tool told begins, whatever its file is called."""
-
-
-_QUOTES = (".csv", ".md", ".patch", ".py", ".tsv")
-"""Data and texts: what stands there was said by nobody of this job, however much it sounds so."""
-
 
 _OF_WANDB = re.compile(
     r"(?:^|/)(?:wandb/(?:[^/]{1,100}/logs/)?|(?:offline-)?run-\d{8}_\d{6}-\w{1,64}/logs/)debug(?:-\w{1,16})?\.log$"

@@ -25,10 +25,7 @@ _GIVEN = (
     rf"|{_NAME} = [\w.>()-]{{1,80}};\s*$"
 )
 """A string that is given a name; with a blank on each side, as loggers do not write it."""
-_ITEM = (
-    rf"(?:[(\[{{] ?)?(?:(?:{_STRING})\s*,\s*)*(?:{_STRING})\s*(?:,|[)\]}}]+[,;:]|\)+|\\)\s*(?:(?:#|//).*)?$"
-    r"|\"(?:[^\"\\]|\\.)*(?: |\\n)\"\s*$"
-)
+_ITEM = rf"(?:[(\[{{] ?)?(?:(?:{_STRING})\s*,\s*)*(?:{_STRING})\s*(?:,|[)\]}}]+[,;:]|\)+|\\)?\s*(?:(?:#|//).*)?$"
 """A string of a list, or on a line of its own, as logs in JSON have them, too."""
 _OPENED = re.compile(r"\s*[!*&]?[A-Za-z_@][^\"']*[\[({,]\s*$")
 """What stands before the first of them in a program."""
@@ -52,6 +49,8 @@ _CHANGE = re.compile(
     r"(?:[-*] )?(?:[0-9a-f]{7,40} )?(?:Fix|Avoid|Prevent|Handle|Explain|Document|Resolve)(?:e?s|d|ed)?\b.{0,200}[\"'`]"
 )
 """What somebody changed, as a history of changes has it."""
+_RAISES = re.compile(r"\s{4,}(?:\w{1,60}\.){0,6}\w{0,60}(?:Error|Exception): (?:[Ii]f|[Ww]hen|[Rr]aised|On|For)\b")
+"""What a function raises, and when, as its description has it."""
 _COMMENT = re.compile(r"(?:\s{4,}|\t+)#(?: \S|[^\s\d#])|\s*/\*")
 _NUMBER_SIGN = re.compile(r"\s*#{1,6}!?(?:\s|$)")
 _BANNER = re.compile(r"\s*#{7,}\s*$")
@@ -86,7 +85,7 @@ def is_program(text: str, context: bytes, at: int) -> bool:
         return True
     found = _FOUND.match(text)
     bare = text[found.end() :] if found else text
-    if _COMMENT.match(bare) or _CHANGE.match(text) or _is_form(bare[:1000]):
+    if _COMMENT.match(bare) or _RAISES.match(text) or _CHANGE.match(text) or _is_form(bare[:1000]):
         return True
     if _NUMBER_SIGN.match(bare):
         return _is_comment(context, at)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distdoctor.logs.program_text import is_program
-from tests.logs.judging import judged, roots
+from tests.logs.judging import judged, judged_files, roots
 
 IN_USE = "RuntimeError: Address already in use"
 OOM = "CUDA error: out of memory"
@@ -24,6 +24,8 @@ QUOTED = {
     "what a test expects": f"    with self.assertRaisesRegex(RuntimeError, '{IN_USE}'):\n",
     "a decorator": f"@again(SomeError, match='{IN_USE}')\n",
     "a name": f'text = head + "\\n{LOADER}\\n"\n',
+    "what a function raises": f"    Raises:\n        RuntimeError: If {OOM}\n",
+    "a message below its call": f'        raise SomeError(\n            "{IN_USE}"\n        )\n',
     "a macro of C": f'      WARN("{IN_USE} %d", port);\n',
     "a code of C": "    ret = ncclInvalidUsage;\n    goto fail;\n",
     "strings of C that go on": f'    CHECK(\n        !fixed,\n        "{IN_USE} "\n        "once more. ");\n',
@@ -86,6 +88,16 @@ def test_what_was_said_is_known_whatever_is_around_it(tmp_path: Path, text: str)
 )
 def test_how_a_call_went_was_said(tmp_path: Path, line: str) -> None:
     assert roots(tmp_path, f"{line}\n")
+
+
+@pytest.mark.parametrize("name", ["shm.cpp", "faq.rst", "mend.diff", "shm.h"])
+def test_a_file_of_source_says_nothing_of_a_job(tmp_path: Path, name: str) -> None:
+    for number in range(2):
+        (tmp_path / f"rank{number}.log").write_text("step 1 loss 2.1\nstep 2 loss 2.0\ntraining finished\n")
+    (tmp_path / name).write_text(f"Whoever starts it twice sees\n{IN_USE}\n")
+    assert judged_files(tmp_path).verdict == "pass"
+    (tmp_path / name).rename(tmp_path / "rank2.node.rs")
+    assert judged_files(tmp_path).verdict == "fail"
 
 
 @pytest.mark.parametrize("part", ['"a", ', "f(", "a=", "| ", "# ", "'\\", 'if "', "x = ", '%d"', "-" * 20])
