@@ -33,6 +33,7 @@ LOG = (
         "Duplicate GPU detected",
         r"Duplicate GPU detected ?: ?rank (?P<ranks>\d+ and rank \d+) both on CUDA device (?P<device>\w+)"
         r"|Duplicate GPU detected",
+        unless=r"detected ?: ?rank (?:%d|[A-Z<{])",  # a text about it, or NCCL's own
     ),
     Line(
         "Multiple ranks on",

@@ -16,7 +16,7 @@ _CALL = (
     rf"(?:(?:async )?with )?@?{_NAME}(?<!rror)(?<!xception)(?<!xited)"
     r"\([^\"'()]{0,120}(?:\([^\"'()]{0,60}\)[^\"'()]{0,60})?[\"']"
 )
-_ANSWER = r"(?!.*[\"']\s*\)+ ?(?:: ?\w|failed|returned|= -?\d))"
+_ANSWER = r"(?!.*[\"'][^\"'()]{0,80}\)+ ?(?:: ?\w|failed|returned|= -?\d))"
 """A call with a string in it; what an exception looks like as a value is none, and so is what tells how a call went."""
 _GIVEN = (
     rf"(?:export |const |static |local |auto )?(?:[a-z]\w* )?{_NAME}(?:\[[^\]]{{0,40}}\])? [+:]?= [^\"']{{0,80}}[\"']"

@@ -30,6 +30,7 @@ QUOTED = {
     "a code of C": "    ret = ncclInvalidUsage;\n    goto fail;\n",
     "strings of C that go on": f'    CHECK(\n        !fixed,\n        "{IN_USE} "\n        "once more. ");\n',
     "a value of printf": '  fmt = "Duplicate GPU detected : rank %d and rank %d both on CUDA device %lx";\n',
+    "a page on it": "Duplicate GPU detected : rank X and rank Y both on CUDA device XXXXX\n",
     "a shell's test": f'if grep -q "{OOM}" "$LOG"; then\n    exit 1\nfi\n',
     "a shell's count": f'LOST=$(grep -c "{XID}" messages)\n',
     "a shell's case": '    *"No space left on device"*|*"Disk quota exceeded"*)\n        why=full ;;\n',
@@ -82,6 +83,7 @@ def test_what_was_said_is_known_whatever_is_around_it(tmp_path: Path, text: str)
     "line",
     [
         'shm_open("/dev/shm/nccl-1") failed: No space left on device',
+        'ftruncate("/dev/shm/torch_1", 4096) = -1 ENOSPC (No space left on device)',
         'OSError: [Errno 28] No space left on device: "/tmp/a"',
         "RuntimeError('CUDA error: out of memory')",
     ],
