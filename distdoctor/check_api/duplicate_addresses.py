@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from distdoctor.check_api.packet_filter import suspect
-from distdoctor.check_api.routes import lookup
+from distdoctor.check_api.table_lookup import lookup
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Cluster, Node

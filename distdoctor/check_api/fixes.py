@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from distdoctor.check_api.node_addresses import own_host_names
 from distdoctor.check_api.packet_filter import from_elsewhere
-from distdoctor.check_api.routes import lookup
+from distdoctor.check_api.table_lookup import lookup
 from distdoctor.check_api.text import some_of, together
 from distdoctor.knowledge.packet_filter import lets_through, open_commands, opening_port
 from distdoctor.knowledge.ruleset import FilterHook

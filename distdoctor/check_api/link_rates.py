@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from distdoctor.check_api.pairs import common, hanging_together
-from distdoctor.check_api.routes import lookup
+from distdoctor.check_api.table_lookup import lookup
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import LinkRate
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from distdoctor.check_api.routes import RouteObstacle, lookup, networks, source_address
+from distdoctor.check_api.routes import RouteObstacle, networks, source_address
+from distdoctor.check_api.table_lookup import lookup
 from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Node
 from distdoctor.model.facts import TableRoute

@@ -8,16 +8,14 @@ import shlex
 from distdoctor.check_api.netmasks import Mask, netmask, too_wide
 from distdoctor.check_api.next_hops import dead_hops, hops_said, without_dead_hops
 from distdoctor.check_api.routes import (
-    NO_ENTRY,
-    Packet,
     RouteObstacle,
     better_source,
-    lookup,
     nearer,
     networks,
     sleeping,
     source_address,
 )
+from distdoctor.check_api.table_lookup import NO_ENTRY, Packet, lookup
 from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Cluster, Node
 from distdoctor.model.facts import Link
@@ -64,6 +62,12 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
         )
     if one.kind == "source" and (seen := odd_source(one.node, one.address)):
         return f"{seen}; {whose} has no way back to that"
+    if one.kind == "ruled":
+        return (
+            f"{who}: a rule of policy routing (ip rule: {one.route.rule}) sends what goes to {where} by "
+            f"{one.route.interface}, where its main table has a way by {one.interface}; {whose} has no way back to "
+            f"{source_address(one.node, one.address)}, from which that comes"
+        )
     if one.kind == "next-hop":
         dead = hops_said(dead_hops(one.node, one.route))
         return (
@@ -147,6 +151,12 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         via = f"via {shlex.quote(one.route.gateway)} " if one.route.gateway else ""
         command = f"ip {family}route replace {network} {via}dev {shlex.quote(own.interface)} src {own.address}"
         return Fix(text, names, option, commands=(command,))
+    if one.kind == "ruled":
+        text = (
+            f"On {who}, leave what goes to {one.address} to the main table (what a VPN client routes is in its own "
+            "configuration: AllowedIPs of WireGuard)."
+        )
+        return Fix(text, names, option, commands=(f"ip {family}rule add to {one.address} lookup main",))
     mask = wrong_mask(one)
     if one.kind in ("narrow", "wide") and mask is not None:
         return _mask_fix(one.node, mask, option)

@@ -8,20 +8,20 @@ packet filter does.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from distdoctor.check_api.next_hops import dead_hops
+from distdoctor.check_api.table_lookup import NO_ENTRY, Packet, longest, lookup
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import Interface, PacketMark, PolicyRule, TableRoute
+from distdoctor.model.facts import Interface, TableRoute
 
 Kind = Literal[
     "none", "down", "reject", "cable", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source",
-    "local",
+    "local", "ruled",
 ]  # fmt: skip
-NO_ENTRY = TableRoute("", None, None)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RouteObstacle:
     route: TableRoute = NO_ENTRY
     interface: str = ""
     """With ``reverse-path``: the interface that drops what comes from ``address``; with ``source``: the one by which
-    packets leave that come from an address of another one."""
+    packets leave that come from an address of another one; with ``ruled``: the one that the main table names."""
 
 
 def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
@@ -56,8 +56,10 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
         return None
     answer = Packet(source=address, source_port=port)
     back = _way(target, source, mine, answer)
-    if back is not None and back.kind == "none" and (odd := odd_way(source, target, address)) is not None:
-        return odd
+    if back is not None and back.kind == "none":
+        odd = ruled_away(source, target, address) or odd_way(source, target, address)
+        if odd is not None:
+            return odd
     if back is not None and back.kind != "detour":
         return back
     network, arrives = target.network, target.interface_of(address)
@@ -162,91 +164,6 @@ def _length(entry: TableRoute) -> int:
     return -1 if entry is NO_ENTRY else ipaddress.ip_network(entry.network).prefixlen
 
 
-@dataclass(frozen=True)
-class Packet:
-    """What rules of policy routing may ask of a packet besides where it goes; empty and None: not known."""
-
-    source: str = ""
-    source_port: int | None = None
-    target_port: int | None = None
-
-
-def lookup(node: Node, address: str, packet: Packet = Packet()) -> TableRoute | None:
-    """The entry by which the node sends to ``address``; NO_ENTRY where it has none, None where that is not known.
-
-    Rules of policy routing come first, as far as it is known of the packet that they are about it.
-    """
-    if node.network.routes is None or parse_address(address) is None or address in node.addresses:
-        return None
-    for rule in node.network.policy:
-        mark = _mark_for(node, rule, packet)
-        if _about(rule, address, packet) and (rule.mark is None or mark is not None):
-            marked = mark.rule if mark is not None else ""
-            if rule.reject:
-                network = rule.target or ("::/0" if ":" in address else "0.0.0.0/0")
-                return TableRoute(network, None, None, True, rule.text, marked)
-            found = _longest(rule.routes, address)
-            if found is not NO_ENTRY:
-                return None if found is None else replace(found, rule=rule.text, marked=marked)
-    return _longest(node.network.routes, address)
-
-
-def _about(rule: PolicyRule, address: str, packet: Packet) -> bool:
-    """Whether the packet is known to be one of those that the rule is about."""
-
-    def within(network: str, its: str) -> bool:
-        number, wanted = parse_address(its), ipaddress.ip_network(network, strict=False)
-        return number is not None and number.version == wanted.version and number in wanted
-
-    def of(ports: tuple[int, int] | None, port: int | None) -> bool:
-        return ports is None or (port is not None and ports[0] <= port <= ports[1])
-
-    try:
-        return (
-            rule.version == (6 if ":" in address else 4)
-            and (not rule.source or within(rule.source, packet.source))
-            and (not rule.target or within(rule.target, address))
-            and of(rule.source_ports, packet.source_port)
-            and of(rule.target_ports, packet.target_port)
-        )
-    except ValueError:
-        return False
-
-
-def _mark_for(node: Node, rule: PolicyRule, packet: Packet) -> PacketMark | None:
-    """The mark that the rule is for, where the node's packet filter is known to put it on the packet."""
-    if rule.mark is None or node.network.firewall is None:
-        return None
-    ports, (value, mask) = {"dport": packet.target_port, "sport": packet.source_port}, rule.mark
-    for one in node.network.firewall.marks:
-        if one.version == rule.version and _is_of(one, ports[one.side], node) and one.mark & mask == value:
-            return one
-    return None
-
-
-def _is_of(mark: PacketMark, port: int | None, node: Node) -> bool:
-    """Whether the mark is put on packets of that port: its own, or one of those that the kernel picks from, as it is
-    for these."""
-    picked = node.limits.port_range
-    own = mark.port == port
-    return own or (port is not None and picked is not None and mark.port in picked and picked[0] <= port <= picked[1])
-
-
-def _longest(table: Iterable[TableRoute], address: str) -> TableRoute | None:
-    number = parse_address(address)
-    best, length = NO_ENTRY, -1
-    if number is None:
-        return None
-    for entry in table:
-        try:
-            its = ipaddress.ip_network(entry.network)
-        except ValueError:
-            return None
-        if its.version == number.version and number in its and its.prefixlen > length:
-            best, length = entry, its.prefixlen
-    return best
-
-
 def source_address(node: Node, address: str) -> str | None:
     """The address that packets to ``address`` have as their source."""
     network = node.network
@@ -266,6 +183,19 @@ def odd_way(node: Node, other: Node | None, address: str) -> RouteObstacle | Non
     if own is None:
         return None
     return RouteObstacle(node, other, address, "source", lookup(node, address) or NO_ENTRY, own.interface)
+
+
+def ruled_away(node: Node, other: Node, address: str) -> RouteObstacle | None:
+    """A rule of policy routing (a VPN client's) by which packets to ``address`` leave by another interface than by the
+    main table, from whose network ``other`` would have a way back."""
+    entry = lookup(node, address, Packet(source_address(node, address) or ""))
+    usual = longest(node.network.routes or (), address)
+    if entry is None or not entry.rule or usual is None or usual.interface in (None, entry.interface):
+        return None
+    own = next((own for one, own, _ in networks(node) if one.name == usual.interface), None)
+    if own is None or _by_itself(node, usual) is not None or _way(other, node, own, Packet(address)) is not None:
+        return None
+    return RouteObstacle(node, other, address, "ruled", entry, usual.interface or "")
 
 
 def better_source(node: Node, address: str) -> Own | None:

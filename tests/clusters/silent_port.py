@@ -11,6 +11,7 @@ from distdoctor.model.facts import (
     Neighbour,
     PacketMark,
     Passage,
+    PolicyRule,
     Route,
     TableRoute,
 )
@@ -183,3 +184,25 @@ def up(address: str = "10.77.0.10", gateway: bool = False) -> Facts:
     """host1 alone: nothing of TCP comes back from node 0, which answers ARP."""
     _, b = shut("no-answer", control="no-answer")
     return (with_network(b, neighbour=Neighbour(address, "eth0", "answers", gateway)),)
+
+
+def wg_quick(back: tuple[TableRoute, ...] = (route("10.5.0.0/24", "10.77.0.12"),)) -> Facts:
+    """host1 is behind a router, and wg-quick's rules send by the tunnel what its main table sends to that."""
+    a, b = two()
+    assert b.host is not None
+    eth0 = replace(b.host.interfaces[1], addresses=("10.5.0.2",))
+    tunnel = Interface("wg0", ("10.14.0.2",), (32,), mtu=1420)
+    b = with_host(b, interfaces=(b.host.interfaces[0], eth0, tunnel))
+    main = (route("0.0.0.0/0", "10.5.0.1"), route("10.5.0.0/24"))
+    rules = (
+        PolicyRule(4, "from all lookup 254", routes=main[1:], main=True),
+        PolicyRule(
+            4,
+            "not from all fwmark 0xca6c lookup 51820",
+            mark=(0xCA6C, 0xFFFFFFFF),
+            routes=(route("0.0.0.0/0", None, "wg0"),),
+            inverted=True,
+        ),
+    )
+    b = with_network(b, routes=main, policy=rules, route=Route("10.77.0.10", "10.14.0.2", "wg0"))
+    return routed(a, route(LAN), *back), b

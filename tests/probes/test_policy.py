@@ -20,8 +20,12 @@ ip rule add to 10.77.0.10 ipproto tcp dport 29500 prohibit
 ip rule add to 10.77.0.10 ipproto udp lookup 300
 ip rule add fwmark 0x11/0xff lookup 300 priority 99
 ip rule add uidrange 0-0 to 10.77.0.9 blackhole priority 98
-ip rule add not from 10.77.0.0/24 lookup 300
-ip rule add lookup main suppress_prefixlength 0
+ip rule add not from 10.77.0.0/24 fwmark 0xca6c lookup 300 priority 97
+ip rule add iif card0 lookup 300 priority 96
+ip rule add not iif lo lookup 300 priority 95
+ip rule add iif lo lookup 300 priority 94
+ip route add default via 10.77.0.98 dev card0
+ip rule add lookup main suppress_prefixlength 0 priority 93
 ip -6 rule add from fd77::/64 sport 5000-6000 lookup 300
 ''', shell=True, check=True)
 say()
@@ -32,15 +36,21 @@ def test_rules_are_told_with_the_table_that_they_lead_to() -> None:
     usual, told = (json.loads(line) for line in lines_of(PROGRAM, "--net", tools=("ip",)))
     assert usual == [], "the three that every host has are none"
     by_text = {one["text"]: one for one in told}
-    # What is for UDP, all others or the main table's longer routes alone is not told.
+    # What is for UDP or for what comes from other hosts is not told.
     assert list(by_text) == [
+        "from all lookup 254",
+        "from all iif lo lookup 300",
+        "not from 10.77.0.0/24 fwmark 0xca6c lookup 300",
         "from all to 10.77.0.9 uidrange 0-0 blackhole",
         "from all fwmark 0x11/0xff lookup 300",
         "from all to 10.77.0.10 ipproto tcp dport 29500 prohibit",
         "from 10.77.0.11 lookup 300",
         "from fd77::/64 sport 5000-6000 lookup 300",
     ]
-    users, marked, prohibits, leads, six = told
+    main, itself, inverted, users, marked, prohibits, leads, six = told
+    assert main["main"] and not itself["main"]
+    assert [entry["network"] for entry in main["routes"]] == ["10.77.0.0/24"], "its default route is passed over"
+    assert inverted["inverted"] and inverted["mark"] == [0xCA6C, 0xFFFFFFFF] and not itself["inverted"]
     assert users["reject"] and users["mark"] is None and (marked["mark"], marked["reject"]) == ([0x11, 0xFF], False)
     assert prohibits["reject"] and prohibits["target"] == "10.77.0.10" and prohibits["target_ports"] == [29500, 29500]
     assert leads["source"] == "10.77.0.11" and not leads["reject"]

@@ -149,8 +149,8 @@ class TableRoute:
 class PolicyRule:
     """A rule of policy routing that comes before the main table, in the kernel's order (``ip rule``).
 
-    Only what is known by a packet's addresses, ports and mark: a rule for another user or for an interface is not
-    listed.
+    Only what is known by a packet's addresses, ports and mark: a rule for another user or for what comes from other
+    hosts is not listed.
     """
 
     version: int
@@ -167,7 +167,12 @@ class PolicyRule:
     reject: bool = False
     """Packets are refused or dropped by the rule itself."""
     routes: tuple[TableRoute, ...] = ()
-    """The table that it leads to, best metric first."""
+    """The table that it leads to, best metric first, without the routes that it passes over
+    (``suppress_prefixlength``)."""
+    inverted: bool = False
+    """It is about the packets that are not all that it says (``not``)."""
+    main: bool = False
+    """The table that it leads to is the main one."""
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,24 @@ ROWS = [
         together=True,
     ),
     Row(
+        "by an inverted rule, that for a mark which its packets have not",
+        lambda: there_by_policy(mark=(0xCA6C, 0xFFFFFFFF), inverted=True),
+        ("host1",),
+        together=True,
+    ),
+    Row(
+        "an inverted rule for all but that source",
+        lambda: there_by_policy(source="10.77.0.0/24", inverted=True),
+        ("host1", "host0"),
+        blame="one-of",
+    ),
+    Row(
+        "an inverted rule for all but what comes from another port, which is not known",
+        lambda: there_by_policy(source_ports=(80, 80), inverted=True),
+        ("host1", "host0"),
+        blame="one-of",
+    ),
+    Row(
         "somebody answers there, though the netmask is wide",
         lambda: wide_mask(answered=True),
         ("host1", "host0"),

@@ -31,6 +31,7 @@ from tests.clusters.silent_port import (
     vpn,
     vpn_on_node_0,
     vpn_that_works,
+    wg_quick,
 )
 from tests.facts_builder import (
     PORT,
@@ -97,6 +98,8 @@ ROWS = [
         ("host1", "node0"),
         blame="one-of",
     ),
+    Row("wg-quick's rules take what goes to node 0", wg_quick, ("host1",), together=True),
+    Row("wg-quick's rules, and node 0 has no way back to any of it", lambda: wg_quick(()), ("host0",), together=True),
     Row("a VPN on host1 takes part of the LAN", lambda: vpn("10.77.0.0/25"), ("host1",), together=True),
     Row("a VPN on node 0 takes part of the LAN", vpn_on_node_0, ("host0",), together=True),
     Row(
@@ -119,6 +122,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "wg-quick's rules",
+        wg_quick,
+        {"host1": {"commands": ("ip rule add to 10.77.0.10 lookup main",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "another source",
         lambda: other_source("10.99.5.1"),
