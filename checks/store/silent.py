@@ -8,7 +8,9 @@ Why it happens
 --------------
 The store's process is stopped (SIGSTOP, a debugger, a frozen container) and the kernel accepts for it; a proxy, a load
 balancer or a port forwarding stands before node 0 and leads nowhere; or another program holds the port. A store that
-has no descriptor left, because so many connections are held to it, closes each further one at once.
+has no descriptor left, because so many connections are held to it, closes each further one at once. Or a node sends by
+a router what node 0 answers directly: a firewall there sees half of the connection, and drops what comes after the
+first packet as invalid.
 
 Fix
 ---
@@ -29,24 +31,39 @@ from distdoctor.check_api import (
     Cluster,
     Finding,
     Node,
+    failed_contacts,
     links_to,
     master_port_owner,
+    misrouted_finding,
     names_of,
     other_master_port_fixes,
+    route_obstacles,
     store_host,
 )
 
 SEVERITY = "fail"
 PREVENTS = "store hosted"
 SYMPTOM_OF = "store hosted"
+BY_A_ROUTER = ("gateway", "detour", "narrow", "ruled")
+"""What sends packets by another way than the answers come."""
 FOLLOWS = ("network/service-mesh",)
 FOLLOWS_ANYWHERE = ("host/open-files-limit", "host/ports-exhaustible")
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
     seen = [node for node in cluster.nodes if silent(node)]
-    if seen:
-        yield finding(cluster, seen)
+    halved = [one for one in failed_contacts(cluster, ("open",)) if one.node in seen] if answers(cluster) else []
+    found = {node: way for node, way in route_obstacles(cluster, halved).items() if way.kind in BY_A_ROUTER}
+    if found:
+        yield misrouted_finding(cluster, [one for one in halved if one.node in found], found)
+    if rest := [node for node in seen if node not in found]:
+        yield finding(cluster, rest)
+
+
+def answers(cluster: Cluster) -> bool:
+    """Whether node 0 was in its own store when its waiting ended: then it is the way there that swallows packets."""
+    zero = store_host(cluster)
+    return zero is not None and zero.meeting.ended and zero.facts.key in zero.meeting.arrived
 
 
 def silent(node: Node) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from distdoctor.model.facts import Answer
-from tests.checks.row import Facts, LookAlike, Row, found, left_alone
+from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.master import SSHD, held
-from tests.facts_builder import healthy, outside, waited_in_vain, with_network
+from tests.clusters.routes import LAN, NO_FILTER, route, routed
+from tests.facts_builder import healthy, outside, waited_in_vain, with_meeting, with_network
 
 CHECK = "store/silent"
 
@@ -22,7 +23,18 @@ def closed() -> Facts:
     return waited_in_vain(a), with_network(outside(b, "open"), answer=Answer("closed"))
 
 
+def by_a_router(gateway: str | None = "10.77.0.12", answers: bool = True) -> Facts:
+    """host1 sends to node 0, a neighbour, by a router, whose firewall lets nothing but the first packet through."""
+    a, b = silent()
+    if not answers:
+        a = with_meeting(a, arrived=())
+    return routed(a, route(LAN)), routed(b, route(LAN), route("10.77.0.10/32", gateway))
+
+
 ROWS = [
+    Row("half of the connection goes by a router", by_a_router, ("host1",), together=True),
+    Row("the route to node 0 has no router", lambda: by_a_router(None), ("host0",), together=True),
+    Row("the store does not answer node 0 either", lambda: by_a_router(answers=False), ("host0",), together=True),
     Row("silent listener", silent, ("host0",)),
     Row("a store that closes each further connection", closed, ("host0",), together=True),
 ]
@@ -33,5 +45,16 @@ LOOK_ALIKES = [
     ),
 ]
 
+CURES = [
+    Cure(
+        "half of the connection goes by a router",
+        by_a_router,
+        {"host1": {"commands": ("ip route del 10.77.0.10/32 via 10.77.0.12",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+]
+
 test_found = found(CHECK, ROWS)
 test_left_alone = left_alone(CHECK, LOOK_ALIKES)
+test_cured = cured(CHECK, CURES)
