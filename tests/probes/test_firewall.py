@@ -101,6 +101,7 @@ KUBELET = (
     "KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
 )
 OUT = NFT.replace("hook input", "hook output")
+ANSWERS_IN = "iptables -P INPUT DROP; iptables -A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT"
 EGRESS = (
     "nft add table netdev f; nft add chain netdev f e '{ type filter hook egress device lo priority 0; policy drop; }'"
 )
@@ -117,15 +118,20 @@ BUT_LOOPBACK = [f"{port} {ends}" for port in (29500, None)
         (KUBELET, BUT_LOOPBACK),
         (OUT.format("ct state established accept; ip daddr 10.77.0.0/24 tcp dport { 22, 29500 } accept;"),
          [f"29500 {LAN}"]),
-        ("iptables -P INPUT DROP; iptables -A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT",
+        (ANSWERS_IN,
          [f"29500 {ALL}", f"None {ALL}"]),
         ("iptables -A INPUT -p tcp --sport 29500 -j DROP", [f"None {ALL}"]),
         (EGRESS, []),
+        (f"{ANSWERS_IN}; nft add table ip raw; nft add chain ip raw p "
+         "'{ type filter hook prerouting priority -300; }'; nft add rule ip raw p tcp sport 29500 notrack", []),
+        (f"{ANSWERS_IN}; iptables -t raw -A PREROUTING -p tcp --sport 29500 -j CT --notrack", []),
+        (f"{ANSWERS_IN}; iptables-legacy -t raw -A PREROUTING -i eth0 -j CT --zone 5", []),
     ],
-    ids=["but the cloud's own address", "kubelet's", "a network", "answers come in", "none from the port", "egress"],
+    ids=["but the cloud's own address", "kubelet's", "a network", "answers come in", "none from the port", "egress",
+         "not tracked", "not tracked, by iptables", "tracked apart"],
 )  # fmt: skip
 def test_to_whom_it_lets_out_for_certain(rules: str, told: list[str]) -> None:
-    tools = ("nft", "iptables")
+    tools = ("nft", "iptables", "iptables-legacy")
     assert lines_of(f"RULES, WAY = {rules!r}, 'out'\n{WHO}", "--net", tools=tools) == told
 
 
