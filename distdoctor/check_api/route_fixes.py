@@ -8,6 +8,7 @@ import shlex
 from distdoctor.check_api.netmasks import Mask, netmask, too_wide
 from distdoctor.check_api.next_hops import dead_hops, hops_said, without_dead_hops
 from distdoctor.check_api.routes import (
+    TTL,
     RouteObstacle,
     better_source,
     nearer,
@@ -55,6 +56,16 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
         return f"{who}: {asleep.interface} is down, whose network {asleep.address}/{asleep.length} has {where} in it"
     if one.kind == "cable":
         return f"{who}: {one.route.interface}, by which it sends to {where}, has no carrier"
+    if one.kind == "port":
+        return (
+            f"{who}: it sends to {where} by {one.route.interface}, which is a port of {_bridge(one)}: what answers is "
+            f"the bridge's, and not {one.route.interface}'s"
+        )
+    if one.kind == "ttl":
+        return (
+            f"{who}: its packets may not pass a router ({TTL} is 1), and what it sends to {where} goes by the gateway "
+            f"{one.route.gateway}"
+        )
     if one.kind == "detour" and near is not None:
         return (
             f"{who}: it sends to {where} by {one.route.interface} ({one.route.network}), though "
@@ -139,6 +150,10 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         card = one.route.interface or ""
         text = f"On {who}, see to the link of {card} (ip link show {shlex.quote(card)}): its cable, the port of the "
         return Fix(f"{text}switch, what is at the other end of a tunnel or of a virtual card.", names, option)
+    if one.kind == "ttl":
+        return Fix(f"On {who}, let packets pass routers.", names, option, commands=(f"sysctl -w {TTL}=64",))
+    if one.kind == "port":
+        return _to_the_bridge(one, option)
     own = better_source(one.node, one.address)
     if one.kind == "source" and own is not None:
         text = f"On {who}, send by {own.interface} from its own address, {own.address}."
@@ -181,6 +196,26 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         text = f"On {who}, take the route away that leads to a neighbour by {one.route.interface} (a VPN client's?)."
         return Fix(text, names, option, commands=(f"ip {family}route del {network} dev {device}",))
     return add_route_fix(cluster, one.node, one.other, one.address, option)
+
+
+def _bridge(one: RouteObstacle) -> str:
+    """The bridge of which the interface is a port that the packets leave by."""
+    return next(card.bridge for card in one.node.interfaces if card.name == one.route.interface)
+
+
+def _to_the_bridge(one: RouteObstacle, option: int) -> Fix:
+    """Move what addresses a port of a bridge has to the bridge."""
+    card, bridge = shlex.quote(one.route.interface or ""), shlex.quote(_bridge(one))
+    commands = [f"ip link set dev {bridge} up"]
+    for interface, address, length in networks(one.node):
+        if interface.name == one.route.interface:
+            its = f"{address}/{length} dev"
+            commands.append(f"ip address del {its} {card} && ip address add {its} {bridge}")
+    text = (
+        f"On {one.node.name}, give {_bridge(one)} the addresses of {one.route.interface}, its port, here and in their "
+        "configuration; and set the routes by it again that go with them (a default route)."
+    )
+    return Fix(text, (one.node.name,), option, commands=tuple(commands))
 
 
 def add_route_fix(cluster: Cluster, node: Node, other: Node | None, address: str, option: int = 1) -> Fix:

@@ -20,8 +20,12 @@ from distdoctor.model.facts import Interface, TableRoute
 
 Kind = Literal[
     "none", "down", "reject", "cable", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source",
-    "local", "ruled",
+    "local", "ruled", "port", "ttl",
 ]  # fmt: skip
+
+
+TTL = "net.ipv4.ip_default_ttl"
+"""Over how many routers the packets of a host go; with 1 the first of them drops what it would pass on."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ def _way(node: Node, other: Node, address: str, packet: Packet) -> RouteObstacle
         return RouteObstacle(node, other, address, "gateway", entry)
     if not entry.rule and nearer(node, address) is not None:
         return RouteObstacle(node, other, address, "detour", entry)
+    if entry.gateway is not None and ":" not in address and node.system.sysctls.get(TTL) == "1":
+        return RouteObstacle(node, other, address, "ttl", entry)
     return None
 
 
@@ -124,11 +130,13 @@ def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
 
 
 def _by_itself(node: Node, entry: TableRoute) -> Kind | None:
-    """What shows by the entry that it leads nowhere. An interface without a carrier keeps its entries."""
+    """What shows by the entry that it leads nowhere. An interface without a carrier keeps its entries; and what answers
+    is the bridge's, where it is a port of one."""
     if entry.reject:
         return "reject"
-    if any(one.name == entry.interface and not one.up for one in node.interfaces):
-        return "cable"
+    card = next((one for one in node.interfaces if one.name == entry.interface), None)
+    if card is not None and (not card.up or card.bridge):
+        return "port" if card.up else "cable"
     return "next-hop" if dead_hops(node, entry) else None
 
 

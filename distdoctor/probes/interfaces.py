@@ -16,6 +16,7 @@ import psutil
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual
 from distdoctor.model.addresses import parse_address
 from distdoctor.model.facts import AddressChoice, Interface, Route
+from distdoctor.probes.netlink import attributes, dump
 
 _UNKNOWN = 0xFFFF
 _SHORT_OF = (errno.EAGAIN, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -24,6 +25,9 @@ _GET_FLAGS, _GET_ADDRESS, _GET_NETMASK = 0x8913, 0x8915, 0x891B
 _UP, _LOOPBACK = 0x1, 0x8
 _DAD_FAILED = 0x08
 """IFA_F_DADFAILED (linux/if_addr.h)."""
+_GETLINK, _NEWLINK = 18, 16
+_NAME, _MASTER, _INFO, _SLAVE_KIND = 3, 10, 18, 4
+"""IFLA_IFNAME, IFLA_MASTER, IFLA_LINKINFO and in it IFLA_INFO_SLAVE_KIND (linux/if_link.h)."""
 _NAMES, _OF_IPV6 = "/sys/class/net", "/proc/net/if_inet6"
 
 
@@ -46,7 +50,7 @@ def interfaces() -> tuple[Interface, ...]:
 
 
 def _listed() -> tuple[Interface, ...]:
-    stats, refused = psutil.net_if_stats(), _refused()
+    stats, refused, bridges = psutil.net_if_stats(), _refused(), _bridges()
     found = []
     for name, entries in psutil.net_if_addrs().items():
         addresses, lengths, mac = [], [], ""
@@ -77,6 +81,7 @@ def _listed() -> tuple[Interface, ...]:
                 "noarp" in flags,
                 _arp_ignore(name),
                 refused.get(name, ()),
+                bridges.get(name, ""),
             )
         )
     return tuple(found)
@@ -116,6 +121,19 @@ def _refused() -> dict[str, tuple[str, ...]]:
         if flags & _DAD_FAILED:
             found[name] = (*found.get(name, ()), address)
     return found
+
+
+def _bridges() -> dict[str, str]:
+    """The bridge of each interface that is a port of one, by their names."""
+    names, masters = dict[int, str](), dict[str, int]()
+    for body in dump(_GETLINK, _NEWLINK):
+        (index,) = struct.unpack_from("=4xi", body)  # struct ifinfomsg
+        fields = attributes(body[16:])
+        name = fields.get(_NAME, b"").rstrip(b"\0").decode(errors="replace")
+        names[index] = name
+        if _MASTER in fields and attributes(fields.get(_INFO, b"")).get(_SLAVE_KIND, b"").rstrip(b"\0") == b"bridge":
+            masters[name] = struct.unpack("=i", fields[_MASTER])[0]
+    return {name: names[index] for name, index in masters.items() if index in names}
 
 
 def _names() -> list[str]:

@@ -9,7 +9,7 @@ net.ipv4.tcp_window_scaling net.ipv4.tcp_timestamps net.ipv4.tcp_ecn net.ipv4.tc
 net.ipv4.tcp_keepalive_time net.ipv4.tcp_keepalive_intvl net.ipv4.tcp_keepalive_probes net.ipv4.tcp_tw_reuse
 net.ipv4.ip_forward net.ipv4.conf.all.rp_filter net.ipv4.conf.all.arp_ignore net.ipv4.conf.all.arp_announce
 net.ipv4.neigh.default.gc_thresh3 net.ipv6.conf.all.disable_ipv6 net.ipv6.bindv6only net.netfilter.nf_conntrack_max
-net.netfilter.nf_conntrack_tcp_timeout_established
+net.netfilter.nf_conntrack_tcp_timeout_established net.ipv4.ip_default_ttl
 kernel.numa_balancing kernel.yama.ptrace_scope vm.overcommit_memory vm.overcommit_ratio vm.max_map_count
 vm.nr_hugepages vm.zone_reclaim_mode fs.nr_open
 """

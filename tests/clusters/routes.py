@@ -98,5 +98,15 @@ def unplugged(on: int) -> Facts:
     return tuple(facts)
 
 
+def bridge_port(on: int) -> Facts:
+    """The card of one of the two has an address and its network's route, and is a port of a bridge."""
+    facts = list(two("unreachable", errno=113))
+    host = facts[on].host
+    assert host is not None
+    card = replace(host.interfaces[1], bridge="br0")
+    facts[on] = with_host(facts[on], interfaces=(host.interfaces[0], card, Interface("br0", mtu=1500)))
+    return tuple(facts)
+
+
 NO_FILTER = ("firewall", "accept TCP")
 """What is not to be said where no packet filter is in the way."""

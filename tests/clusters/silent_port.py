@@ -107,6 +107,13 @@ def no_way_back() -> Facts:
     return a, routed(b, route("10.88.0.0/24"), route(LAN))
 
 
+def over_no_router(ttl: str = "1", gateway: str | None = "10.77.0.12") -> Facts:
+    """host1 is in another network, and what node 0 sends there may not pass a router."""
+    a, b = no_way_back()
+    b = routed(b, route("10.88.0.0/24"), route(LAN, "10.88.0.1"))
+    return routed(with_host(a, sysctls={"net.ipv4.ip_default_ttl": ttl}), route(LAN), route("10.88.0.0/24", gateway)), b
+
+
 def odd_source(*back: TableRoute, **control: str) -> Facts:
     """host1 sends to node 0 from an address of lo, to which node 0 has these entries."""
     a, b = two(**(control or {"control": "no-answer"}))

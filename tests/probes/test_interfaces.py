@@ -25,6 +25,22 @@ def test_the_speed_that_was_agreed_upon() -> None:
     assert lines == ["eth0 True 10000 False", "eth1 True 10000 False", "eth2 False None False", "lo False None False"]
 
 
+_PORTS = """
+import subprocess
+from distdoctor.probes.interfaces import interfaces
+for line in ("add eth0 type veth peer name eth1", "add br0 type bridge", "set eth0 master br0",
+             "add mv0 link eth1 type macvlan"):
+    subprocess.run(["ip", "link", *line.split()], check=True)
+for one in interfaces():
+    print(one.name, one.bridge or "-")
+"""
+
+
+def test_the_bridge_that_a_card_is_a_port_of() -> None:
+    lines = sorted(lines_of(_PORTS, "--net", tools=("ip",)))
+    assert lines == ["br0 -", "eth0 br0", "eth1 -", "lo -", "mv0 -"]
+
+
 _HIDDEN = """
 from distdoctor.probes import interfaces
 before = interfaces.interfaces()

@@ -91,6 +91,9 @@ class Interface:
     refused: tuple[str, ...] = ()
     """Its IPv6 addresses that another host on its link has, too, as that one answered: the kernel does not use them
     (RFC 4862, 5.4; ``dadfailed`` in ip-address(8))."""
+    bridge: str = ""
+    """The bridge that it is a port of (``ip link set ... master``): what comes in there is the bridge's, also what is
+    for an address of the port's own."""
 
 
 @dataclass(frozen=True)

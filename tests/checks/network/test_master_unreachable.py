@@ -10,7 +10,18 @@ from distdoctor.model.facts import Contact, HostsLine, Interface, Neighbour, Oth
 from distdoctor.model.facts.network import ConnectOutcome
 from tests.checks.network.test_no_route import no_way
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
-from tests.clusters.routes import LAN, NO_FILTER, by_hops, by_policy, reverse_path, route, routed, two, unplugged
+from tests.clusters.routes import (
+    LAN,
+    NO_FILTER,
+    bridge_port,
+    by_hops,
+    by_policy,
+    reverse_path,
+    route,
+    routed,
+    two,
+    unplugged,
+)
 from tests.facts_builder import (
     PORT,
     healthy,
@@ -172,6 +183,9 @@ ROWS = [
         ("host1", "node0"),
         blame="one-of",
     ),
+    Row("host1's card is a port of a bridge", lambda: bridge_port(1), ("host1",), together=True),
+    Row("host1's card is a port of a bridge, by its own word", lambda: bridge_port(1)[1:], ("host1",)),
+    Row("node 0's card is a port of a bridge", lambda: bridge_port(0), ("host0",), together=True),
     Row("host1's cable is out", lambda: unplugged(1), ("host1",), together=True),
     Row("host1's cable is out, by its own word", lambda: unplugged(1)[1:], ("host1",)),
     Row("node 0's cable is out", lambda: unplugged(0), ("host0",), together=True),
@@ -217,6 +231,20 @@ CURES = [
         "a VPN, by host1's own word",
         vpn_alone,
         {"host1": {"commands": ("ip route del 10.77.0.0/25 dev tun0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "a port of a bridge",
+        lambda: bridge_port(1),
+        {
+            "host1": {
+                "commands": (
+                    "ip link set dev br0 up",
+                    "ip address del 10.77.0.11/24 dev eth0 && ip address add 10.77.0.11/24 dev br0",
+                )
+            }
+        },
         only=True,
         unsaid=NO_FILTER,
     ),

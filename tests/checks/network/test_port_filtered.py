@@ -24,6 +24,7 @@ from tests.clusters.silent_port import (
     odd_source,
     other_source,
     others_came,
+    over_no_router,
     shut_all_of_three,
     shut_third,
     shut_unread,
@@ -98,6 +99,9 @@ ROWS = [
         ("host1", "node0"),
         blame="one-of",
     ),
+    Row("node 0's packets may not pass a router", over_no_router, ("host0",), together=True),
+    Row("they may pass two", lambda: over_no_router("2"), BOTH, blame="one-of"),
+    Row("they may pass none, and there is none", lambda: over_no_router(gateway=None), BOTH, blame="one-of"),
     Row("wg-quick's rules take what goes to node 0", wg_quick, ("host1",), together=True),
     Row("wg-quick's rules, and node 0 has no way back to any of it", lambda: wg_quick(()), ("host0",), together=True),
     Row("a VPN on host1 takes part of the LAN", lambda: vpn("10.77.0.0/25"), ("host1",), together=True),
@@ -122,6 +126,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a time to live of 1",
+        over_no_router,
+        {"host0": {"commands": ("sysctl -w net.ipv4.ip_default_ttl=64",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "wg-quick's rules",
         wg_quick,
