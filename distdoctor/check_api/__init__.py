@@ -236,7 +236,7 @@ from distdoctor.check_api.rank_failures import (
     failed_stage_finding, gloo_errors_name, nodes_of_failed, rank_errors_said, ranks_of_failed, ranks_to_blame,
     starved_ranks, stopped_ranks,
 )
-from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen, vanished_ways
+from distdoctor.check_api.route_fixes import add_route_fix, repair_route_fix, route_obstacle_seen
 from distdoctor.check_api.routes import RouteObstacle, route_obstacle
 from distdoctor.check_api.text import age_said, links_to, lookup_failed, names_of, port_holder_seen, ranks_said
 from distdoctor.check_api.text import shorten_error, some_of, together
@@ -245,6 +245,7 @@ from distdoctor.check_api.torch_import import (
     TorchImportCause, fixes_by_command, install_torch_command, missing_library_name,
     nodes_by_torch_cause, pip_command, still_importing_torch, torch_error_seen,
 )
+from distdoctor.check_api.vanished_ways import vanished_ways
 from distdoctor.check_api.variables import DEPRECATED_VARIABLES, misspellings_of, unreadable, variable_meant
 from distdoctor.knowledge.connect_text import contact_text
 from distdoctor.knowledge.interfaces import is_bridge, is_virtual

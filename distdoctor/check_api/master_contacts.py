@@ -126,7 +126,7 @@ def route_obstacles(cluster: Cluster, shut: list[FailedContact]) -> dict[Node, R
     for one in shut:
         zero = master_address_owner(cluster, [one])
         if zero is None:
-            if (its := proven_obstacle(one.node, one.contact.address)) is not None:
+            if (its := proven_obstacle(one.node, one.contact.address, one.contact.port)) is not None:
                 found[one.node] = its
             continue
         ruled, answers = suspect(one.node, zero, one.contact.port) != "either", _answers(one)

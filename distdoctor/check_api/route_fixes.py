@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import shlex
 
+from distdoctor.check_api.ipsec import policy_fix, policy_seen
 from distdoctor.check_api.netmasks import Mask, netmask, too_wide
 from distdoctor.check_api.next_hops import dead_hops, hops_said, without_dead_hops
 from distdoctor.check_api.routes import (
@@ -16,13 +17,11 @@ from distdoctor.check_api.routes import (
     sleeping,
     source_address,
 )
-from distdoctor.check_api.table_lookup import NO_ENTRY, Packet, lookup
+from distdoctor.check_api.table_lookup import NO_ENTRY, lookup
 from distdoctor.model.addresses import in_network
 from distdoctor.model.cluster import Cluster, Node
-from distdoctor.model.facts import Link
 from distdoctor.model.findings import Fix
 
-ENETDOWN, ENETUNREACH = 100, 101
 TITLE = "Packets between two nodes have no way, or the wrong one"
 
 
@@ -56,6 +55,8 @@ def route_obstacle_seen(one: RouteObstacle) -> str:
         return f"{who}: {asleep.interface} is down, whose network {asleep.address}/{asleep.length} has {where} in it"
     if one.kind == "cable":
         return f"{who}: {one.route.interface}, by which it sends to {where}, has no carrier"
+    if one.policy is not None:
+        return policy_seen(one.node, one.policy)
     if one.kind == "port":
         return (
             f"{who}: it sends to {where} by {one.route.interface}, which is a port of {_bridge(one)}: what answers is "
@@ -150,6 +151,8 @@ def repair_route_fix(cluster: Cluster, one: RouteObstacle, option: int = 1) -> F
         card = one.route.interface or ""
         text = f"On {who}, see to the link of {card} (ip link show {shlex.quote(card)}): its cable, the port of the "
         return Fix(f"{text}switch, what is at the other end of a tunnel or of a virtual card.", names, option)
+    if one.policy is not None:
+        return policy_fix(one.node, one.policy, option)
     if one.kind == "ttl":
         return Fix(f"On {who}, let packets pass routers.", names, option, commands=(f"sysctl -w {TTL}=64",))
     if one.kind == "port":
@@ -283,18 +286,3 @@ def _known_way(cluster: Cluster, node: Node, other: Node | None, address: str) -
             network = ipaddress.ip_network(f"{address}/{length}", strict=False)
             return f"{network} dev {shlex.quote(interface.name)}", f"{other.name} has {own} on its own link"
     return None
-
-
-def vanished_ways(node: Node) -> dict[Link, tuple[str, str]]:
-    """The links of a node that met the others for which its own kernel knew no way any more, with the network and the
-    interface by which it still had one when the check began: a card went down, or lost its address, in the middle.
-    """
-    found: dict[Link, tuple[str, str]] = {}
-    for link in node.mesh.bad if node.meeting.joined or node.meeting.hosted else ():
-        if link.errno not in (ENETDOWN, ENETUNREACH) or link.icmp or sleeping(node, link.address) is not None:
-            continue
-        packet = Packet(source=source_address(node, link.address) or "", target_port=link.port)
-        entry = lookup(node, link.address, packet)
-        if entry is not None and entry.interface is not None and not entry.reject and entry is not NO_ENTRY:
-            found[link] = entry.network, entry.interface
-    return found

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from distdoctor.check_api.ipsec import dropping_policy
 from distdoctor.check_api.next_hops import dead_hops
 from distdoctor.check_api.table_lookup import NO_ENTRY, Packet, longest, lookup
 from distdoctor.model.addresses import in_network, parse_address
 from distdoctor.model.cluster import Node
-from distdoctor.model.facts import Interface, TableRoute
+from distdoctor.model.facts import Interface, IpsecPolicy, TableRoute
 
 Kind = Literal[
     "none", "down", "reject", "cable", "gateway", "next-hop", "detour", "reverse-path", "narrow", "wide", "source",
-    "local", "ruled", "port", "ttl",
+    "local", "ruled", "port", "ttl", "ipsec",
 ]  # fmt: skip
 
 
@@ -41,6 +42,8 @@ class RouteObstacle:
     interface: str = ""
     """With ``reverse-path``: the interface that drops what comes from ``address``; with ``source``: the one by which
     packets leave that come from an address of another one; with ``ruled``: the one that the main table names."""
+    policy: IpsecPolicy | None = None
+    """With ``ipsec``: that of ``node`` which drops the packets."""
 
 
 def route_obstacle(source: Node, target: Node, address: str, port: int | None = None) -> RouteObstacle | None:
@@ -59,6 +62,13 @@ def route_obstacle(source: Node, target: Node, address: str, port: int | None = 
     if mine is None:
         return None
     answer = Packet(source=address, source_port=port)
+    for one, other, at, packet in (
+        (source, target, address, Packet(mine, target_port=port)),
+        (target, source, mine, answer),
+    ):
+        if (dropped := dropping_policy(one, other, at, packet)) is not None:
+            whose, policy = dropped
+            return RouteObstacle(whose, target if whose is source else source, address, "ipsec", policy=policy)
     back = _way(target, source, mine, answer)
     if back is not None and back.kind == "none":
         odd = ruled_away(source, target, address) or odd_way(source, target, address)
@@ -114,12 +124,15 @@ def nearer(node: Node, address: str) -> Own | None:
     return next((one for one in near if one.length < _length(entry)), None)
 
 
-def proven_obstacle(node: Node, address: str) -> RouteObstacle | None:
+def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteObstacle | None:
     """What is wrong by the node's own word alone: what an entry shows (to reject all means that there is no other); or
     a narrower one (a VPN client's), where by the interface with ``address`` in its network it was answered."""
     if keeps_for_itself(node, address):
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
+    dropped = dropping_policy(node, None, address, Packet(source_address(node, address) or "", target_port=port))
+    if dropped is not None:
+        return RouteObstacle(node, None, address, "ipsec", policy=dropped[1])
     if entry is not None and (kind := _by_itself(node, entry)) and (kind != "reject" or _length(entry) > 0):
         return RouteObstacle(node, None, address, kind, entry)
     for way in node.network.other_ways:

@@ -1,4 +1,4 @@
-"""The kernel's tables of the network, dumped by rtnetlink (linux/rtnetlink.h, linux/netlink.h)."""
+"""The kernel's tables of the network, dumped by netlink (linux/rtnetlink.h, linux/netlink.h)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import socket
 import struct
 from collections.abc import Iterator
 
+ROUTE, XFRM = 0, 6
+"""The families of netlink that are asked: routes, rules and interfaces; policies and associations of IPsec."""
 _DONE, _ERROR = 3, 2
 _REQUEST_DUMP = 0x001 | 0x300
 _SECONDS = 1.0
 _MOST = 4 * 1024 * 1024
 
 
-def dump(request: int, answer: int) -> Iterator[bytes]:
+def dump(request: int, answer: int, family: int = ROUTE) -> Iterator[bytes]:
     """The bodies of the messages of the kind ``answer`` that the kernel sends to the request; it stops where it does
     not tell, takes too long, or has told more than any node's table holds."""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asked:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) as asked:
             asked.settimeout(_SECONDS)
-            header = struct.pack("=IHHII", 28, request, _REQUEST_DUMP, 1, 0)
-            asked.send(header + struct.pack("=B11x", socket.AF_UNSPEC))
+            body = struct.pack("=B11x", socket.AF_UNSPEC) if family == ROUTE else b""
+            asked.send(struct.pack("=IHHII", 16 + len(body), request, _REQUEST_DUMP, 1, 0) + body)
             read = 0
             while read < _MOST:
                 data = asked.recv(65536)

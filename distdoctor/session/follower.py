@@ -12,6 +12,7 @@ from distdoctor.model.addresses import is_loopback
 from distdoctor.model.facts import BadFacts
 from distdoctor.model.report import Report
 from distdoctor.model.stages import BY_NAME, MESH, SEARCH, TRIAL, Stage
+from distdoctor.probes import ipsec
 from distdoctor.probes.neighbours import answered, unanswered
 from distdoctor.ranks.calls import LATE_SECONDS
 from distdoctor.ranks.supervisor import Zygote
@@ -74,8 +75,10 @@ class Follower:
                     orders.admit(command)
                 except BadFacts as err:
                     raise Untrusted(f"a command to {command.op} {command.stage[:40]}: {err}") from None
-                if self._transcript is not None and work is None and (silent := unanswered()):
-                    self._recorder.update_network(hardware_addresses=answered(), unanswered=silent)
+                if self._transcript is not None and work is None:
+                    if silent := unanswered():
+                        self._recorder.update_network(hardware_addresses=answered(), unanswered=silent)
+                    self._recorder.update_network(ipsec=ipsec.policies())
                 self._due = max(self._due or 0.0, time.monotonic() + command.seconds)
                 if command.op == "abort":
                     ranks.abort.set()

@@ -7,6 +7,7 @@ import time
 
 from distdoctor.model.addresses import in_network
 from distdoctor.model.facts import Contact, OtherWay
+from distdoctor.probes import ipsec
 from distdoctor.probes.connect import CONNECT_SECONDS, connect
 from distdoctor.probes.names import hosts_lines
 from distdoctor.probes.neighbours import answered, neighbour, unanswered
@@ -72,7 +73,9 @@ class MasterContact:
             way, primary = reached_at(self._recorder.facts, tried[-1].address, own=False)
             self._recorder.update_network(route=way, primary=primary)
         if tried[-1].outcome != "open":
-            self._recorder.update_network(hardware_addresses=answered(), unanswered=unanswered())
+            self._recorder.update_network(
+                hardware_addresses=answered(), unanswered=unanswered(), ipsec=ipsec.policies()
+            )
         if tried[-1].outcome in ("no-answer", "unreachable") and other_ways:
             self._recorder.update_network(other_ways=other_ways)
         self._look_next_door(tried[-1])

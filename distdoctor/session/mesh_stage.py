@@ -9,7 +9,7 @@ from distdoctor.mesh.listener import Listener
 from distdoctor.mesh.measurement import Measurement
 from distdoctor.mesh.target import Target, addresses_of
 from distdoctor.model.addresses import is_loopback, parse_address
-from distdoctor.probes import names, own_port
+from distdoctor.probes import ipsec, names, own_port
 from distdoctor.probes.connect import connect
 from distdoctor.probes.neighbour_room import filled_since, refused
 from distdoctor.probes.neighbours import answered, unanswered
@@ -60,7 +60,10 @@ class MeshStage:
         self._recorder.update(mesh=facts)
         if facts.bad:
             self._recorder.update_network(
-                hardware_addresses=answered(), unanswered=unanswered(), neighbour_table=filled_since(room)
+                hardware_addresses=answered(),
+                unanswered=unanswered(),
+                neighbour_table=filled_since(room),
+                ipsec=ipsec.policies(),
             )
             return "failed", f"{count(len(facts.bad), 'link')} {'does' if len(facts.bad) == 1 else 'do'} not work"
         return ("failed", "this host does not reach its own ports") if shut else ("ok", count(facts.good, "link"))

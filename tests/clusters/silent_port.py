@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from distdoctor.model.facts import (
     Firewall,
     FirewallChain,
     Interface,
+    IpsecPolicy,
     Neighbour,
     PacketMark,
     Passage,
@@ -112,6 +114,16 @@ def over_no_router(ttl: str = "1", gateway: str | None = "10.77.0.12") -> Facts:
     a, b = no_way_back()
     b = routed(b, route("10.88.0.0/24"), route(LAN, "10.88.0.1"))
     return routed(with_host(a, sysctls={"net.ipv4.ip_default_ttl": ttl}), route(LAN), route("10.88.0.0/24", gateway)), b
+
+
+def by_ipsec(on: int, way: str = "out", **policy: Any) -> Facts:
+    """One of the two has a policy of IPsec for what goes to the other, or comes from there; without an association."""
+    facts = list(two(control="no-answer"))
+    mine, other = f"10.77.0.{10 + on}/32", f"10.77.0.{11 - on}/32"
+    source, target = (mine, other) if way == "out" else (other, mine)
+    its = IpsecPolicy(way, 4, source, target, **(policy or {"lacks": True}))  # type: ignore[arg-type]
+    facts[on] = with_network(facts[on], ipsec=(its,))
+    return tuple(facts)
 
 
 def odd_source(*back: TableRoute, **control: str) -> Facts:

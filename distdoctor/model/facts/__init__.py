@@ -63,16 +63,13 @@ from distdoctor.model.facts.network import (
     NeighbourState,
     NeighbourTable,
     NetworkFacts,
-    NextHop,
     OtherWay,
-    PolicyRule,
     PortHolder,
-    Route,
-    TableRoute,
 )
 from distdoctor.model.facts.node import SCHEMA_VERSION, MeetingFacts, NodeFacts, SmallerGroup, StageFacts, Trial
 from distdoctor.model.facts.ranks import Gpu, GpuFacts, NcclLog, RankFacts, RankStage, StageStatus, Work
 from distdoctor.model.facts.rdma import Gid, RdmaFacts, RdmaPort, TopologyFile
+from distdoctor.model.facts.routes import IpsecPolicy, NextHop, PolicyRule, Route, TableRoute
 from distdoctor.model.facts.torch import NcclLibrary, Shadow, TorchFailure
 
 __all__ = [
@@ -118,6 +115,7 @@ __all__ = [
     "Identity",
     "InitFile",
     "Interface",
+    "IpsecPolicy",
     "JobFacts",
     "JobProcess",
     "JobThread",

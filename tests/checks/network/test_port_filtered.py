@@ -15,6 +15,7 @@ from tests.clusters.silent_port import (
     back_by_mark,
     back_by_policy,
     back_into_a_hole,
+    by_ipsec,
     by_unknown_rule,
     let_in,
     let_out,
@@ -99,6 +100,13 @@ ROWS = [
         ("host1", "node0"),
         blame="one-of",
     ),
+    Row("host1 is to encrypt, and has no association", lambda: by_ipsec(1), ("host1",), together=True),
+    Row("host1 is to encrypt, by its own word", lambda: by_ipsec(1)[1:], ("host1",)),
+    Row("node 0 wants it encrypted", lambda: by_ipsec(0, "in"), ("host0",), together=True),
+    Row("host1 wants the answers encrypted", lambda: by_ipsec(1, "in"), ("host1",), together=True),
+    Row("a policy of node 0 drops its answers", lambda: by_ipsec(0, block=True, source_port=PORT), ("host0",)),
+    Row("a policy with its association", lambda: by_ipsec(1, lacks=False), BOTH, blame="one-of"),
+    Row("a policy for another port", lambda: by_ipsec(1, block=True, target_port=22), BOTH, blame="one-of"),
     Row("node 0's packets may not pass a router", over_no_router, ("host0",), together=True),
     Row("they may pass two", lambda: over_no_router("2"), BOTH, blame="one-of"),
     Row("they may pass none, and there is none", lambda: over_no_router(gateway=None), BOTH, blame="one-of"),
@@ -126,6 +134,13 @@ LOOK_ALIKES = [
 ]
 
 CURES = [
+    Cure(
+        "a policy of IPsec",
+        lambda: by_ipsec(1),
+        {"host1": {"commands": ("ip xfrm policy delete src 10.77.0.11/32 dst 10.77.0.10/32 dir out",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
     Cure(
         "a time to live of 1",
         over_no_router,
