@@ -260,10 +260,10 @@ def _mask_fix(node: Node, mask: Mask, option: int) -> Fix:
         f"Give {mask.address} on {node.name} the netmask of the others, /{mask.right}, here and in the interface's "
         "configuration."
     )
-    command = (
-        f"ip {family}address add {mask.address}/{mask.right} dev {device} && "
-        f"ip {family}address del {mask.address}/{mask.length} dev {device}"
-    )
+    add = f"ip {family}address add {mask.address}/{mask.right} dev {device}"
+    take = f"ip {family}address del {mask.address}/{mask.length} dev {device}"
+    # An interface has an IPv6 address once, with whatever prefix.
+    command = f"{take} && {add}" if family else f"{add} && {take}"
     return Fix(text, (node.name,), option, commands=(command,))
 
 

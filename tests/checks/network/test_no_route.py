@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distdoctor.model.facts import AddressChoice, Answer, Interface, Link, MeshFacts, Route
+from distdoctor.model.facts import AddressChoice, Answer, Interface, Link, MeshFacts, NodeFacts, Route, decode, encode
 from tests.checks.row import Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import OPEN
 from tests.clusters.master import held
@@ -58,6 +58,13 @@ def no_route_to_a_peer() -> Facts:
 def mask_of_node_1() -> Facts:
     a, b = two("unreachable", errno=101)
     return a, masked(b, 32)
+
+
+def mask_of_ipv6() -> Facts:
+    """The same with addresses of IPv6, of which an interface has each once."""
+    a, b = two("unreachable", errno=101)
+    facts = a, routed(masked(b, 128))
+    return tuple(decode(encode(one).replace(b"10.77.0.", b"fd77::"), NodeFacts) for one in facts)
 
 
 def mask_of_one_of_three() -> Facts:
@@ -145,6 +152,13 @@ CURES = [
         "host1's netmask",
         mask_of_node_1,
         {"host1": {"commands": ("ip address add 10.77.0.11/24 dev eth0 && ip address del 10.77.0.11/32 dev eth0",)}},
+        only=True,
+        unsaid=NO_FILTER,
+    ),
+    Cure(
+        "host1's netmask, IPv6",
+        mask_of_ipv6,
+        {"host1": {"commands": ("ip -6 address del fd77::11/128 dev eth0 && ip -6 address add fd77::11/24 dev eth0",)}},
         only=True,
         unsaid=NO_FILTER,
     ),
