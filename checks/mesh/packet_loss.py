@@ -23,6 +23,7 @@ See also
 mesh/slow-link, mesh/mtu-blackhole
 """
 
+import re
 from collections.abc import Iterator
 
 from distdoctor.check_api import (
@@ -33,6 +34,8 @@ from distdoctor.check_api import (
     Node,
     blamed_for_links,
     data_interface,
+    died_ranks,
+    failed_ranks,
     link_graph,
     lossy_links,
     measured_links,
@@ -48,6 +51,8 @@ MATTERS = "each lost packet would hold all ranks up for 0.2 s or more"
 PREVENTS = "store used"
 FOLLOWS = ("network/duplicate-address",)
 LOOKS_AT = ("mesh.rtt_median",)
+LATE = re.compile(r"Ranks ([\d, ]+) failed to pass monitoredBarrier")
+"""What rank 0 says of those that did not come in time (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp)."""
 SHOWN = 8
 MAX_LINKS = 64
 
@@ -71,6 +76,18 @@ def out_of_sight(cluster: Cluster, links: list[MeasuredLink]) -> bool:
     ends = {node for link in links if link.rate.heavy_loss for node in (link.source, link.target)}
     lost = {key for node in cluster.nodes for key in node.meeting.lost}
     return any(node.meeting.host_lost or lost & {*node.keys} for node in ends)
+
+
+def held_up(cluster: Cluster, links: list[MeasuredLink]) -> bool:
+    """Whether rank 0 waited in vain at the barrier for ranks that are all behind such a link: 0.2 s for a lost packet,
+    twice that for the next, and no barrier ends in its time. Where a rank's process was gone, that is why."""
+    if died_ranks(cluster):
+        return False
+    heavy = [link for link in links if link.rate.heavy_loss]
+    ends = {rank for link in heavy for node in (link.source, link.target) for rank in node.ranks}
+    errors = [one.stage.error or "" for one in failed_ranks(cluster, "barrier") if one.rank.rank in ends]
+    late = [int(rank) for error in errors for found in LATE.findall(error) for rank in found.split(",")]
+    return bool(late) and ends.issuperset(late)
 
 
 def seen_alone(cluster: Cluster, node: Node) -> Finding:
@@ -109,7 +126,7 @@ def finding(cluster: Cluster, nodes: tuple[Node, ...], links: list[MeasuredLink]
         f"The link{'' if unsure else 's'} {where} lose{'s' if unsure else ''} packets: "
         f"{worst.rate.retransmitted} of {worst.rate.segments} small segments had to be sent again.",
         ranks=(),
-        severity="fail" if out_of_sight(cluster, links) else "warn",
+        severity="fail" if out_of_sight(cluster, links) or held_up(cluster, links) else "warn",
         links=((link.source.name, link.target.name) for link in links[:MAX_LINKS]),
         unsure=unsure,
         evidence=(

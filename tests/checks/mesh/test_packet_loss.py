@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from distdoctor.model.facts import ConnectOutcome, Link
 from tests.checks.row import BOTH, Cure, Facts, LookAlike, Row, cured, found, left_alone
 from tests.clusters.links import into, measured, out_of
-from tests.facts_builder import blocking, judged, with_meeting, with_network
+from tests.facts_builder import blocking, failing, judged, with_meeting, with_network
 
 CHECK = "mesh/packet-loss"
 
@@ -35,6 +37,19 @@ def out_of_sight() -> Facts:
         facts.append(replace(one, mesh=replace(one.mesh, rates=rates)))
     a, b, c = facts
     return with_meeting(a, lost=(b.key,)), with_meeting(b, host_lost=True, ended=True), c
+
+
+def late_at_the_barrier(late: str = "2", segments: int = 14, died: bool = False) -> Facts:
+    """Rank 0 waited for ranks of host1, to which a fifth of the packets is lost."""
+    facts = []
+    for one in measured(2, lossy=[(0, 1)]):
+        assert one.mesh is not None
+        rates = tuple(replace(r, retransmitted=3, segments=segments) if r.retransmitted else r for r in one.mesh.rates)
+        facts.append(replace(one, mesh=replace(one.mesh, rates=rates)))
+    a, b = facts
+    error = f"RuntimeError: [Rank 0]: Ranks {late} failed to pass monitoredBarrier in 8200 ms"
+    lost = "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while waiting for rank 0"
+    return failing(a, "barrier", error), failing(b, "barrier", lost, **({"died": True} if died else {}))
 
 
 def one_of_four(*rules: str, outcome: ConnectOutcome = "no-answer") -> Facts:
@@ -124,3 +139,17 @@ def test_loss_at_its_peer_does_not_explain_a_silent_link_of_others() -> None:
     to_d = replace(b.mesh.bad[0], to=d.key, address="10.77.0.13")
     b = replace(b, mesh=replace(b.mesh, bad=(to_d,)))
     assert {one.check for one in judged(a, b, c, d).roots} == {CHECK, "mesh/one-way"}
+
+
+def test_who_is_late_at_the_barrier_behind_a_link_that_loses_much_is_not_missing() -> None:
+    (root,) = judged(*late_at_the_barrier()).roots
+    assert (root.check, root.severity, root.blame) == (CHECK, "fail", "one-of")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [late_at_the_barrier(segments=90), late_at_the_barrier(died=True)],
+    ids=["the link loses little", "a process is gone"],
+)
+def test_what_else_keeps_a_rank_from_the_barrier_is_told(facts: Facts) -> None:
+    assert "barrier/rank-missing" in {root.check for root in judged(*facts).roots if root.severity == "fail"}
