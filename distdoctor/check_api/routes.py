@@ -131,7 +131,7 @@ def proven_obstacle(node: Node, address: str, port: int | None = None) -> RouteO
         return RouteObstacle(node, None, address, "local")
     near, entry = nearer(node, address), lookup(node, address)
     dropped = dropping_policy(node, None, address, Packet(source_address(node, address) or "", target_port=port))
-    if dropped is not None:
+    if dropped is not None and dropped[1].block:  # an association is not to be had either where the other is not up
         return RouteObstacle(node, None, address, "ipsec", policy=dropped[1])
     if entry is not None and (kind := _by_itself(node, entry)) and (kind != "reject" or _length(entry) > 0):
         return RouteObstacle(node, None, address, kind, entry)

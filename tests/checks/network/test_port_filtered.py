@@ -101,7 +101,7 @@ ROWS = [
         blame="one-of",
     ),
     Row("host1 is to encrypt, and has no association", lambda: by_ipsec(1), ("host1",), together=True),
-    Row("host1 is to encrypt, by its own word", lambda: by_ipsec(1)[1:], ("host1",)),
+    Row("a policy of host1 drops what it sends, by its own word", lambda: by_ipsec(1, block=True)[1:], ("host1",)),
     Row("node 0 wants it encrypted", lambda: by_ipsec(0, "in"), ("host0",), together=True),
     Row("host1 wants the answers encrypted", lambda: by_ipsec(1, "in"), ("host1",), together=True),
     Row("a policy of node 0 drops its answers", lambda: by_ipsec(0, block=True, source_port=PORT), ("host0",)),
@@ -351,3 +351,9 @@ def test_node_0_opens_its_own_filter_for_its_network() -> None:
 
 def test_a_gateway_that_is_up_says_nothing_of_the_host() -> None:
     assert [one.check for one in judged(*up("10.77.0.1", gateway=True)).roots] == [NODES_MISSING]
+
+
+def test_a_policy_without_association_alone_does_not_say_that_node_0_is_there() -> None:
+    _, b = by_ipsec(1)
+    assert [one.check for one in judged(b).roots] == [NODES_MISSING]
+    assert not any("IPsec" in line for one in judged(b).findings for line in one.evidence)
