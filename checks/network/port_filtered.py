@@ -9,7 +9,8 @@ Nothing for 15 to 30 minutes. With torchrun's c10d rendezvous after a minute
 Why it happens
 --------------
 A packet filter of node 0, of the node itself, or of the cloud between them (security groups) lets ssh through and drops
-the rest.
+the rest. Or packets have no way, or the wrong one: by a netmask, a route, a rule of policy routing (a VPN client's), a
+policy of IPsec for which nobody sets up an association, a time to live that ends at the first router.
 
 Fix
 ---

@@ -108,7 +108,7 @@ def switch_repaired(launch: Launch) -> None:
 
 def cable(on: int, state: str, bridge: str = "lan") -> Fault:
     """The cable between host ``on`` and this bridge of the switch is out ("down") or in ("up")."""
-    return lambda launch: launch.cluster.in_switch(f"ip link set {bridge}-p{on + 1} {state}") and None
+    return lambda launch: [launch.cluster.in_switch(f"ip link set {bridge}-p{on + 1} {state}")].clear()
 
 
 def kept_apart(*hosts: int) -> Fault:
@@ -203,6 +203,25 @@ def wide_mask(launch: Launch) -> None:
     outer.inside(f"ip route add 10.77.5.0/24 via {router.address}")
     router.inside("echo 1 > /proc/sys/net/ipv4/ip_forward")
     own_name_at("10.77.5.11", 1)(launch)
+    _first_two(launch)
+
+
+def routed(network: str) -> Fault:
+    """Host 1 is in this network (``10.5.0``), behind host 2, a router that takes no part in the job."""
+    return _routed(network, "true")
+
+
+def half_routed(launch: Launch) -> None:
+    """Host 1 sends to host 0, its neighbour, by host 2, a router that takes no part in the job and drops what belongs
+    to no connection that it saw begin and answered."""
+    outer, inner, router = launch.cluster
+    router.inside(
+        "echo 1 > /proc/sys/net/ipv4/ip_forward && for i in all default eth0; do "
+        "echo 0 > /proc/sys/net/ipv4/conf/$i/send_redirects; done && "
+        "echo 0 > /proc/sys/net/netfilter/nf_conntrack_tcp_loose && nft -f - <<'END'\ntable inet filter {\n"
+        "chain forward {\ntype filter hook forward priority 0;\nct state invalid drop\n}\n}\nEND"
+    )
+    inner.inside(f"ip route add {outer.address}/32 via {router.address}")
     _first_two(launch)
 
 
