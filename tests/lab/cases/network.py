@@ -13,11 +13,13 @@ from tests.lab.faults.links import (
     bystander_at,
     cable,
     docker0,
+    half_routed,
     narrow_mask,
     other_card,
     other_subnet,
     plugged,
     published,
+    routed,
     same_card,
     second_card,
     second_network,
@@ -25,6 +27,7 @@ from tests.lab.faults.links import (
 )
 from tests.lab.faults.names import name_at, name_removed, named_late, own_name_at
 from tests.lab.faults.packet_filter import (
+    FROM_OTHERS,
     deaf_to,
     iptables,
     marked,
@@ -57,6 +60,14 @@ DOCKER_TAKES_LAN = inside(
 )
 CLONE = together(other_subnet(2, "10.77.0.11/24"), own_name_at("10.77.0.11", 2))
 VPN = together(second_network("", "10.16.0.19/16", interface="tun0"), inside(1, "ip route add 10.77.0.0/25 dev tun0"))
+WG_QUICK = inside(
+    1,
+    "ip link add wg0 type bridge && ip link set wg0 arp off up && ip address add 10.200.0.2/32 dev wg0 && ip route add default dev wg0 table 51820 && ip rule add not fwmark 0xca6c table 51820 && ip rule add table main suppress_prefixlength 0",
+)
+UNTRACKED = together(
+    nft(1, *FROM_OTHERS, "meta l4proto icmp accept", policy="drop"),
+    iptables(1, "-t raw -A PREROUTING -p tcp --sport 29500 -j CT --notrack"),
+)
 DOWN = together(second_network("10.99.0.10/24", "10.99.0.11/24", joined=True), inside(1, "ip link set dev eth1 down"))
 SERVICE = everywhere("ip link add kube-ipvs0 type bridge && ip address add 10.96.0.77/32 dev kube-ipvs0")
 
@@ -102,6 +113,8 @@ CASES = [
         Case("node 1 sends by a gateway that is none", inside(1, "ip route add {host0}/32 via 10.77.0.99"), "network/master-unreachable", ["host1"], curable=True),
         Case("node 1 sends by one of two next hops, and nobody is at the heavier", inside(1, "ip route add {host0}/32 nexthop via {host0} dev eth0 nexthop via 10.77.0.99 dev eth0 weight 255"), "network/master-unreachable", ["host1"], curable=True),
         Case("node 1's rule for its own address leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add from {{host1}} lookup 100"), "network/master-unreachable", ["host1"], curable=True, live=False),
+        Case("node 1's rule for all but a mark leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add not fwmark 0x1 lookup 100"), "network/master-unreachable", ["host1"], curable=True, live=False),
+        Case("node 1's rule for what it sends itself leads to a gateway that is none", inside(1, f"{TABLE} && ip rule add iif lo lookup 100"), "network/master-unreachable", ["host1"], curable=True, live=False),
         Case("node 0's rule for the port leads to a gateway that is none", inside(0, f"{TABLE} && ip rule add to {{host1}} ipproto tcp sport 29500 lookup 100"), "network/port-filtered", ["host0"], curable=True),
         Case("node 0 marks its answers, and a rule for the mark leads to a gateway that is none", together(marked(0, "tcp sport 29500 meta mark set 0x1"), inside(0, BY_MARK)), "network/port-filtered", ["host0"], curable=True),
         Case("node 1 marks what goes to the port, and a rule for the mark leads to a gateway that is none", together(iptables(1, "-t mangle -A OUTPUT -p tcp --dport 29500 -j MARK --set-mark 1"), inside(1, BY_MARK)), "network/master-unreachable", ["host1"], curable=True, live=False),
@@ -116,6 +129,14 @@ CASES = [
         Case("two: unknown name on one, a web server on the port", together(name_removed(1, "host0"), port_held(0, HTTP_SERVER)), "network/foreign-service", ["host0"], also=[Root("network/master-unresolvable", ["host1"])]),
         Case("two: the port is dropped, a rank of an earlier run", together(master_port(0, "drop"), leftover(1)), "network/port-filtered", ["host0"], also=[Root("host/leftover-processes", ["host1"], "warn")]),
         Case("a VPN of node 1 takes part of the LAN", VPN, "network/master-unreachable", ["host1"], curable=True),
+        Case("wg-quick takes the default route by which node 1 gets to node 0", together(routed("10.5.0"), WG_QUICK), "network/port-filtered", ["host1"], hosts=3, curable=True, live=False),
+        Case("node 0's packets may not pass a router", together(routed("10.5.0"), inside(0, "echo 1 > /proc/sys/net/ipv4/ip_default_ttl")), "network/port-filtered", ["host0"], hosts=3, curable=True, live=False),
+        Case("node 1's card is a port of a bridge, and has the address", inside(1, "ip link add br0 type bridge && ip link set br0 up && ip link set eth0 master br0"), UNREACHABLE, ["host1"], curable=True),
+        Case("node 1 sends by a router whose firewall sees half of the connection", half_routed, "store/silent", ["host1"], hosts=3, curable=True, live=False),
+        Case("node 1 is to encrypt what goes to node 0, and has no association", inside(1, "ip xfrm policy add src {host1}/32 dst {host0}/32 dir out tmpl src {host1} dst {host0} proto esp"), "network/port-filtered", ["host1"], curable=True, live=False),
+        Case("node 0 wants encrypted what comes from node 1", inside(0, "ip xfrm policy add src {host1}/32 dst {host0}/32 dir in tmpl src {host1} dst {host0} proto esp"), "network/port-filtered", ["host0"], curable=True),
+        Case("node 1 does not track what answers it, and its filter lets in what belongs to a connection", UNTRACKED, "network/port-filtered", ["host1"]),
+        Case("node 1's IPv6 netmask leaves node 0 out", inside(1, "ip address flush dev eth0 scope global && ip address add {host1}/128 dev eth0 nodad"), "network/no-route", ["host1"], subnets=["fd77::/64"], curable=True),
         Case("the cable of node 2 of 3 is out", cable(2, "down"), UNREACHABLE, ["host2"], hosts=3, curable=True, by_hand=cable(2, "up")),
         Case("node 1's route to the master is a blackhole", inside(1, "ip route add blackhole {host0}/32"), "network/no-route", ["host1"], curable=True),
         Case("the interface to the master is down", DOWN, "network/no-route", ["host1"], master="10.99.0.10", curable=True),
