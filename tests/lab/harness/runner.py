@@ -112,7 +112,7 @@ def run(launch: Launch, diagnose: bool = True) -> Run:
 
 
 def diagnosed(files: Sequence[Path]) -> JSON:
-    """What ``distdoctor diagnose`` says of these files. Raises RuntimeError where it says nothing, or nothing in time."""
+    """What ``distdoctor diagnose`` says of these files. Raises RuntimeError where that is nothing, or late."""
     command = [sys.executable, "-m", "distdoctor", "diagnose", "--json", *map(str, files)]
     env = {**clean_environment(), "TMPDIR": tempfile.gettempdir()}
     try:
