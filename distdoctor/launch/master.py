@@ -18,15 +18,19 @@ from distdoctor.model.launch_settings import (
     INIT_METHOD,
     MASTER_ADDR,
     MASTER_PORT,
+    NODE_RANK,
     RDZV_BACKEND,
     RDZV_CONF,
     RDZV_ENDPOINT,
+    RDZV_ID,
     STANDALONE,
 )
 from distdoctor.model.plan import RDZV_BACKENDS
 
 DEFAULT_C10D_PORT = 29400
 _OWN_PLACE_SINCE = (2, 13)
+_OF_MEETING = (MASTER_ADDR, MASTER_PORT, RDZV_ENDPOINT, RDZV_ID, NODE_RANK)
+_NUMBERS = (MASTER_PORT, NODE_RANK)
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y"), ("0", "false", "f", "no", "n")
 
 
@@ -35,15 +39,16 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
     ``pet``: whether PET_* count; what a rank of torchrun is given comes later. Raises UsageError."""
     values = replace(values, flags=_with_init_method(values.flags))
     flags, env, lowest = values.flags, values.env, 0 if alone and not (pet and _told_to_ranks(values)) else 1
-    if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
-        raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all ranks know: 1 to 65535")
     endpoint, source = values.given(RDZV_ENDPOINT, pet=pet)
     if pet and meets_in_file(values):
         return None, None
     if endpoint:  # it wins, whatever else names the master (torch/distributed/run.py, get_rdzv_endpoint)
         return _endpoint(values, source, endpoint, lowest)
-    if pet and takes_own_place(values, alone=alone):
-        return None, None
+    if pet and alone and rdzv_backend(values) == "c10d":
+        values.sources["master_port"] = "default of c10d"
+        return None, DEFAULT_C10D_PORT
+    if flags.master_port is not None and not lowest <= flags.master_port <= 65535:
+        raise UsageError(f"{MASTER_PORT.flag} {flags.master_port} is not a port that all ranks know: 1 to 65535")
     # One node alone meets nobody at MASTER_ADDR: torchrun takes a place of its own.
     address, source = values.given(MASTER_ADDR, pet=pet, plain=not (pet and alone))
     if address is not None:
@@ -76,8 +81,9 @@ def read_master(values: Values, *, alone: bool, pet: bool = True) -> tuple[str |
 def takes_own_place(values: Values, *, alone: bool) -> bool:
     """Whether torchrun has one node meet itself on a free port, whatever node rank and MASTER_ADDR it is given:
     where neither an endpoint nor a port is (torch/distributed/run.py, ``run``, since 2.13)."""
-    given = (*values.given(RDZV_ENDPOINT), *values.given(MASTER_PORT), values.flags.init_method)
-    if not alone or any(given) or rdzv_backend(values) != "static":
+    told = values.given(RDZV_ENDPOINT)[0] or values.given(MASTER_PORT)[0] is not None or values.flags.init_method
+    backend = values.env.get(RDZV_BACKEND.pet) if values.flags.rdzv_backend is None else values.flags.rdzv_backend
+    if not alone or told or backend not in (None, "static"):
         return False
     from importlib.metadata import PackageNotFoundError, version  # here: start-up is light
 
@@ -86,6 +92,21 @@ def takes_own_place(values: Values, *, alone: bool) -> bool:
     except (PackageNotFoundError, ValueError):
         return False
     return (major, minor) >= _OWN_PLACE_SINCE
+
+
+def in_own_place(values: Values) -> Values:
+    """The same without all that says where else the node would meet others, which torchrun sets itself where one node
+    meets itself (torch/distributed/run.py, ``run``): but for texts that its parser does not take for a number."""
+    ours = Flags(rdzv_backend="c10d")
+    kept = {one.name: getattr(ours, one.name) for one in (*_OF_MEETING, RDZV_BACKEND)}
+    dropped = {
+        one.pet for one in _OF_MEETING if one not in _NUMBERS or whole_number(values.env.get(one.pet, "")) is not None
+    }
+    return replace(
+        values,
+        flags=replace(values.flags, **kept),
+        env={name: text for name, text in values.env.items() if name not in dropped},
+    )
 
 
 def _told_to_ranks(values: Values) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from distdoctor.launch.launched import Found, Launched
 from distdoctor.launch.master import (
     found_master,
+    in_own_place,
     is_host,
     is_there,
     join_timeout,
@@ -45,17 +46,19 @@ def plan_of_node(
     ``launched``: a launcher has started one such process on each node.
     """
     found = launched.found if launched is not None else {}
-    flags = values.flags
     nnodes = _nnodes(values, launched)
     nproc = _ranks(values, count_gpus, count_cpus, found.get("nproc_per_node"))
-    node_rank = _node_rank(values, nnodes, found.get("node_rank"))
-    _refuse_other_meetings(values, nnodes)
-    named = read_master(values, alone=nnodes == 1)
-    if launched is not None:
-        named = found_master(values, launched, *named)
     standalone = _standalone(values, nnodes)
     backend_of_rendezvous = "c10d" if standalone else rdzv_backend(values)
-    note_refused(values, nnodes, backend_of_rendezvous)
+    own_place = bool(standalone) or takes_own_place(values, alone=nnodes == 1)
+    values = in_own_place(values) if own_place else values
+    flags = values.flags
+    node_rank = _node_rank(values, nnodes, found.get("node_rank"))
+    _refuse_other_meetings(values, nnodes)
+    named = (None, None) if own_place else read_master(values, alone=nnodes == 1)
+    if launched is not None:
+        named = found_master(values, launched, *named)
+    note_refused(values, nnodes, "c10d" if own_place else backend_of_rendezvous, own_place=own_place)
     task = number_of(values.env.get(launched.task)) if launched is not None else None
     if standalone:
         named = "127.0.0.1", 0
@@ -168,7 +171,7 @@ def _refuse_other_meetings(values: Values, nnodes: int) -> None:
             f"them with {RDZV_ENDPOINT.flag} HOST:PORT in its place, and the file's folder with --shared FOLDER"
         )
     kind = rdzv_backend(values)
-    if kind in ("static", "c10d") or values.flags.init_method or _standalone(values, nnodes) or not is_there(kind):
+    if kind in ("static", "c10d") or values.flags.init_method or not is_there(kind):
         return
     raise UsageError(
         f"torchrun's nodes would meet by its {kind} rendezvous, which is not tried here: torchrun itself does it, with "

@@ -19,6 +19,7 @@ from contextlib import suppress
 from distdoctor.launch.master import is_there, meets_in_file
 from distdoctor.launch.values import Values
 from distdoctor.model.launch_settings import (
+    MASTER_ADDR,
     MASTER_PORT,
     NNODES,
     NODE_RANK,
@@ -47,15 +48,20 @@ _ARGUMENTS = ("backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_
 """What torchrun gives to RendezvousParameters() beside the settings, which then have it twice."""
 _READ = 1 << 20
 """Bytes of a file of a rendezvous: what is set anew stands behind what was there, the first names at its start."""
-_TRUTHS = ("1", "true", "t", "yes", "y", "0", "false", "f", "no", "n")
+_FALSE = ("0", "false", "f", "no", "n")
+_TRUTHS = ("1", "true", "t", "yes", "y", *_FALSE)
 
 
-def note_refused(values: Values, nnodes: int, backend: str) -> None:
-    """Note what torchrun would refuse, or what makes its agents miss each other. Raises UsageError for a flag."""
+def note_refused(values: Values, nnodes: int, backend: str, *, own_place: bool = False) -> None:
+    """Note what torchrun would refuse, or what makes its agents miss each other. ``own_place``: the only node meets
+    itself, by the rendezvous ``backend``. Raises UsageError for a flag."""
     if values.flags.init_method is not None:
         return  # a script that starts its ranks itself
     for name, accepts, why in (
-        *((setting.pet, None, "is empty, which torchrun takes for the value") for setting in _never_empty(values)),
+        *(
+            (setting.pet, None, "is empty, which torchrun takes for the value")
+            for setting in _never_empty(values, backend)
+        ),
         (MASTER_PORT.pet, _whole, "is not a whole number, which torchrun wants of it with any rendezvous"),
         (NODE_RANK.pet, _whole, "is not a whole number, which torchrun wants of it with any rendezvous"),
         ("PET_MAX_RESTARTS", _count, "is not a number of restarts (0 or more)"),
@@ -87,16 +93,18 @@ def note_refused(values: Values, nnodes: int, backend: str) -> None:
     if meets_in_file(values):
         _file(values)
     text, source = values.given(RDZV_CONF)
-    for part, why in _refused_settings(text or "", backend):
+    for part, why in _refused_settings(text or "", backend, own_place):
         values.bad(source, part, why)
     if backend in ("etcd", "etcd-v2") and not is_there(backend):
         _, source = values.given(RDZV_BACKEND)
         values.bad(source, backend, "is a rendezvous for which the package python-etcd is missing here")
 
 
-def _never_empty(values: Values) -> Iterator[Setting]:
+def _never_empty(values: Values, backend: str) -> Iterator[Setting]:
     """The settings of which no flag is given, for which torchrun has no use of an empty text."""
-    return (one for one in (NNODES, NPROC_PER_NODE, RDZV_BACKEND) if getattr(values.flags, one.name) is None)
+    static = backend == "static" and not values.given(RDZV_ENDPOINT)[0]
+    settings = (NNODES, NPROC_PER_NODE, RDZV_BACKEND, *((MASTER_ADDR,) if static else ()))
+    return (one for one in settings if getattr(values.flags, one.name) is None)
 
 
 def _file(values: Values) -> None:
@@ -142,7 +150,7 @@ def _rendezvous_id(values: Values, nnodes: int) -> None:
             )
 
 
-def _refused_settings(text: str, backend: str) -> Iterator[tuple[str, str]]:
+def _refused_settings(text: str, backend: str, own_place: bool) -> Iterator[tuple[str, str]]:
     """(part, why) of the settings in --rdzv-conf. What is no known setting may be a secret, and is not repeated."""
     settings: dict[str, str] = {}
     for number, part in enumerate(text.split(",") if text.strip() else (), start=1):
@@ -164,6 +172,8 @@ def _refused_settings(text: str, backend: str) -> Iterator[tuple[str, str]]:
             yield said, "is not a whole number above 0"
         elif key == "is_host" and value.lower() not in _TRUTHS:
             yield said, "is neither true nor false"
+        elif key == "is_host" and own_place and value.lower() in _FALSE:
+            yield said, "keeps the only node from hosting the store, and it waits for another one to do so"
         elif key == "store_type" and value.lower() not in ("tcp", "file"):
             yield said, "is no kind of store for a rendezvous (tcp or file)"
 

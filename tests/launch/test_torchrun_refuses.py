@@ -17,6 +17,12 @@ from distdoctor.model.plan import Plan
 
 STATIC = {"nnodes": "2", "nproc_per_node": "1", "node_rank": "1", "master_addr": "host0"}
 C10D = {"nnodes": "2", "nproc_per_node": "1", "rdzv_backend": "c10d", "rdzv_endpoint": "host0:29400", "rdzv_id": "job"}
+ONE = {"nproc_per_node": "1"}
+ELSEWHERE = {
+    "PET_NODE_RANK": "2", "PET_MASTER_ADDR": "tcp://host0", "PET_MASTER_PORT": "70000", "PET_RDZV_BACKEND": "C10D",
+    "PET_RDZV_ENDPOINT": "host0:29400x", "PET_RDZV_ID": "team/job",
+}  # fmt: skip
+"""Of a meeting with others, which torchrun itself sets where one node meets itself."""
 Line = dict[str, str]
 REFUSED: list[tuple[Line, Line]] = [
     *((STATIC, {name: value}) for name, values in {
@@ -49,6 +55,12 @@ REFUSED: list[tuple[Line, Line]] = [
     )),
     *(({**C10D, "rdzv_endpoint": text}, {}) for text in ("[fe80::1%eth0]:29400", "host0:029400", "fe80::1%eth0:29400")),
     ({**C10D, "rdzv_backend": "etcd-v2"}, {}),
+    ({name: value for name, value in STATIC.items() if name != "master_addr"}, {"PET_MASTER_ADDR": ""}),
+    ({"master_port": "29500"}, {"PET_MASTER_ADDR": ""}),
+    *((ONE, {"PET_RDZV_CONF": text}) for text in ("join_timeout=0", "is_host=maybe", "store_type=etcd")),
+    (ONE, {"PET_STANDALONE": "1", "PET_RDZV_CONF": "read_timeout=0"}),
+    *((ONE, {"PET_STANDALONE": "1", name: "x"}) for name in ("PET_MASTER_PORT", "PET_NODE_RANK")),
+    (ONE, {"PET_RDZV_BACKEND": ""}),
 ]  # fmt: skip
 TAKEN: list[tuple[Line, Line]] = [
     *((STATIC, {name: value}) for name, values in {
@@ -78,6 +90,11 @@ TAKEN: list[tuple[Line, Line]] = [
     )),
     *(({**C10D, "rdzv_endpoint": text}, {}) for text in ("host0", "fd77::1:29400", " host0:29400 ")),
     ({"nnodes": "1", "rdzv_id": ""}, {}),
+    (ONE, {"PET_STANDALONE": "1"} | ELSEWHERE),
+    (ONE, {"PET_RDZV_CONF": "timeout=x", "PET_NODE_RANK": "1", "PET_RDZV_ID": "team/job", "PET_MASTER_ADDR": ""}),
+    ({**ONE, "rdzv_endpoint": ""}, {"PET_RDZV_ID": "team/job"}),
+    ({**ONE, "rdzv_backend": "c10d"}, {"PET_MASTER_PORT": "65536", "PET_MASTER_ADDR": "tcp://host0"}),
+    ({**C10D, "master_port": "0"}, {}),
 ]  # fmt: skip
 LATER: list[tuple[Line, Line]] = [
     (STATIC, {"PET_EVENT_LOG_HANDLER": "stdout"}),
@@ -86,6 +103,8 @@ LATER: list[tuple[Line, Line]] = [
     (STATIC, {"PET_MONITOR_INTERVAL": "-0.5"}),
     (C10D, {"PET_RDZV_CONF": "keep_alive_interval=0"}),
     (C10D, {"PET_RDZV_CONF": "keep_alive_max_attempt=0"}),
+    (ONE, {"PET_RDZV_CONF": "is_host=0"}),
+    (ONE, {"PET_STANDALONE": "1", "PET_RDZV_CONF": "is_host=No"}),
     (STATIC, {"PYTHON_EXEC": "no-such-python"}),
     (STATIC, {"TORCHELASTIC_ENABLE_FILE_TIMER": "1", "TORCHELASTIC_TIMER_FILE": "/no/such/pipe"}),
 ]
@@ -112,15 +131,16 @@ with tempfile.TemporaryDirectory() as tempfile.tempdir:
         try:
             levels.get_logger("any")
             args = run.parse_args([f"--{name.replace('_', '-')}={value}" for name, value in flags.items()] + ["job.py"])
-            if args.nnodes == "1":
-                args.rdzv_backend, args.rdzv_endpoint = "c10d", "localhost:0"
+            own = args.rdzv_backend == "static" and not args.rdzv_endpoint and args.master_port is None
+            if args.standalone or (own and args.nnodes in ("1", "1:1")):
+                args.rdzv_backend, args.rdzv_endpoint, args.rdzv_id = "c10d", "localhost:0", "made up"
             args.master_port = args.master_port or 29500
             config, _, _ = run.config_from_args(args)
             got = RendezvousParameters(config.rdzv_backend, config.rdzv_endpoint, config.run_id or "made up",
                 config.min_nodes, config.max_nodes, config.local_addr, **config.rdzv_configs)
             get_rendezvous_handler(got)
             config.logs_specs.reify({0: {"TORCHELASTIC_RUN_ID": config.run_id}})
-            print(json.dumps("" if config.run_id or args.nnodes == "1" else "a random run_id"))
+            print(json.dumps("" if config.run_id else "a random run_id"))
         except (Exception, SystemExit) as error:
             print(json.dumps(f"{type(error).__name__}: {error}"))
         sys.stdout.flush()
