@@ -30,6 +30,9 @@ def plan_of_rank(values: Values, launched: Launched, backend: str) -> Plan:
     master_addr, master_port = read_master(values, alone=world == 1, pet=False)
     master_addr, master_port = found_master(values, launched, master_addr, master_port)
     in_file = (values.flags.init_method or "").startswith("file://")
+    if in_file:  # the ranks read neither of them: what makes no sense there is in the way of this check alone
+        unread = (*MASTER_ADDR.variables, *MASTER_PORT.variables)
+        values.problems[:] = [problem for problem in values.problems if problem.variable not in unread]
     if in_file and master_addr is None and world != 1 and not values.problems:
         raise UsageError(
             f"ranks that meet in a file ({INIT_METHOD.flag} file://) are told of no address, and their check needs "

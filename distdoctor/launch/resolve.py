@@ -101,6 +101,8 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
     if launched is None and plan.nnodes == 1 and not flags.standalone:
         notes = (note(env) for note in NOTES)
         plan = replace(plan, note=next(filter(None, notes), ""))
+    if launched is None and (unread := _unread_master(plan, flags, values.sources)):
+        plan = replace(plan, note=unread)
     if launched is not None and plan.one_node:
         agent = launched.launcher if launched.launcher in OF_EACH_NODE else torchrun.agent_of_one_node(env)
         if agent:
@@ -114,8 +116,25 @@ def resolve(flags: Flags, env: Mapping[str, str], count_gpus: Callable[[], int],
 def _in_init_method(flags: Flags) -> dict[str, str]:
     """The rank and the number of ranks that an init method has behind its ``?``, as variables: torch reads them there
     before any other (torch/distributed/rendezvous.py, _query_to_dict())."""
-    query = dict(pair.partition("=")[::2] for pair in (flags.init_method or "").partition("?")[2].split("&"))
-    return {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
+    method = flags.init_method or ""
+    query = dict(pair.partition("=")[::2] for pair in method.partition("?")[2].split("&"))
+    told = {one.variables[0]: query[one.name] for one in (RANK, WORLD_SIZE) if one.name in query}
+    if len(told) == 1 and not method.startswith("env://"):
+        raise UsageError(
+            f"{INIT_METHOD.flag} {method!r} has one of rank and world_size behind its ?: torch wants both there, or "
+            "neither"
+        )
+    return told
+
+
+def _unread_master(plan: Plan, flags: Flags, sources: Mapping[str, str]) -> str:
+    """What is to be said where several nodes were told of node 0 by a variable of the ranks alone: a script that starts
+    them itself reads it, and torchrun's agents (torch/distributed/run.py) would each wait at 127.0.0.1."""
+    name = MASTER_ADDR.variables[0]
+    unread = plan.started == "node" and (plan.nnodes or 0) > 1 and sources.get("master_addr") == name
+    if not unread or plan.note or flags.init_method is not None:
+        return ""
+    return f"torchrun reads no {name}: give it {MASTER_ADDR.flag} {plan.master_addr} where it starts the ranks"
 
 
 def _around(env: Mapping[str, str], agent: str) -> dict[str, Any]:

@@ -35,6 +35,39 @@ def test_ranks_by_hand_that_meet_in_a_file_are_asked_for_an_address() -> None:
     assert values(plan, "rank", "world_size", "master_addr", "problems") == (1, 2, "host0", ())
 
 
+def test_what_ranks_that_meet_in_a_file_do_not_read_is_no_problem() -> None:
+    """A Service called master gives every pod MASTER_PORT=tcp://10.96.0.7:29500. It was told as what ends the job."""
+    env = env_of("RANK=1 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=tcp://10.96.0.7:29500")
+    plan = plan_in(env, init_method="file:///shared/init")
+    assert values(plan, "master_addr", "master_port", "problems") == ("host0", 29500, ())
+    assert plan_in(env).problems
+    with pytest.raises(UsageError, match="--master-addr HOST"):
+        plan_in(env | {"MASTER_ADDR": " "}, init_method="file:///shared/init")
+
+
+@pytest.mark.parametrize("query", ["?rank=1", "?world_size=2", "?rank=1&wait=1"])
+def test_one_of_rank_and_world_size_in_an_init_method_is_one_too_few(query: str) -> None:
+    """torch ends with "world size parameter missing", or, where it is given too, with "node-specific arguments"."""
+    env = env_of("RANK=1 WORLD_SIZE=2 MASTER_ADDR=host0")
+    for method in ("tcp://host0:29500", "file:///shared/init"):
+        with pytest.raises(UsageError, match="torch wants both"):
+            plan_in(env, init_method=method + query)
+    assert plan_in(env | {"MASTER_PORT": "29500"}, init_method=f"env://{query}").problems == ()
+
+
+def test_a_master_that_torchrun_does_not_read_is_noted() -> None:
+    """With the same line and the variable, torchrun's agents each wait at 127.0.0.1."""
+    two: dict[str, Any] = {"nnodes": "2", "node_rank": 1}
+    note = plan_in({"MASTER_ADDR": "host0"}, **two).note
+    assert "torchrun reads no MASTER_ADDR" in note and "--master-addr host0" in note
+    for env, more in (
+        ({"PET_MASTER_ADDR": "host0"}, two),
+        ({"MASTER_ADDR": "host0"}, two | {"master_addr": "host0"}),
+        ({"MASTER_ADDR": "host0"}, two | {"init_method": "env://"}),
+    ):
+        assert plan_in(env, **more).note == ""
+
+
 @pytest.mark.parametrize(
     ("method", "addr", "port"),
     [
