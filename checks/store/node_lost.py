@@ -100,7 +100,9 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         for key in meeting.lost:
             name = cluster.by_key[key].name if key in cluster.by_key else key.partition(" ")[0]
             silent.setdefault(name, f"{name} came, and was not heard of again ({key}), as {node.name} saw it")
-        if meeting.joined and meeting.host_lost and not meeting.store_silent and not met_other_run(node):
+        # Whose plan makes no sense gets no further, and may be at the store of another job.
+        stays = meeting.joined and not node.plan.broken and not met_other_run(node)
+        if stays and meeting.host_lost and not meeting.store_silent:
             left.append(node)
     zero = cluster.node0
     # Each says of the other that it went: the one is where it was, and so may be the other.
@@ -144,17 +146,13 @@ def interrupted(cluster: Cluster) -> list[Node]:
 def removed(nodes: list[Node]) -> Finding:
     """The finding about nodes whose check was ended, and said so."""
     names, how = names_of(nodes), together(dict.fromkeys(ended_by(node) for node in nodes))
+    again = f"Look at who ended it on {names} (Ctrl-C, a scheduler, kill), and start it again on all nodes."
     found = Finding.about(
         nodes,
         f"The check on {names} was ended ({how}), and did not go on with the others.",
         title="A node came and then was taken away",
         evidence=(f"{node.name}: it was ended in the middle ({ended_by(node)}), and told the others" for node in nodes),
-        fixes=(
-            Fix.on(
-                nodes,
-                f"Look at who ended it on {names} (Ctrl-C, a scheduler, kill), and start it again on all nodes.",
-            ),
-        ),
+        fixes=(Fix.on(nodes, again),),
     )
     return replace(found, of_its_own=True, incomplete=True)  # whether the job would have failed there was not seen
 

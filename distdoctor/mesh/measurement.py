@@ -65,7 +65,7 @@ class Measurement:
         try:
             for event in heard.values():
                 await event.wait()
-            psutil.cpu_percent()
+            processor_busy()
             partners = self._partners() if measure else []
             seconds = min(RATE_SECONDS, RATES_SECONDS / max(1, len(partners)))
             late = await self._rates(partners, seconds)
@@ -76,7 +76,7 @@ class Measurement:
         for partner in late:
             await self._rate_of(partner, seconds)
         await self._sample(samples)
-        return self._facts(psutil.cpu_percent() / 100)
+        return self._facts(processor_busy())
 
     def _partners(self) -> list[int | None]:
         order = list(dict.fromkeys(target.member for target in self.targets))
@@ -166,6 +166,14 @@ class Measurement:
             clock_error=round(clock[1], 4) if clock else None,
             row=row(self.me, self.targets, self._in_order()),
         )
+
+
+def processor_busy() -> float:
+    """The share of the time since the last call in which the processors were busy; 0 where none is seen (no /proc)."""
+    try:
+        return psutil.cpu_percent() / 100
+    except OSError:
+        return 0.0
 
 
 def _same_host(one: str, other: str) -> bool:

@@ -24,7 +24,7 @@ def probe(port: int) -> tuple[Leftover, ...]:
     left to look with."""
     try:
         return _left_over(port)
-    except OSError:  # psutil's own errors are none; it lets this one through
+    except (psutil.Error, OSError):  # without /proc there is no process, not even this one
         return ()
 
 

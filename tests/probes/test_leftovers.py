@@ -118,3 +118,17 @@ def test_without_a_file_to_look_with_none_is_found() -> None:
         [sys.executable, "-c", _NO_FILE_LEFT], capture_output=True, text=True, check=False, timeout=30
     )
     assert (done.stdout.split(), done.returncode) == (["()", "()"], 0), done.stderr
+
+
+_NO_PROC = """
+import subprocess
+from distdoctor.mesh.measurement import processor_busy
+from distdoctor.probes import leftovers, ports
+subprocess.run(["mount", "-t", "tmpfs", "none", "/proc"], check=True)
+print(leftovers.probe(29500), ports.holders(29500), processor_busy())
+"""
+
+
+def test_without_proc_none_is_found_and_nothing_breaks() -> None:
+    """Where it is not mounted torch trains; the stage network failed with "process PID not found"."""
+    assert lines_of(_NO_PROC, "--mount", tools=("mount",)) == ["() () 0.0"]

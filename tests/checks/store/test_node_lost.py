@@ -11,6 +11,7 @@ from distdoctor.model.stages import position
 from tests.checks.gloo.test_interface_not_found import not_found
 from tests.checks.row import Facts, LookAlike, Row, found, left_alone
 from tests.checks.store.test_nodes_missing import missing, uncounted
+from tests.clusters.launch import problem
 from tests.clusters.limits import on
 from tests.clusters.links import across, cut
 from tests.facts_builder import alone, failing, healthy, judged, with_host, with_meeting, with_network
@@ -27,6 +28,13 @@ def lost() -> Facts:
 def host_lost() -> Facts:
     _, b = healthy(2)
     return (with_network(with_meeting(b, host_lost=True, ended=True), master_name="host0"),)
+
+
+def without_a_plan() -> Facts:
+    """Its number of nodes makes no sense, and it came to the store of a node 0 that had the same to say."""
+    (b,) = host_lost()
+    wrong = problem("PET_NNODES", "0:2", "is not a number of nodes (N, or MIN:MAX)")
+    return (replace(b, plan=replace(b.plan, nnodes=1, node_rank=0, problems=wrong)),)
 
 
 def late() -> Facts:
@@ -92,6 +100,7 @@ LOOK_ALIKES = [
     LookAlike("stood still, and went on", lambda: stood_still(after=True), "gloo/init-failed"),
     LookAlike("a packet of a job was lost", lambda: unacknowledged("10.0.0.11", again=1)),
     LookAlike("it got no processor, and came after node 0's end", late, "host/processor-starved"),
+    LookAlike("a node without a plan", without_a_plan, "environment/invalid-variable"),
     LookAlike("node 0 is slow", lambda: unled(20.0), "gloo/init-failed"),
     LookAlike("node 0's check ended before this node was counted", uncounted, "store/nodes-missing"),
     LookAlike("never came", lambda: missing(1), "store/nodes-missing"),
