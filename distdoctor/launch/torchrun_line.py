@@ -107,6 +107,8 @@ def flags(given: Mapping[str, str], env: Mapping[str, str]) -> tuple[str, ...]:
     alone = nodes.rpartition(":")[2] == "1"
     if backend == "static" and not value(RDZV_ENDPOINT) and (given.get(MASTER_ADDR.flag) or not alone):
         tell(MASTER_ADDR, value(MASTER_ADDR) or "127.0.0.1")
+    if backend == "c10d" and not alone and not value(RDZV_ENDPOINT) and "store_type" not in value(RDZV_CONF):
+        tell(RDZV_ENDPOINT, "localhost:29400")  # c10d_rendezvous_backend.py and utils.py, parse_rendezvous_endpoint()
     if backend == "static" and not alone:
         tell(NODE_RANK, value(NODE_RANK) or "0")
     return tuple(told)

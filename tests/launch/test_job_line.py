@@ -26,6 +26,9 @@ ROWS: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
     # What torchrun takes where nothing is said: node rank 0 and its own machine.
     ("torchrun --nnodes 2 train.py", {},
      ("--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", "--node-rank=0")),
+    ("torchrun --nnodes 2 --rdzv-backend c10d --master-addr A --master-port 1234 train.py", {},
+     ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--master-port=1234",
+      "--rdzv-endpoint=localhost:29400")),
     ("torchrun --nnodes 1:4 --nproc-per-node gpu --rdzv-backend c10d --rdzv_endpoint A:29400 --rdzv-id 7 --rdzv-conf "
      "a=1 --max-restarts 3 train.py", {},
      ("--nnodes=1:4", "--nproc-per-node=gpu", "--rdzv-backend=c10d", "--rdzv-endpoint=A:29400", "--rdzv-id=7")),
