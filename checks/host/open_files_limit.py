@@ -55,6 +55,9 @@ PREVENTS = "store reached"
 LOOKS_AT = ("host.limits",)
 EACH = 20
 """What a rank has open without any peer: measured with torch 2.13, 32 are enough for 4 ranks, 64 for 16."""
+OF_AGENT = 24
+"""What torchrun's agent has open that hosts the store of its c10d rendezvous and that of the ranks, without nodes or
+ranks: measured with torch 2.13, one rank alone needs 25, one on each of two nodes 26, four on one node 26 or 27."""
 COMFORT = 128
 USUAL = 65536
 SAID = ("Too many open files", "Errno 24", "EMFILE")
@@ -63,10 +66,10 @@ SYSTEM = "Too many open files in system"
 
 
 def judge(cluster: Cluster) -> Iterator[Finding]:
-    need = EACH + planned_rank_count(cluster)
+    needs = {node.name: need_of(node, planned_rank_count(cluster)) for node in cluster.nodes}
     said_so = errors_with_words(cluster, SAID, unless=SYSTEM)
-    hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * need)
-    used_up = [node for node in cluster.nodes if (left := room(node)) is not None and left < need]
+    hit, comfort = {**said_so, **crowded(cluster)}, max(COMFORT, 2 * max(needs.values()))
+    used_up = [node for node in cluster.nodes if (left := room(node)) is not None and left < needs[node.name]]
     bad = [
         n for n in cluster.nodes if n.name in hit or n in used_up or ((its := limit(n)) is not None and its < comfort)
     ]
@@ -79,9 +82,18 @@ def judge(cluster: Cluster) -> Iterator[Finding]:
         blamed,
         f"On {names_of(blamed)} a process may have {together(said(blamed))} files open{enough}.",
         severity="fail" if short else "warn",
-        evidence=(line for node in blamed for line in (*evidence(node, need), *hit.get(node.name, ()))),
-        fixes=(fix(node, need) for node in blamed),
+        evidence=(line for node in blamed for line in (*evidence(node, needs[node.name]), *hit.get(node.name, ()))),
+        fixes=(fix(node, needs[node.name]) for node in blamed),
     )
+
+
+def need_of(node: Node, ranks: int) -> int:
+    """How many a process of the job has open on this node: a rank, or torchrun's agent where it may host both stores,
+    its own and that of the ranks."""
+    plan = node.plan
+    alone = plan.nnodes == 1 and plan.sources.get("master_port") == "any free port"
+    agent = plan.started == "node" and plan.init_method is None and (alone or plan.rdzv_backend == "c10d")
+    return max(EACH + ranks, OF_AGENT + max(plan.nnodes or 1, (ranks + 1) // 2) if agent else 0)
 
 
 def crowded(cluster: Cluster) -> dict[str, tuple[str, ...]]:
@@ -117,7 +129,8 @@ def evidence(node: Node, need: int) -> Iterator[str]:
     its = node.limits
     if node.system.limits is not None:
         hard = "unlimited" if its.open_files_hard == -1 else its.open_files_hard
-        yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); a rank of this job needs about {need}"
+        needed = f"a process of this job needs about {need}"
+        yield f"{node.name}: ulimit -n is {its.open_files} (hard limit {hard}); {needed}"
         if its.open_files_inherited and (left := room(node)) is not None and left < need:
             yield (
                 f"{node.name}: {its.open_files_inherited} were open already, left so by what started it (ls -l "

@@ -65,12 +65,15 @@ def shared_memory(path: str = "/dev/shm") -> SharedMemory:
 
 
 def _inherited() -> int | None:
-    """What this process opens itself is closed in a program that it starts (PEP 446); what came to it is not."""
+    """What this process opens itself is closed in a program that it starts (PEP 446); what came to it is not. Who has a
+    number beyond the limit, which is one of numbers (getrlimit(2)), takes none of those below it."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         return None
-    return sum(number > 2 and _stays(number) for number in numbers)  # beside stdin, stdout and stderr
+    below = (number for number in numbers if number < most or most == resource.RLIM_INFINITY)
+    return sum(number > 2 and _stays(number) for number in below)  # beside stdin, stdout and stderr
 
 
 def _stays(number: int) -> bool:

@@ -71,6 +71,20 @@ def test_files_that_were_left_open_for_this_process_are_counted() -> None:
         assert json.loads(done.stdout)["open_files_inherited"] == count
 
 
+def test_a_file_whose_number_is_beyond_the_limit_takes_no_room_below_it() -> None:
+    """A shell has numbers such as 255 for itself: with a limit of 26 the job could open all of the others."""
+    code = """
+import os, resource
+from distdoctor.probes import limits
+for number in (19, 251):
+    os.dup2(0, number)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(limits.probe().open_files_inherited)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == "1"
+
+
 def test_numbers_of_processes() -> None:
     found = limits.probe()
     assert found.pid_max is not None and found.pid_max > 300

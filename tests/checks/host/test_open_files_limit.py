@@ -40,7 +40,25 @@ def held_connections() -> Facts:
     return with_network(a, bind=bind), b
 
 
+def two_stores(number: int) -> Facts:
+    """torchrun's agent on host1 may host the store of its c10d rendezvous, and that of the ranks."""
+    facts = on((1,), open_files=number)
+    return tuple(replace(node, plan=replace(node.plan, rdzv_backend="c10d")) for node in facts)
+
+
+def meets_itself(number: int) -> Facts:
+    """One node alone, whose torchrun takes a place of its own for the rendezvous: the c10d one."""
+    node, _ = on((0,), open_files=number)
+    sources = {"master_port": "any free port"}
+    return (replace(node, plan=replace(node.plan, nnodes=1, nproc_per_node=1, world_size=1, sources=sources)),)
+
+
 ROWS = [
+    Row("25 files, and two stores in one process", lambda: two_stores(25), ("host1",), together=True),
+    Row("26 files, and two stores in one process", lambda: two_stores(26), ("host1",), "warn", together=True),
+    Row("25 files, and one store", lambda: on((1,), open_files=25), ("host1",), "warn", together=True),
+    Row("24 files for one rank and its agent", lambda: meets_itself(24), ("host0",)),
+    Row("25 files for one rank and its agent", lambda: meets_itself(25), ("host0",), "warn"),
     Row("a store to which connections are held", held_connections, ("host0",), together=True),
     Row("16 files", files_in_store, ("host1",), together=True),
     Row("too many open files", many_files, ("host1",), together=True),
