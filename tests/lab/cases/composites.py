@@ -56,6 +56,7 @@ COMPOSITES = [
         "RANK by hand, 3 hosts",
         "a name that means every node, RANK by hand",
         "a huge /etc/hosts",
+        "/proc is not mounted on node 1",
     ),
     merged("torchrun static", "a token everywhere, torchrun", "different numbers of ranks", "172.16/12"),
     merged("torchrun c10d", "192.168", "a limit of 256 open files"),
