@@ -264,6 +264,7 @@ LOG = (
     ),
     Line(
         ("CrashLoopBackOff", "Back-off restarting failed container", "specified backoff limit", "BackoffLimitExceeded"),
+        r"(?:^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d+/\d+ +)?(?:CrashL|Back-off re|backoff l|BackoffLimitE)",
         shows="symptom",
         why="what the container said last is in its own log (kubectl logs --previous)",
     ),

@@ -47,7 +47,7 @@ LOG = (
     ),
     Line(
         ("OOMKilled", "OOM Killed"),
-        "OOM ?Killed",
+        r"(?:^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d{1,3}/\d{1,3} +)?OOM ?Killed",
         unless=r"OOMKilled['\"]?[:=] ?['\"]?(?:false|0)\b",
     ),
     Line(

@@ -12,6 +12,7 @@ from distdoctor.judge.ended_by_launcher import ended_by_launcher, ended_by_monit
 from distdoctor.judge.kernel_witness import is_strange, of_others
 from distdoctor.judge.long_ago import BEFORE, CLOCKS, before_the_job, long_ago
 from distdoctor.judge.moments import earliest, first_by_clock
+from distdoctor.judge.streams import caught
 from distdoctor.judge.survived import RAISED, cleared, entailed, last_line, logged, survived
 from distdoctor.model.facts.logs import LogFacts, Match
 
@@ -34,6 +35,13 @@ class Reading:
     symptoms: tuple[Match, ...] = ()
     noise: tuple[Match, ...] = ()
     """What was survived, or proves nothing."""
+    caught: tuple[Match, ...] = ()
+    """Of these what a program has caught; that it went on after it is not told."""
+
+    @property
+    def failures(self) -> tuple[Match, ...]:
+        """All that tells of a failure, the root first."""
+        return (*(() if self.root is None else (self.root,)), *self.others, *self.symptoms)
 
 
 def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
@@ -51,7 +59,8 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     over = (*ended, *went_on, *cleared(matches), *logged(logs.sources, by_source, went_on))
     over = (*over, *of_others(logs.sources, matches), *ended_by_launcher(matches), *ended_by_monitor(matches))
     early = [match for match in before_the_job(matches, logs.sources) if match not in over]
-    past = {match.order for match in (*over, *early)}
+    by_itself = caught(logs.sources, matches, (*over, *early))
+    past = {match.order for match in (*over, *early, *by_itself)}
     noise = [match for match in matches if match.shows == "noise" or match.order in past]
     left = _without_rests([match for match in matches if match.order not in past])
     causes = [match for match in left if match.shows == "cause" and not match.exception]
@@ -81,7 +90,7 @@ def read(logs: LogFacts, checks: Mapping[str, Check] | None = None) -> Reading:
     if root is not None:
         by_name = {source.name: source.who.host for source in logs.sources}.get(root.source)
         root = _on_host(_of_row(root, rows), (*ends, *symptoms), by_name)
-    return Reading(root, others, tuple(symptoms), tuple(noise))
+    return Reading(root, others, tuple(symptoms), tuple(noise), tuple(by_itself))
 
 
 def _without_rests(matches: Sequence[Match]) -> list[Match]:

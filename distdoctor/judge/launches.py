@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from distdoctor.judge.moments import is_of_other_zone
+from distdoctor.model.durations import in_a_year
 from distdoctor.model.facts.logs import LogSource, Match
 
 _FOLDER = re.compile(r"(?P<dir>.*/|)(?P<run>[^/]{1,200}_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,6}/[^/]+", re.S)
@@ -15,6 +17,9 @@ _FOLDER = re.compile(r"(?P<dir>.*/|)(?P<run>[^/]{1,200}_[a-z0-9_]{8})/attempt_\d
 APART = 120
 """Seconds between the first lines of two runs at least, where no rank tells that they are two: the ranks of all nodes
 of one job are started at once, when all have met."""
+
+YEAR = 365 * 24 * 3600.0
+"""Seconds: times further apart are not both told with their year; one without a year is of the third of all."""
 
 
 @dataclass
@@ -24,9 +29,25 @@ class _Launch:
     place: str
     name: str
     files: list[str] = field(default_factory=list)
-    began: float | None = None
+    begins: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    """The first and the last times that its files tell."""
     ranks: set[int] = field(default_factory=set)
     """Of which lines tell that they are from."""
+
+    @property
+    def began(self) -> float | None:
+        """The first time of all; of those with a year, where some have one."""
+        return min(_dated(self.begins), default=None)
+
+    @property
+    def ended(self) -> float | None:
+        """The last one."""
+        return max(_dated(self.ends), default=None)
+
+
+def _dated(times: Sequence[float]) -> Sequence[float]:
+    return [time for time in times if time >= 4 * YEAR] or times
 
 
 def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -> dict[str, str]:
@@ -38,15 +59,47 @@ def launches(sources: Iterable[LogSource], own: Mapping[str, Sequence[Match]]) -
             continue
         one = found.setdefault((told["dir"], told["run"]), _Launch(told["dir"], told["run"]))
         one.files.append(source.name)
-        if source.began is not None:
-            one.began = min(source.began, one.began if one.began is not None else source.began)
+        one.begins += [] if source.began is None else [source.began]
+        one.ends += [] if source.ended is None else [source.ended]
         one.ranks |= {match.who.rank for match in own.get(source.name, ()) if match.who.rank is not None}
     every = [*found.values()]
     if len({one.place for one in every}) == len(every):  # one for each node
         return {}
     runs = _runs(sorted(every, key=lambda one: (one.began or 0.0, one.name)))
     names = [f"run {number} ({run[0].name})" for number, run in enumerate(runs, 1)]
-    return {file: name for name, run in zip(names, runs, strict=True) for one in run for file in one.files}
+    placed = {file: name for name, run in zip(names, runs, strict=True) for one in run for file in one.files}
+    if len(runs) < 2:
+        return placed
+    around = {
+        source.name: (source.began, max(times))
+        for source in sources
+        if source.kind == "log" and source.began is not None and source.name not in placed
+        if (times := [match.who.time for match in own.get(source.name, ()) if match.who.time is not None])
+    }
+    return {**placed, **_launchers(dict(zip(names, runs, strict=True)), around)}
+
+
+def _launchers(runs: Mapping[str, Sequence[_Launch]], told: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+    """Of each log in no folder of a run, as what a launcher itself has told, the run in whose time all of it was
+    written, by its first and last time (``told``): after the ranks of the one before had ended, and before those of the
+    next began. Empty where the times of the runs are not known."""
+    if any(None in (one.began, one.ended) for run in runs.values() for one in run):
+        return {}
+    times = [(name, *_times(run)) for name, run in runs.items()]
+    found = {}
+    for file, both in told.items():
+        first, last = map(in_a_year, both)
+        for place, (name, begins, _) in enumerate(times):
+            before = times[place - 1][2] if place else -math.inf
+            after = times[place + 1][1] if place + 1 < len(times) else math.inf
+            if before < first and begins <= last < after:
+                found[file] = name
+    return found
+
+
+def _times(run: Sequence[_Launch]) -> tuple[float, float]:
+    """When the first rank of a run spoke and when the last, in whatever year."""
+    return min(in_a_year(one.began or 0.0) for one in run), max(in_a_year(one.ended or 0.0) for one in run)
 
 
 def _runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
@@ -57,11 +110,18 @@ def _runs(every: Sequence[_Launch]) -> list[list[_Launch]]:
     last: float | None = None
     for one in every:
         apart = one.began is not None and last is not None and one.began - last >= APART
+        apart = apart or (bool(runs) and _is_over(runs[-1], one))
         if not runs or (apart and not is_of_other_zone(one.began, last) and _may_be_two(runs[-1], one)):
             runs.append([])
         runs[-1].append(one)
         last = one.began
     return runs if all(one.began is not None for one in every) else [[*every]]
+
+
+def _is_over(run: Iterable[_Launch], one: _Launch) -> bool:
+    """Whether all ranks of ``run`` had written their last word before those of ``one`` wrote the first."""
+    ends = [other.ended for other in run]
+    return one.began is not None and all(end is not None and 0 < one.began - end < YEAR for end in ends)
 
 
 def _may_be_two(run: Iterable[_Launch], one: _Launch) -> bool:

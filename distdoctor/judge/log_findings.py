@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from distdoctor.judge import log_notes
+from distdoctor.judge.beside_job import ended_well, is_of_others
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
 from distdoctor.judge.log_jobs import by_job
@@ -107,21 +108,22 @@ def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     reading = with_cause(read(logs, known), logs)
     reading = replace(reading, noise=(*reading.noise, *earlier))
     notes = [*_of_earlier(replace(logs, matches=earlier), known), *log_notes.unread(logs)]
-    if reading.root is not None:
+    others = reading.root is not None and is_of_others(logs, reading.failures)
+    if reading.root is not None and not others:
         root = _finding(reading.root, reading, known, None)
         rest = _consequences(reading, root, known)
         return LogJudgement("fail", (root, *rest), (), tuple(notes), reading=reading)
-    if reading.symptoms and log_notes.ended_well(logs, reading.symptoms):
-        notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.symptoms[:LINES]] + notes
+    if reading.failures and (others or ended_well(logs, reading.symptoms)):
+        notes = [f"beside a job that ended well: {_told(match)[:300]}" for match in reading.failures[:LINES]] + notes
     elif reading.symptoms:
         # What ranks say together says more than what one of them does.
         symptoms = sorted(reading.symptoms, key=lambda match: (not match.compared, _says_little(match, known)))
         candidates = _candidates(symptoms, known)
         notes = [*stale(logs), *log_notes.silent(logs, reading.noise), *log_notes.absent(logs), *notes]
-        notes.insert(0, _cannot_tell(symptoms, log_notes.aside(logs)))
+        notes.insert(0, log_notes.cannot_tell(symptoms, log_notes.aside(logs)))
         return LogJudgement("incomplete", (), candidates, tuple(notes), reading=reading)
-    verdict, ended = log_notes.without_failure(logs, reading.noise)
-    return LogJudgement(verdict, (), (), (*ended, *notes), reading=reading)
+    verdict, ended = log_notes.without_failure(logs, reading.noise, reading.caught)
+    return LogJudgement("warn" if others else verdict, (), (), (*ended, *notes), reading=reading)
 
 
 def _of_earlier(logs: LogFacts, known: dict[str, Check]) -> list[str]:
@@ -195,13 +197,8 @@ def _local_ranks(group: Sequence[Match]) -> tuple[int, ...]:
 def _told(match: Match) -> str:
     who = f"rank {match.who.rank}: " if match.who.rank is not None else ""
     often = f" ({match.count} times)" if match.count > 1 else ""
-    place = f"{match.source}:{_line(match)}" if match.line else match.source
+    place = f"{match.source}:{log_notes.line_of(match)}" if match.line else match.source
     return f"{place}: {who}{match.text}{often}"
-
-
-def _line(match: Match) -> int:
-    """Where it stands in its file, which may have its newest line first."""
-    return int(match.values.get("at", match.line))
 
 
 def _summary(match: Match) -> str:
@@ -215,7 +212,7 @@ def _summary(match: Match) -> str:
             f"The process{rank}{who} ended with {match.exception}{f': {message}' if message else ''}"[:400].rstrip(".")
             + "."
         )
-    place = f"{match.source}, line {_line(match)}," if match.line else match.source
+    place = f"{match.source}, line {log_notes.line_of(match)}," if match.line else match.source
     also = f"; {match.why}" if _unexplained(match) else ""
     return f"{place} shows it{f', in the log{rank}{who}' if rank or who else ''}{also}."
 
@@ -290,11 +287,3 @@ def _candidate(check: Check, match: Match) -> Candidate:
             "distdoctor diagnose LOGS...",
         )
     return Candidate(check.id, why, against, following, command)
-
-
-def _cannot_tell(symptoms: Sequence[Match], aside: Collection[str]) -> str:
-    match = next((match for match in symptoms if not match.compared), symptoms[0])
-    where = f"{match.source}:{_line(match)}"
-    if all(one.source in aside for one in symptoms):
-        return f"this may be why ({where}); no log of the job shows that it failed: {match.text[:200]}"
-    return f"this shows that the job failed ({where}), not why: {match.text[:200]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from distdoctor.judge.survived import by_scheduler
+from distdoctor.judge.streams import is_only_beside, process
 from distdoctor.model.facts.logs import LogFacts, LogSource, Match
 from distdoctor.model.report import Verdict
 
@@ -13,24 +13,26 @@ MOST = 3
 """Files of a kind that the notes name."""
 _NUMBERED = re.compile(r"(?i)(?<![a-z])(rank|node|host|worker|gpu|pod|n|gn)([._-]?)(0*)(\d{1,5})(?!\d)")
 """Where a file's name says by a number whose it is."""
+CAUGHT = "the program caught it, and its other stream and all else tell of no failure; whether it went on is not told"
 SERIES = 3
 """Files that differ by such a number at least, before one that is not there is missed."""
-_STREAM = re.compile(
-    r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$"
-    r"|(?<=\.)(?:p?[oe](?=\d{1,12}(?:[.-]\d{1,6})?$)|OU$|ER$)"  # qsub's, and what it has until a job of PBS is over
-)
 
 
-def without_failure(logs: LogFacts, past: Collection[Match] = ()) -> tuple[Verdict, tuple[str, ...]]:
+def without_failure(
+    logs: LogFacts, past: Collection[Match] = (), caught: Collection[Match] = ()
+) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict where no line shows a failure, and how the logs end that do not end with the end of the job.
-    ``past``: what proves nothing of it."""
+    ``past``: what proves nothing of it; ``caught``: of that what is not known to be survived."""
     read_ones = [source for source in logs.sources if source.lines and source.kind != "beside"]
     names = {source.name for source in read_ones}
     over = {match.order for match in past}
     told = {one.source for one in logs.matches if one.shows not in ("noise", "hint") and one.order not in over}
     jobs = [source for source in read_ones if source.kind != "kernel" or source.name in told]  # a kernel's never ends
     last = [source for source in jobs or read_ones if source.part_of not in names]  # of a log that was rotated
-    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in last if not source.done]
+    open_ones = [source for source in last if not source.done and not is_only_beside(source, last)]
+    ended = [f"no failure in {source.name}; {_end_of(source)}" for source in open_ones]
+    raised = [match for match in caught if "caught" in match.values]
+    ended = [*(f"{one.source}:{one.line}: {one.text[:200]}: {CAUGHT}" for one in raised[:1]), *ended]
     verdict: Verdict = "warn" if ended else "pass"
     # What could not be read may be where the failure is.
     nothing = not read_ones and not any(source.kind == "facts" for source in logs.sources)
@@ -39,15 +41,6 @@ def without_failure(logs: LogFacts, past: Collection[Match] = ()) -> tuple[Verdi
     elif nothing and logs.sources:
         ended = [f"nothing was written into {logs.sources[0].name}"]
     return "incomplete" if logs.notes or nothing else verdict, tuple(ended[:MOST])
-
-
-def ended_well(logs: LogFacts, symptoms: Collection[Match]) -> bool:
-    """Whether all logs of the job end with its end, and none of them has a ``symptom``: what a kernel or a tool told
-    beside them is then of no failure of this job, but for the ``state`` in which the scheduler has it."""
-    own = [source for source in logs.sources if source.kind == "log" and source.lines]
-    told = aside(logs)
-    others = all(match.source in told and not by_scheduler(match) for match in symptoms)
-    return bool(own) and all(source.done for source in own) and others
 
 
 def aside(logs: LogFacts) -> set[str]:
@@ -60,18 +53,18 @@ def silent(logs: LogFacts, survived: Collection[Match] = ()) -> list[str]:
     who wrote them may have ended first, or been ended from outside. What was ``survived`` is no such word."""
     over = {match.order for match in survived}
     failed = [match for match in logs.matches if match.shows not in ("noise", "hint")]
-    told = {_process(match.source) for match in failed if match.order not in over}
+    told = {process(match.source) for match in failed if match.order not in over}
     went_on = {match.source: f"went on after {match.text[:200]}" for match in failed if match.order in over}
-    mute = [source for source in logs.sources if source.kind == "log" and _process(source.name) not in told]
+    mute = [source for source in logs.sources if source.kind == "log" and process(source.name) not in told]
     quiet = [source for source in mute if source.progress or source.done]
     # Where only one rank prints steps, the others say nothing until they fail.
     ranks = [one for one in mute if one not in quiet and (one.who.rank is not None or one.who.local_rank is not None)]
-    named = {_process(one.name) for one in ranks} - {_process(one.name) for one in quiet}
+    named = {process(one.name) for one in ranks} - {process(one.name) for one in quiet}
     if len(named) <= MOST and len(named) + len(quiet) < len(told):
-        quiet += [one for one in ranks if _process(one.name) in named]
+        quiet += [one for one in ranks if process(one.name) in named]
     said = "says nothing of a failure"
     notes = [f"{source.name} {went_on.get(source.name, said)}; {_end_of(source)}" for source in quiet]
-    return _first_of(notes) if len({_process(one.name) for one in quiet}) <= max(MOST, len(told)) else []
+    return _first_of(notes) if len({process(one.name) for one in quiet}) <= max(MOST, len(told)) else []
 
 
 def absent(logs: LogFacts) -> list[str]:
@@ -81,7 +74,7 @@ def absent(logs: LogFacts) -> list[str]:
         told = [*_NUMBERED.finditer(source.name)]
         if source.kind == "log" and told:
             last, name = told[-1], source.name
-            key = name[: last.start()], _STREAM.sub("", name[last.end() :])
+            key = name[: last.start()], process(name[last.end() :])
             series.setdefault((key[0] + last[1] + last[2], key[1]), {})[int(last[4])] = last[0]
     notes = []
     for (start, _), names in series.items():
@@ -113,11 +106,6 @@ def unread(logs: LogFacts) -> list[str]:
     return [*_first_of(logs.notes), *_first_of([f"{name}: no text, not looked at" for name in binary])]
 
 
-def _process(name: str) -> str:
-    """A file's name without what tells its two streams apart."""
-    return _STREAM.sub("", name)
-
-
 def _end_of(source: LogSource) -> str:
     if source.kind == "flight-recorder":
         return "no rank is apart from the others in what is compared"
@@ -132,3 +120,17 @@ def _end_of(source: LogSource) -> str:
 def _first_of(notes: Sequence[str]) -> list[str]:
     more = [f"and {len(notes) - MOST} more files like this"] if len(notes) > MOST + 1 else []
     return [*notes[: MOST if more else None], *more]
+
+
+def line_of(match: Match) -> int:
+    """Where it stands in its file, which may have its newest line first."""
+    return int(match.values.get("at", match.line))
+
+
+def cannot_tell(symptoms: Sequence[Match], aside: Collection[str]) -> str:
+    """The first of ``symptoms``, and that it does not say why; ``aside``: what was told beside the job's own logs."""
+    match = next((match for match in symptoms if not match.compared), symptoms[0])
+    where = f"{match.source}:{line_of(match)}"
+    if all(one.source in aside for one in symptoms):
+        return f"this may be why ({where}); no log of the job shows that it failed: {match.text[:200]}"
+    return f"this shows that the job failed ({where}), not why: {match.text[:200]}"

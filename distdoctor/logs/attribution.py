@@ -7,13 +7,11 @@ import html
 import re
 from dataclasses import replace
 from functools import lru_cache
-from time import gmtime
 
+from distdoctor.model.durations import A_YEAR, in_a_year
 from distdoctor.model.facts.logs import Who
 
 _NOBODY = Who()
-_YEAR = 1972
-"""Stands for the year where a line gives none; a leap year, so that every day of it exists."""
 _ERROR = r"(?:\w{1,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: |$)"
 _PROGRAM = r"(?!kernel|systemd|slurm|earlyoom)[\w./-]{1,32}\[(?P<pid>\d{1,9})\]: "
 """Before what a job's program says; what daemons say is known by their names."""
@@ -230,9 +228,9 @@ def _time(values: dict[str, str | None]) -> float | None:
         return None
     hours, minutes, seconds = clock.replace(",", ".").split(":")
     date = values.get("date")
-    year, month, day = (int(part) for part in re.split(r"[-/]", date)) if date else (_YEAR, 1, 1)
+    year, month, day = (int(part) for part in re.split(r"[-/]", date)) if date else (A_YEAR, 1, 1)
     if values.get("mm"):
-        year, month, day = _YEAR, int(values["mm"] or 1), int(values["dd"] or 1)
+        year, month, day = A_YEAR, int(values["mm"] or 1), int(values["dd"] or 1)
     if not (1970 <= year < 2200 and 1 <= month <= 12 and 1 <= day <= 31):
         return None
     return calendar.timegm((year, month, day, int(hours), int(minutes), 0)) + float(seconds)
@@ -241,16 +239,10 @@ def _time(values: dict[str, str | None]) -> float | None:
 def earlier(time: float, since: float) -> bool:
     """Whether ``time`` is before ``since``; where one of them is of an unknown year, in whatever year that is."""
     known = min(time, since) >= _REAL_YEARS
-    return time < since if known else _in_a_year(time) < _in_a_year(since)
+    return time < since if known else in_a_year(time) < in_a_year(since)
 
 
-_REAL_YEARS = calendar.timegm((_YEAR + 1, 1, 1, 0, 0, 0))
-
-
-def _in_a_year(time: float) -> float:
-    """The same day and hour in the year that stands for any."""
-    there = gmtime(time)
-    return calendar.timegm((_YEAR, *there[1:6])) + time % 1
+_REAL_YEARS = calendar.timegm((A_YEAR + 1, 1, 1, 0, 0, 0))
 
 
 def readable(raw: bytes) -> str:

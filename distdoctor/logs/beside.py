@@ -19,7 +19,8 @@ _KEPT = re.compile(
 
 _TABLE = re.compile(
     rb"\s{0,20}(?:Filesystem +(?:Type +)?(?:Size|1K-blocks|1024-blocks|Inodes) |total +used +free +shared|1: lo: <LOOP"
-    rb"|Name: +\S{1,253}\r?\nNamespace: |REASON +USER +TIMESTAMP +NODELIST)"
+    rb"|Name: +\S{1,253}\r?\nNamespace: |(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS "
+    rb"|REASON +USER +TIMESTAMP +NODELIST)"
 )
 """How what a tool told begins, whatever its file is called."""
 
@@ -45,5 +46,5 @@ def is_beside(name: str) -> bool:
 
 
 def begins_as_tool(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` is what df, free, ip, sinfo or kubectl describe told."""
+    """Whether a file that begins with ``head`` is what df, free, ip, sinfo, kubectl describe or get told."""
     return _TABLE.match(head) is not None

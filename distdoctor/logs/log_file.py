@@ -22,6 +22,8 @@ FIRST = 50
 ONLY_A_TEST = "a test says only that it failed"
 ABOUT, ABOVE = 200, 60
 """Of so many exceptions and causes of one log the time is looked for in so many lines above them."""
+LAST = 3
+"""Lines of the end in which the last time is looked for."""
 UNTIMED = 200
 """Lines before one without a time in which the time of it is looked for."""
 
@@ -121,6 +123,7 @@ class LogFile:
             worked=self._alive.told(self._file, alive.MANY),
             restarted=self._tries.restarted,
             began=self._began,
+            ended=_last_time(tail.splitlines()[-LAST:]),
         )
 
     def _is_since(self, time: float | None, before: bytes) -> bool:
@@ -157,12 +160,16 @@ class LogFile:
         mark = {"uncaught": "yes"} if uncaught else {}
         if told_so is not None and flushed.is_of_thread(context, at):
             mark = {"thread": "yes"}
+        heads = any(one.line.head or one.line.alone for one in known)
+        ignored = heads and tracebacks.is_ignored(context, at)
         if told_so is not None and known and self._looked < ABOUT:
             self._looked += 1
-            line = replace(line, chained=tracebacks.before(context, at).chained)
+            stack = tracebacks.before(context, at)
+            line, ignored = replace(line, chained=stack.chained), stack.ignored
+            mark = {**mark, "caught": "yes"} if stack.caught else mark
         for one in known:
             values = one.values(text)
-            if one.line.shows == "cause" and _ADVICE.match(text):
+            if _ADVICE.match(text) if one.line.shows == "cause" else ignored:
                 continue
             if values is None or (
                 one.line.stack
@@ -213,7 +220,7 @@ class LogFile:
             self._keep(replace(line, check=self._exceptions, shows="symptom", why=ONLY_A_TEST), context, at)
             return
         self._logged = stack.logged or (stack.chained and self._logged)
-        shown = {"traced": stack.traced, "logged": self._logged}
+        shown = {"traced": stack.traced, "logged": self._logged, "caught": stack.caught}
         values = {**line.values, "message": raised[1], **{name: "yes" for name, true in shown.items() if true}}
         who, _ = whose.about(line.who, line.text, {}, context, at)
         line = replace(line, check=self._exceptions, exception=raised[0], who=who, values=values)

@@ -69,12 +69,18 @@ _TRACKER = re.compile(r"/multiprocessing/(?:resource|semaphore)_tracker\.py:\d+ 
 Lib/multiprocessing/resource_tracker.py)."""
 _PASTED = re.compile(r"\) .{0,200}\b[A-Z]\w{0,60}(?:Error|Exception): ")
 """Lines that were pasted as one: after what a frame quotes, the own line of the exception."""
+_BEGIN = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_worker_loop")
+"""Where the tracebacks begin of what nobody catches: of a script, a module, a process, a thread, a loader's worker."""
+_BY_HYDRA = "Error executing job with overrides"
+"""Hydra leaves its own frames out of what ends a job (run_and_report() in hydra/_internal/utils.py)."""
 _RULE = re.compile(r"-{50,}$")
 _TEST = re.compile(r"FAIL(?: \[[\d.]{1,12}s\])?: \w{1,120} \(")
 """How unittest announces what a test asserted."""
 BACK = 6000
 """Bytes before an exception in which its frames are looked for."""
 HEAD = "Traceback (most recent call last)"
+IGNORED = "Exception ignored in"
+"""What Python says above a traceback of what it went on after: of a destructor, of what atexit was to call."""
 MESSAGE = 6
 """Lines below an exception's own in which its text is looked for."""
 FRAMES = 120
@@ -140,28 +146,44 @@ class Before:
     """Whether Python says that it went on."""
     tested: bool = False
     """Whether it is what a test asserted, by unittest's account."""
+    caught: bool = False
+    """Whether the program has caught it: the traceback begins in one of its functions."""
 
 
 def before(block: bytes, start: int) -> Before:
     """What stands before the line of an exception that begins at ``start``."""
     lines = [split(readable(raw))[1] for raw in block[max(start - BACK, 0) : start].splitlines()[-90:]]
     frame, traced, chained, logged, ignored, tested = "", False, False, False, False, False
+    outermost, caught = "", False
     for line in reversed(lines):
         match = _FRAME.search(line) or _RICH.search(line)
         if match and not frame:
             frame = f"{match['file']}:{match['line']} in {match['name']}"
+        if match and not traced:
+            outermost = match["name"]
         if HEAD in line:
             traced = True
             if line.startswith("Original Traceback"):  # torch/_utils.py: what it wraps ends with the reason
                 chained = True
                 break
+            caught = line.startswith(HEAD) and outermost not in ("", *_BEGIN)
         elif traced and line.strip() and not _RULE.match(line):
             chained = "During handling of the above" in line or "The above exception was the direct" in line
             logged = bool(_WARNED.match(line))
-            ignored = line.startswith("Exception ignored in")
+            ignored = line.startswith(IGNORED)
             tested = bool(_TEST.match(line))
+            caught = caught and not line.startswith(_BY_HYDRA)
             break
-    return Before(traced or bool(frame), frame, chained, logged, ignored or bool(_TRACKER.search(frame)), tested)
+    ignored = ignored or bool(_TRACKER.search(frame))
+    return Before(traced or bool(frame), frame, chained, logged, ignored, tested, caught)
+
+
+def is_ignored(block: bytes, start: int) -> bool:
+    """Whether Python says that it went on after what the traceback tells whose head or frame begins at ``start``."""
+    first = max(start - BACK, 0)
+    head = block.rfind(HEAD.encode(), first, start + block[start : start + BACK].find(b"\n") + 1)
+    above = block[first : block.rfind(b"\n", first, max(head, first)) + 1].rstrip()
+    return head >= 0 and split(readable(above[above.rfind(b"\n") + 1 :]))[1].startswith(IGNORED)
 
 
 def frames(block: bytes, start: int) -> str:

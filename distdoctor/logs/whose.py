@@ -60,12 +60,13 @@ def about(who: Who, text: str, values: Mapping[str, str], context: bytes, at: in
     ``ranks`` are those that the lines below it name.
     """
     rank, local = values.get("rank", ""), values.get("local_rank", "")
-    if rank or local or values.get("host"):
+    host = values.get("host") or values.get("pod")
+    if rank or local or host:
         who = replace(
             who,
             rank=int(rank) if rank.isdecimal() else who.rank,
             local_rank=int(local) if local.isdecimal() else who.local_rank,
-            host=values.get("host") or who.host,
+            host=host or who.host,
         )
     marks, named = {}, _LOCAL.search(text)
     if "xit" in text and _EXIT.search(text) and named is None:

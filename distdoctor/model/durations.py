@@ -1,6 +1,12 @@
-"""Lengths of time in words."""
+"""Lengths of time in words; times whose year is not told."""
 
 from __future__ import annotations
+
+import calendar
+from time import gmtime
+
+A_YEAR = 1972
+"""Stands for the year where a time is told without one; a leap year, so that every day of it exists."""
 
 
 def age_said(seconds: float) -> str:
@@ -9,3 +15,9 @@ def age_said(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def in_a_year(time: float) -> float:
+    """The same day and hour in the year that stands for any."""
+    there = gmtime(time)
+    return calendar.timegm((A_YEAR, *there[1:6])) + time % 1

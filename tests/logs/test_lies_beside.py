@@ -284,3 +284,46 @@ def test_a_node_that_did_not_answer_slurm(tmp_path: Path, node: str, host: str |
     told = [one for one in found.reading.symptoms if one.check == "process/killed-by-scheduler"]
     assert [one.who.host for one in told] == [host] and not found.findings
     assert "process/killed-by-scheduler" in [one.check for one in found.candidates]
+
+
+OF_RANKS = {f"rank{rank}.log": ENDED for rank in (0, 1)}
+PODS = """NAMESPACE   NAME                 READY   STATUS             RESTARTS   AGE
+team-a      train-worker-1       0/1     Completed          0          42m
+team-b      bert-eval-7c9f5d     0/1     OOMKilled          0          3h
+team-b      scraper-5d8f-x2x4z   0/1     CrashLoopBackOff   311        26h
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("pods.txt", PODS), ("node1.dmesg", OOM.format(time="10:30:00"))])
+def test_whom_a_kernel_or_a_cluster_killed_beside_ranks_that_ended_well(tmp_path: Path, name: str, text: str) -> None:
+    """Where the ranks themselves say so: a script says it whatever becomes of them."""
+    found = judged_files(write(tmp_path, {**OF_RANKS, name: text}))
+    assert (found.verdict, found.findings) == ("warn", ())
+    assert found.notes[0].startswith("beside a job that ended well: ")
+    (tmp_path / "rank1.log").write_text(STEPS)
+    assert judged_files(tmp_path).verdict == "fail"
+
+
+def test_a_script_that_says_it_ended_is_no_rank(tmp_path: Path) -> None:
+    during = OOM.format(time="10:30:00")
+    assert judged_files(write(tmp_path, {"train.log": ENDED, "node1.dmesg": during})).verdict == "fail"
+
+
+def test_the_pod_of_a_list_is_named(tmp_path: Path) -> None:
+    table = PODS.replace("NAMESPACE   ", "").replace("team-a      ", "").replace("team-b      ", "")
+    (root, *_) = judged_files(write(tmp_path, {"rank0.log": CLOSED, "pods.txt": table})).findings
+    assert (root.check, root.nodes) == ("process/killed-by-oom", ("bert-eval-7c9f5d",))
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict"),
+    [
+        ("4711.1        nvidia-smi  CANCELLED     0:15 ", "pass"),
+        ("4711.1             train     FAILED      1:0 ", "incomplete"),  # the script went on after it
+        ("4712.1        nvidia-smi  CANCELLED     0:15 ", "incomplete"),
+    ],
+)
+def test_a_step_that_was_cancelled_when_the_job_was_done(tmp_path: Path, row: str, verdict: str) -> None:
+    found = judged_files(write(tmp_path, {"train.log": ENDED, "sacct.txt": f"{ACCOUNT}{row}\n"}))
+    assert found.verdict == verdict
+    assert judged_files(write(tmp_path, {"train.log": STEPS})).verdict == "incomplete"

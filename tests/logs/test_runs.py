@@ -76,6 +76,44 @@ def test_runs_of_torchrun_in_one_log_dir(tmp_path: Path, second: str, time: str,
             ]
 
 
+TOLD = "2026-01-02 {}:{:02} INFO: step {} loss 2.1\n"
+CONSOLE = "W0102 {0}:40.826000 14 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 15 closing signal SIGTERM\n"  # noqa: E501
+CONSOLE += "E0102 {0}:40.926000 14 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 0 (pid: 16) of binary: /usr/bin/python\n"  # noqa: E501
+
+
+def _steps(minute: str, seconds: range) -> str:
+    return "".join(TOLD.format(minute, second, second) for second in seconds)
+
+
+@pytest.mark.parametrize(
+    ("minute", "seconds", "apart"),
+    [
+        ("10:00", range(20, 40), True),  # the ranks of one run work at the same time
+        ("10:00", range(5, 25), False),
+        ("11:00", range(20, 40), False),  # by the clock of another zone
+    ],
+)
+def test_runs_of_torchrun_one_after_the_other(tmp_path: Path, minute: str, seconds: range, apart: bool) -> None:
+    first, second = RUN.format("b1b2c3d4", 0), RUN.format("a1b2c3d4", 0)
+    files = {first: raised("", "KeyError: 'x'"), second: raised("", "ValueError: 3")}
+    files["console.log"] = CONSOLE.format(minute)
+    out = {first: _steps("10:00", range(10)), second: _steps(minute, seconds)}
+    found = written(tmp_path, {**files, **{name.replace("stderr", "stdout"): text for name, text in out.items()}})
+    assert roots(found) == ["process/exception"] * (2 if apart else 1)
+    if apart:
+        told = [one.summary.split("with ")[1] for one in found.findings if one.because_of is None]
+        assert told == ["KeyError: 'x'.", "ValueError: 3."]
+
+
+def test_a_launchers_log_of_two_runs_is_of_neither(tmp_path: Path) -> None:
+    first, second = RUN.format("b1b2c3d4", 0), RUN.format("a1b2c3d4", 0)
+    files = {first: raised("", "KeyError: 'x'"), second: raised("", "ValueError: 3")}
+    out = {first: _steps("10:00", range(10)), second: _steps("10:00", range(20, 40))}
+    files["console.log"] = CONSOLE.format("10:00").replace("00:40", "00:08") + CONSOLE.format("10:00")
+    found = written(tmp_path, {**files, **{name.replace("stderr", "stdout"): text for name, text in out.items()}})
+    assert len(roots(found)) == 1
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -85,6 +85,8 @@ class LogSource:
     """The line up to which what it shows is of a launcher's earlier starts of its ranks; else 0."""
     began: float | None = None
     """The first time that it tells, where that is near its beginning, as of :class:`Who`."""
+    ended: float | None = None
+    """The last time that it tells, where that is near its end."""
 
 
 @dataclass(frozen=True)

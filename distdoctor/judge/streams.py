@@ -1,0 +1,61 @@
+"""The two streams of a process, in a file each: nothing tells in which order they were written, but together they are
+one process. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from distdoctor.judge.survived import RAISED, last_line
+from distdoctor.model.facts.logs import LogSource, Match
+
+_STREAM = re.compile(
+    r"(?:[._-]?\b(?:std)?(?:out|err)(?:\.log|\.txt)?)$"
+    r"|(?<=\.)(?:p?[oe](?=\d{1,12}(?:[.-]\d{1,6})?$)|OU$|ER$)"  # qsub's, and what it has until a job of PBS is over
+)
+
+
+def process(name: str) -> str:
+    """A file's name without what tells its two streams apart."""
+    return _STREAM.sub("", name)
+
+
+def is_only_beside(source: LogSource, every: Iterable[LogSource]) -> bool:
+    """Whether ``source``, which tells of no work, needs no end: the other stream of its process ends with the end of
+    the job, or it is no rank's, and all ranks' logs end so."""
+    if source.progress or source.starting:
+        return False
+    logs = [one for one in every if one.kind == "log" and one.lines]
+    if any(one.done for one in logs if one is not source and process(one.name) == process(source.name)):
+        return True
+    ranks = [one for one in logs if is_ranks(one)]
+    ended = {process(one.name) for one in ranks if one.done}
+    return not is_ranks(source) and bool(ranks) and all(process(one.name) in ended for one in ranks)
+
+
+def is_ranks(source: LogSource) -> bool:
+    """Whether all of it is from one rank, by its path."""
+    return source.who.rank is not None or source.who.local_rank is not None
+
+
+def caught(sources: Iterable[LogSource], matches: Iterable[Match], over: Iterable[Match]) -> list[Match]:
+    """What programs have caught and told of in one of their streams, where the other one shows steps or the end of the
+    job, and nobody tells of a failure otherwise: who ends because of it is missed by others. ``over``: what is known to
+    be survived."""
+    past = {match.order for match in over}
+    left = [match for match in matches if match.shows not in ("noise", "hint") and match.order not in past]
+    logs = {source.name: source for source in sources if source.lines}
+    alive = {process(one.name) for one in logs.values() if one.progress or one.done}
+    for name in {match.source for match in left}:
+        own = [match for match in left if match.source == name]
+        raised = [match for match in own if "head" not in match.values]
+        told = logs.get(name)
+        if told is None or told.progress or told.done or process(name) not in alive or not raised:
+            return []
+        if "caught" not in max(raised, key=last_line).values or not all(map(_is_raised, raised)):
+            return []
+    return left
+
+
+def _is_raised(match: Match) -> bool:
+    return bool(match.exception) or RAISED.match(match.text) is not None
