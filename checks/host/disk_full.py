@@ -100,6 +100,14 @@ LOG = (
         ("low on resource: ephemeral-storage", "DiskPressure"),
         r"low on resource: ephemeral-storage|had condition: \[DiskPressure",
     ),
+    Line(  # df's
+        "100% /",
+        r"^\S{1,200} .{0,120} 0 +100% (?P<full>/\S{0,200})$",
+        unless=r"^(?:/dev/loop|squashfs)|/snap/| /boot|iso9660",
+        shows="hint",
+        why="whether the job writes there is not said",
+        told="A disk is full",
+    ),
     Line(  # the kubelet's pkg/kubelet/eviction
         ("ephemeral local storage usage exceeds", "local ephemeral storage limit", "Usage of EmptyDir volume"),
         r"local storage usage exceeds the total limit|exceeded its local ephemeral storage limit"

@@ -41,26 +41,19 @@ KILLED = "A process was killed by signal 9: want of memory is the commonest reas
 REFUSED = "A process asked for more memory than it can have"
 BY_WHOM = "somebody's kill -9, a scheduler, and a launcher that waited in vain for an end send the same signal"
 LOG = (
-    Line(
-        ("oom_kill event", "oom-kill event"),
-        "oom.kill event",
-    ),
+    Line(("oom_kill event", "oom-kill event"), "oom.kill event"),
     Line(
         ("OOMKilled", "OOM Killed"),
         r"(?:^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d{1,3}/\d{1,3} +)?OOM ?Killed",
         unless=r"OOMKilled['\"]?[:=] ?['\"]?(?:false|0)\b",
     ),
     Line(
-        "Out of memory: Kill",
-        r"Out of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
+        ("Out of memory: Kill", "Memory cgroup out of memory"),
+        r"ut of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),
     Line(
         "invoked oom-killer",
         r"(?P<program>\S{1,32}) invoked oom-killer: ",
-    ),
-    Line(
-        "Memory cgroup out of memory",
-        r"Kill(?:ed)? process (?P<pid>\d+) \((?P<program>[^)]{1,32})\)",
     ),
     Line(
         "oom_reaper: reaped process",
@@ -96,9 +89,7 @@ LOG = (
         "exceeds the memory usage threshold of",  # what Ray's raylet and its exceptions tell
         r"Memory on the node \(IP: (?P<host>[\w.:-]{1,64})[,)].{0,600}exceeds the memory usage threshold of",
     ),
-    Line(
-        "OutOfMemoryError: Task was killed",
-    ),
+    Line("OutOfMemoryError: Task was killed"),
     Line(
         "killed by signal: Killed",  # of a DataLoader's worker
         shows="end",
@@ -132,8 +123,18 @@ LOG = (
         ("due to memory used", "due to memory pressure for ", "sending SIGKILL to process"),
         r"systemd-oomd\[\d+\]: Killed \S|earlyoom\[\d+\]: .{0,200}sending SIGKILL to process (?P<pid>\d+)",
     ),
+    Line("ran out-of-memory and exited"),  # Vertex AI's
+    Line(  # systemd's, of a unit in which a job may be
+        ("by the OOM killer", "result 'oom-kill'"),
+        r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker|cri-|kubepods|session|user)[^:]{0,200}"
+        r"\.(?:service|scope|slice): (?:A|Failed)",
+    ),
     Line(
-        "ran out-of-memory and exited",  # Vertex AI's
+        "code=killed, status=9",
+        r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: Main process exited",
+        shows="end",
+        why=BY_WHOM,
+        told=KILLED,
     ),
     Line(
         "Unable to allocate",
@@ -212,8 +213,10 @@ LOG = (
         told=KILLED,
     ),
     Line(
-        (" died from signal 9", " exited with code 137", "l termination (signal 9)"),  # HPE's mpiexec (PALS); HTCondor
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b|\(0\) A",
+        # HPE's mpiexec (PALS); HTCondor; docker compose
+        (" died from signal 9", " exited with code 137", "l termination (signal 9)"),
+        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) (?:died from signal 9|exited with code 137)\b|\(0\) A"
+        r"|^(?P<pod>[\w.-]{1,128}[-_]\d{1,4}) exited with code 137$",
         shows="end",
         why=BY_WHOM,
         told=KILLED,
@@ -250,12 +253,7 @@ LOG = (
         fix="Let Windows make the paging file larger, or use fewer DataLoader workers: each loads CUDA's libraries.",
     ),
     Line(
-        (
-            "Worker unexpectedly exits",
-            "by an unexpected system error",
-            "actor died unexpectedly",
-            "marked dead because",
-        ),
+        ("Worker unexpectedly exit", "by an unexpected system error", "actor died unexpectedly", "marked dead because"),
         shows="symptom",
         why="a crash, a lost network and somebody who ended it look the same to Ray",
     ),

@@ -11,6 +11,7 @@ from distdoctor.judge import log_notes
 from distdoctor.judge.beside_job import ended_well, is_of_others
 from distdoctor.judge.catalog import Check
 from distdoctor.judge.first_failure import Reading, read
+from distdoctor.judge.full_disk import with_full_disk
 from distdoctor.judge.log_jobs import by_job
 from distdoctor.judge.log_tries import last_try, stale
 from distdoctor.judge.minutes_before import with_cause
@@ -105,7 +106,7 @@ def _set_aside(logs: LogFacts, known: dict[str, Check]) -> tuple[Finding, ...]:
 
 def _judged(every: LogFacts, known: dict[str, Check]) -> LogJudgement:
     logs, earlier = last_try(every)
-    reading = with_cause(read(logs, known), logs)
+    reading = with_full_disk(with_cause(read(logs, known), logs))
     reading = replace(reading, noise=(*reading.noise, *earlier))
     notes = [*_of_earlier(replace(logs, matches=earlier), known), *log_notes.unread(logs)]
     others = reading.root is not None and is_of_others(logs, reading.failures)

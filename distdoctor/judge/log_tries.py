@@ -88,7 +88,8 @@ _MESH = re.compile(r"connectFullMesh failed.{0,300}(?:Connection refused|timed o
 
 def stale(logs: LogFacts) -> list[str]:
     """What may be wrong with the last try of ranks that one launcher has started again, and that did not meet."""
-    again = {source.name for source in logs.sources if source.restarted}
+    tried = {source.name: _attempt(source.name) for source in logs.sources}
+    again = {source.name for source in logs.sources if source.restarted or (tried[source.name] or ("", 0))[1]}
     return [STALE] if any(match.source in again and _MESH.search(match.text) for match in logs.matches) else []
 
 

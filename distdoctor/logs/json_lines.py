@@ -29,6 +29,8 @@ _INNER = (
 _LINE = re.compile(rb'^\{[ \t]?"[^\n]*\}[ \t]*\r?$', re.M)
 _TAGGED = re.compile(rb"^[\dT:.+Z -]{10,40}\t[\w.-]{1,200}\t(\{\"[^\n]*\})[ \t]*\r?$", re.M)
 """A line of fluentd's files: time, tag, object."""
+_TEED = re.compile(rb"^(\[[A-Za-z]\w{0,30}?\d{1,4}\]: ?)(\{\"[^\n]*\})[ \t]*\r?$", re.M)
+"""A line of torchrun --tee."""
 _PAIRS = re.compile(
     rb"^(?=[\w.@/-]{1,40}=)(?=[^\n]{0,2000}?\bmsg=\")"
     rb"(?:[\w.@/-]{1,40}=(?:\"(?:[^\"\\\n]|\\[^\n])*\"|[^\s\"]*)(?: |(?=\r?$))){3,40}\r?$",
@@ -97,9 +99,17 @@ def as_text(block: bytes) -> bytes:
         block = _PAIRS.sub(_paired, block)
     if b"{" not in block:  # one byte is found far sooner than two
         return block
+    if b"]:{" in block:
+        block = _TEED.sub(_behind, block)
     if b"\t{" in block:
         block = _TAGGED.sub(_replaced, block)
     return _LINE.sub(_replaced, block) if block.startswith(b"{") or b"\n{" in block else block
+
+
+def _behind(match: re.Match[bytes]) -> bytes:
+    """The same where torchrun has put the local rank before the object."""
+    text = text_of(match[2])
+    return match[0] if text is None else match[1] + text.encode("utf-8", "replace").replace(b"\r", b"\r" + match[1])
 
 
 def _replaced(match: re.Match[bytes]) -> bytes:

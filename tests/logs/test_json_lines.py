@@ -9,6 +9,7 @@ import pytest
 
 from distdoctor.cli.diagnose import only_facts
 from distdoctor.logs import json_lines
+from tests.logs.judging import judged_files
 from tests.logs.test_reader import judged
 
 OUT = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -92,3 +93,10 @@ def test_an_array_that_is_no_log_and_one_that_is_cut_off(tmp_path: Path) -> None
     assert not json_lines.is_array(data)
     cut = json.dumps([{"message": OUT, "time": "2026-01-01T10:00:00"}] * 3)[:-9].encode()
     assert json_lines.is_array(cut) and json_lines.array_as_text(cut).count(OUT.encode()) == 3
+
+
+def test_what_torchrun_puts_before_an_object(tmp_path: Path) -> None:
+    said = {"timestamp": "2026-01-02T10:00:00+00:00", "level": "error", "event": "failed", "exception": TRACE}
+    (tmp_path / "a.log").write_text("".join(f"[default{rank}]:{json.dumps(said)}\n" for rank in (1, 3)))
+    (finding, *_) = judged_files(tmp_path).findings
+    assert (finding.check, finding.local_ranks) == ("gpu/out-of-memory", (1, 3))

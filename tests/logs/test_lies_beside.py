@@ -327,3 +327,42 @@ def test_a_step_that_was_cancelled_when_the_job_was_done(tmp_path: Path, row: st
     found = judged_files(write(tmp_path, {"train.log": ENDED, "sacct.txt": f"{ACCOUNT}{row}\n"}))
     assert found.verdict == verdict
     assert judged_files(write(tmp_path, {"train.log": STEPS})).verdict == "incomplete"
+
+
+def test_a_unit_of_something_else_that_was_killed(tmp_path: Path) -> None:
+    told = "Nov 20 10:30:00 n1 systemd[1]: {}.service: {}\n"
+    lines = (
+        "A process of this unit has been killed by the OOM killer.",
+        "Main process exited, code=killed, status=9/KILL",
+    )
+    text = "".join(told.format("snapd", line) for line in lines)
+    found = judged_files(write(tmp_path, {"rank0.log": ENDED, "journal.txt": text}))
+    assert (found.verdict, found.notes) == ("pass", ())
+
+
+DISKS = """Filesystem      Size  Used Avail Use% Mounted on
+/dev/sda1       1.8T  1.6T  160G  91% /
+{device}       2.0T  2.0T     0 100% {mount}
+"""
+WRITER = "RuntimeError: basic_ios::clear: iostream error\n"
+TRACED = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/x/train.py", line 9, in <module>\n'
+TRACED += f"[rank1]: {WRITER}"
+
+
+@pytest.mark.parametrize(
+    ("device", "mount", "root"),
+    [
+        ("/dev/sdb1 ", "/scratch", True),
+        ("10.0.0.5:/export/checkpoints", "/scratch/team one", False),  # what df writes of it cannot be told from others
+        ("/dev/loop3", "/snap/core20/2318", False),
+        ("/dev/sda2 ", "/boot/efi", False),
+    ],
+)
+def test_a_file_that_was_not_written_and_a_disk_that_is_full(
+    tmp_path: Path, device: str, mount: str, root: bool
+) -> None:
+    table = DISKS.format(device=device, mount=mount)
+    found = judged_files(write(tmp_path, {"train.log": STEPS + TRACED, "df.txt": table}))
+    assert [(one.check, one.ranks) for one in found.findings] == ([("host/disk-full", (1,))] if root else [])
+    assert found.verdict == ("fail" if root else "incomplete")
+    assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"

@@ -174,3 +174,12 @@ def test_what_both_streams_of_a_job_tell_is_told_by_one(tmp_path: Path, names: t
     found = written(tmp_path, dict(zip(names, (STEPS, raised("[rank0]: ", CLOSED)), strict=True)))
     assert found.verdict == "incomplete"
     assert not any("says nothing of a failure" in note for note in found.notes)
+
+
+def test_why_ranks_that_were_started_again_did_not_meet(tmp_path: Path) -> None:
+    """Their folders tell that they were."""
+    mesh = "RuntimeError: Gloo connectFullMesh failed with [a/pair.cc:152] timed out connecting: Connection refused"
+    name = "run/attempt_{}/0/stderr.log"
+    for number, told in ((1, True), (0, False)):
+        found = written(tmp_path / str(number), {name.format(number): raised("", mesh)})
+        assert any("found in its store the addresses" in note for note in found.notes) is told

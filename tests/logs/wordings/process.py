@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        "process/killed-by-oom",
+        "Nov 25 22:51:04 gpu03 systemd[1]: train.service: A process of this unit has been killed by the OOM killer.",
+    ),
+    ("process/killed-by-oom", "Nov 25 22:51:04 gpu03 systemd[1]: run-r1f3.scope: Failed with result 'oom-kill'."),
+    (
+        "process/killed-by-oom",
+        "Nov 25 22:51:04 gpu03 systemd[1]: train.service: Main process exited, code=killed, status=9/KILL",
+    ),
+    ("process/killed-by-oom", "team-worker-1 exited with code 137"),  # docker compose
     ("process/killed-by-scheduler", "10/20/2025 10:18:40  M    walltime 3612 exceeded limit 3600"),
     ("process/killed-by-oom", "train.sh: Zeile 12: 48211 Getötet                python train.py --config a.yaml"),
     ("process/killed-by-oom", "train.sh: 行 12: 48211 已杀死               python train.py --config a.yaml"),
