@@ -207,6 +207,11 @@ LOG = (
         alone=True,
     ),
     Line(
+        "code=dumped, status=",
+        r"systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: Main .{0,40}=(?:4|7|8|11)/",
+        shows="end",
+    ),
+    Line(
         "frame #",
         r"^frame #\d{1,4}: \S.{0,1900} \(0x[0-9a-f]{6,16} in /|^frame #\d{1,4}: (?:c10\w*|gloo)::",
         shows="symptom",

@@ -36,10 +36,7 @@ NEXT = (
     "",
 )
 LOG = (
-    Line(
-        ("Error: ", "Exception: "),
-        shows="exception",
-    ),
+    Line(("Error: ", "Exception: "), shows="exception"),
     Line(
         "Traceback (most recent call last)",
         shows="symptom",
@@ -52,17 +49,17 @@ LOG = (
         told="Python cannot open the script",
         fix="Name the script by a path that is there on this host, and in the folder that the launcher starts it in.",
     ),
-    Line(
-        "device-side assert triggered",
-    ),
+    Line("device-side assert triggered"),
     Line(
         "ChildFailedError",
         shows="symptom",
         why="torchrun's summary says who failed first, not why",
     ),
     Line(
-        ("exitcode", "exit code", "return code = ", "(1) Normal termination ("),  # HTCondor's, too
-        r"(?:exit ?code|return code) *[:=]? *\(?[1-9]\d*\b|Normal termination \(return value [1-9]",
+        # HTCondor's, too, and systemd's, of a unit whose name may be a job's
+        ("exitcode", "exit code", "return code = ", "(1) Normal termination (", "code=exited, status="),
+        r"(?:exit ?code|return code) *[:=]? *\(?[1-9]\d*\b|Normal termination \(return value [1-9]"
+        r"|systemd\[\d+\]: [^:]{0,80}(?:train|torch|py|job|run|slurm|docker)[^:]{0,200}: Main .{0,30}, status=[1-9]",
         shows="symptom",
         why="exit code 1 says nothing of the reason",
         unless=r"exit ?code *[:=]? *\(?(?:129|134|135|137|139|143)\b|exit code 255 .{0,20}ssh",
@@ -99,9 +96,9 @@ LOG = (
         why="the exit code says nothing of the reason",
     ),
     Line(
-        " exited with code ",  # of HPE's mpiexec (PALS)
-        r"^(?:(?P<host>[\w.-]{1,253}): )?rank (?P<rank>\d{1,6}) exited with code [1-9]\d{0,2}$",
-        unless="code 13[245679]$",
+        " exited with code ",  # of HPE's mpiexec (PALS), of docker compose
+        r"^(?:(?:(?P<host>[\w.-]{1,63}): )?rank (?P<rank>\d{1,6})|(?P<pod>[\w.-]+[-_]\d+)) exited with code [1-9]",
+        unless="code (?:13[245679]|143)$",
         shows="symptom",
         why="the exit code says nothing of the reason",
     ),
@@ -263,8 +260,9 @@ LOG = (
         why="the container was not started; why stands behind the last colons",
     ),
     Line(
-        ("CrashLoopBackOff", "Back-off restarting failed container", "specified backoff limit", "BackoffLimitExceeded"),
-        r"(?:^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d+/\d+ +)?(?:CrashL|Back-off re|backoff l|BackoffLimitE)",
+        ("CrashLoopBackOff", "Back-off restart", "specified backoff limit", "BackoffLimitE", " Error ", " Evicted "),
+        r"^(?:[\w-]{1,63} +)?(?P<pod>[\w.-]{1,253}) +\d/\d +(?:CrashL|Error|Evicted)"
+        r"|CrashL|Back-off r|backoff l|BackoffLimitE",
         shows="symptom",
         why="what the container said last is in its own log (kubectl logs --previous)",
     ),

@@ -20,10 +20,12 @@ _KEPT = re.compile(
 _TABLE = re.compile(
     rb"\s{0,20}(?:Filesystem +(?:Type +)?(?:Size|1K-blocks|1024-blocks|Inodes) |total +used +free +shared|1: lo: <LOOP"
     rb"|Name: +\S{1,253}\r?\nNamespace: |(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS "
-    rb"|REASON +USER +TIMESTAMP +NODELIST)"
+    rb"|JobID\||REASON +USER +TIMESTAMP +NODELIST)"
 )
 """How what a tool told begins, whatever its file is called."""
 
+PARSABLE = b"JobID|"
+"""How sacct --parsable2 begins, which has no spaces between its columns."""
 _OF_WANDB = re.compile(
     r"(?:^|/)(?:wandb/(?:[^/]{1,100}/logs/)?|(?:offline-)?run-\d{8}_\d{6}-\w{1,64}/logs/)debug(?:-\w{1,16})?\.log$"
 )

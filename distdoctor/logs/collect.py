@@ -177,6 +177,8 @@ class Collector:
             if newest_first.begins(text[: reader.HEAD]):
                 text, numbers = newest_first.turned(text)
             self._read(source, kind, [text, *reader.blocks(raw)], numbers)
+        elif raw.peek(len(beside.PARSABLE)).startswith(beside.PARSABLE):
+            self._read(source, kind, [block.replace(b"|", b" ") for block in reader.blocks(raw)])
         else:
             self._read(source, kind, *_oldest_first(reader.blocks(raw)))
 

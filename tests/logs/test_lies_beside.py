@@ -366,3 +366,39 @@ def test_a_file_that_was_not_written_and_a_disk_that_is_full(
     assert [(one.check, one.ranks) for one in found.findings] == ([("host/disk-full", (1,))] if root else [])
     assert found.verdict == ("fail" if root else "incomplete")
     assert judged_files(write(tmp_path, {"train.log": ENDED})).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "check"),
+    [
+        ("FAILED", "1:0", "process/exception"),
+        ("CANCELLED by 1001", "0:0", "process/killed-by-scheduler"),
+        ("TIMEOUT", "0:15", "process/killed-by-scheduler"),
+        ("OUT_OF_MEMORY", "0:125", "process/killed-by-oom"),
+        ("COMPLETED", "0:0", ""),
+    ],
+)
+def test_a_table_of_sacct_that_is_to_be_parsed(tmp_path: Path, state: str, code: str, check: str) -> None:
+    rows = "".join(f"4711{step}|train|{state}|{code}|gpu[03-04]\n" for step in ("", ".batch"))
+    found = judged_files(
+        write(tmp_path, {"train.log": STEPS, "jobs.txt": f"JobID|JobName|State|ExitCode|NodeList\n{rows}"})
+    )
+    told = {one.check for one in found.findings} | {one.check for one in found.candidates}
+    assert told == ({check} if check else set())
+    assert found.verdict == "warn" if not check else found.verdict in ("fail", "incomplete")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "worker-1 exited with code 0",
+        "worker-1 exited with code 143",  # as docker compose down ends it
+        "worker-1   1/1     Running   0          18m",
+        "n1 systemd[1]: train.service: Main process exited, code=exited, status=0/SUCCESS",
+        "n1 systemd[1]: sshd@4.service: Main process exited, code=exited, status=255/EXCEPTION",
+        "the server exited with code 1",
+    ],
+)
+def test_what_tells_of_no_failure_of_the_job(tmp_path: Path, line: str) -> None:
+    found = judged_files(write(tmp_path, {"train.log": STEPS, "beside.txt": f"Nov 20 10:30:00 {line}\n{line}\n"}))
+    assert (found.verdict, found.findings, found.candidates) == ("warn", (), ())

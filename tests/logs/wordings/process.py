@@ -13,6 +13,14 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "Nov 25 22:51:04 gpu03 systemd[1]: train.service: Main process exited, code=killed, status=9/KILL",
     ),
     ("process/killed-by-oom", "team-worker-1 exited with code 137"),  # docker compose
+    (
+        "process/crashed",
+        "Nov 25 22:51:04 gpu03 systemd[1]: train.service: Main process exited, code=dumped, status=11/SEGV",
+    ),
+    (
+        "process/crashed",
+        "Nov 25 22:51:04 gpu03 systemd[1]: torch@2.service: Main process exited, code=dumped, status=7/BUS",
+    ),
     ("process/killed-by-scheduler", "10/20/2025 10:18:40  M    walltime 3612 exceeded limit 3600"),
     ("process/killed-by-oom", "train.sh: Zeile 12: 48211 Getötet                python train.py --config a.yaml"),
     ("process/killed-by-oom", "train.sh: 行 12: 48211 已杀死               python train.py --config a.yaml"),
@@ -437,4 +445,11 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
         "process/peer-died",
         "E xla/xla/pjrt/distributed/client.cc:96] Coordination service agent in error status: UNAVAILABLE: closed",
     ),
+    (
+        "process/exception",
+        "Nov 25 22:51:04 gpu03 systemd[1]: train.service: Main process exited, code=exited, status=1/FAILURE",
+    ),
+    ("process/exception", "worker-1 exited with code 1"),  # docker compose
+    ("process/exception", "worker-1   0/1     Error     0          18m"),  # kubectl get pods
+    ("process/exception", "team-a   worker-1   0/1     Evicted   0          18m"),
 )
