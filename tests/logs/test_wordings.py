@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -12,10 +14,25 @@ from tests.facts_builder import CHECKS
 from tests.logs.judging import LOGS, judged
 from tests.logs.wordings import CAUSES, SYMPTOMS
 
-OUTSIDE = ("15 death signal", "SIGTERMException", "got signal: 15", "tasks 0-7: Killed", "KILLED BY SIGNAL: 9")
+OUTSIDE = (
+    "15 death signal",
+    "SIGTERMException",
+    "got signal: 15",
+    "tasks 0-7: Killed",
+    "ignal 9",
+    "SIGNAL: 9",
+    "SIGKILL",
+)
 """Who was ended from outside after something had failed was ended because of it."""
+ANOTHER_JOB = " NODE_FAIL "
+"""Of SLURM's states that of the last job counts, and among the symptoms there are those of others."""
 UNASKED = "ImportError: libcudnn.so.9: cannot open"
 """A cause where nothing says who asked for that library: behind a program's frame, as some symptoms are, it is none."""
+
+
+def some(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A third of them, always the same ones: by the line, not by how many stand before it."""
+    return [(check, line) for check, line in rows if crc32(line.encode()) % 3 == 0]
 
 
 @pytest.mark.parametrize(("check", "line"), CAUSES, ids=[check for check, _ in CAUSES])
@@ -47,7 +64,7 @@ def test_a_line_that_proves_nothing(tmp_path: Path, check: str, line: str) -> No
 
 @pytest.mark.parametrize(
     ("check", "line"),
-    [row for row in CAUSES[::3] if not any(words in row[1] for words in (*OUTSIDE, UNASKED))],
+    [row for row in some(CAUSES) if not any(words in row[1] for words in (*OUTSIDE, ANOTHER_JOB, UNASKED))],
     ids=lambda text: text if "/" in text and " " not in text else "",
 )
 def test_no_symptom_wins_over_a_cause(tmp_path: Path, check: str, line: str) -> None:
